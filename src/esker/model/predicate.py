@@ -1,0 +1,178 @@
+"""Predicates: what a user asks of rows, before and after it is tied to a schema.
+
+Unbound predicates name columns and may negate anything. Binding (``esker.model.bind``) resolves names to field
+ids, turns literals into held values of the column's type, and pushes every NOT down to the terms. With SQL's
+three-valued logic that is exact: ``NOT (x < 5)`` selects just what ``x >= 5`` selects, and a null selects
+neither. So bound predicates have no Not, and every consumer asks one question only: is it TRUE?
+
+Floats compare as in Spark: NaN equals itself and is larger than any number, and -0.0 equals 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from esker.model.types import Field
+
+
+class Op(Enum):
+    """Comparisons; the value is the SQL sign."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+    @property
+    def negated(self) -> Op:
+        """The one that is TRUE where this is FALSE."""
+        return _NEGATED[self]
+
+    @property
+    def flipped(self) -> Op:
+        """The one that means the same with its sides exchanged."""
+        return _FLIPPED.get(self, self)
+
+
+_NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE, Op.LE: Op.GT}
+_FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+
+
+# ---------------------------------------------------------------- bound: negation-free, by field, held literals
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """TRUE, or not, for every row."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``field op literal``; null is not selected."""
+
+    field: Field
+    op: Op
+    literal: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """``field IN (…)`` or ``field NOT IN (…)``; null is selected by neither. Values hold no null."""
+
+    field: Field
+    values: frozenset[Any]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """``field IS NULL`` or ``IS NOT NULL``."""
+
+    field: Field
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNaN:
+    """``isnan(field)``, or its negation; Spark's isnan(NULL) is FALSE, so NOT isnan selects null too."""
+
+    field: Field
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """``field LIKE 'prefix%'``, or its negation; null is selected by neither."""
+
+    field: Field
+    prefix: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """``field LIKE pattern`` for any other pattern, or its negation; null is selected by neither."""
+
+    field: Field
+    pattern: str
+    escape: str = "\\"
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every part is TRUE."""
+
+    parts: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Some part is TRUE."""
+
+    parts: tuple[Bound, ...]
+
+
+Term: TypeAlias = Compare | OneOf | IsNull | IsNaN | StartsWith | Like
+Bound: TypeAlias = Always | Term | And | Or
+
+TRUE, FALSE = Always(True), Always(False)
+
+
+def all_of(parts: Iterable[Bound]) -> Bound:
+    """The conjunction, simplified: TRUE drops out, FALSE wins, nested ones flatten."""
+    return _combine(parts, And, neutral=True)
+
+
+def any_of(parts: Iterable[Bound]) -> Bound:
+    """The disjunction, simplified."""
+    return _combine(parts, Or, neutral=False)
+
+
+def _combine(parts: Iterable[Bound], kind: type[And] | type[Or], *, neutral: bool) -> Bound:
+    kept: list[Bound] = []
+    for part in parts:
+        if isinstance(part, Always):
+            if part.value != neutral:
+                return part
+        elif isinstance(part, kind):
+            kept.extend(part.parts)
+        elif part not in kept:
+            kept.append(part)
+    if not kept:
+        return Always(neutral)
+    return kept[0] if len(kept) == 1 else kind(tuple(kept))
+
+
+def conjuncts(predicate: Bound) -> tuple[Bound, ...]:
+    """The terms that must all hold."""
+    if isinstance(predicate, And):
+        return predicate.parts
+    return () if predicate == TRUE else (predicate,)
+
+
+def terms(predicate: Bound) -> Iterator[Term]:
+    """Every leaf about a column."""
+    match predicate:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from terms(part)
+        case Always():
+            return
+        case _:
+            yield predicate
+
+
+def field_ids(predicate: Bound) -> frozenset[int]:
+    """The columns it asks about."""
+    return frozenset(term.field.id for term in terms(predicate))

@@ -1,0 +1,253 @@
+"""Partition transforms: from a column's value to a partition value.
+
+Values here are *held* values: dates as days, times and timestamps as ticks, decimals as ``Decimal``, uuid, fixed
+and binary as bytes. Every transform maps null to null, and every time transform floors: an instant before 1970
+belongs to a negative day, never to day 0. No time zone enters anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, TypeAlias
+
+import mmh3
+
+from esker.errors import InvalidInput
+from esker.model.types import (
+    DATE,
+    INT,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IntType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimeType,
+    Type,
+    UnknownType,
+    UuidType,
+    VariantType,
+    is_nested,
+)
+from esker.model.values import decimal_to_bytes, unscaled
+
+SECONDS_PER_DAY = 86_400
+
+
+class TimeUnit(Enum):
+    """How coarse a time transform is; the value is its name in metadata."""
+
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityTransform:
+    """The value itself."""
+
+    def __str__(self) -> str:
+        return "identity"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTransform:
+    """The value's hash, modulo ``buckets``."""
+
+    buckets: int
+
+    def __str__(self) -> str:
+        return f"bucket[{self.buckets}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTransform:
+    """The value cut to ``width``: characters, bytes, or the multiple below."""
+
+    width: int
+
+    def __str__(self) -> str:
+        return f"truncate[{self.width}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTransform:
+    """Years, months, days or hours from 1970."""
+
+    unit: TimeUnit
+
+    def __str__(self) -> str:
+        return self.unit.value
+
+
+@dataclass(frozen=True, slots=True)
+class VoidTransform:
+    """Always null: a partition field that was dropped where it stood."""
+
+    def __str__(self) -> str:
+        return "void"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTransform:
+    """One this version does not know; read around it, never write with it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Transform: TypeAlias = (
+    IdentityTransform | BucketTransform | TruncateTransform | TimeTransform | VoidTransform | UnknownTransform
+)
+
+IDENTITY, VOID = IdentityTransform(), VoidTransform()
+YEAR, MONTH, DAY, HOUR = (TimeTransform(unit) for unit in TimeUnit)
+
+_PARAMETERISED = re.compile(r"\s*(bucket|truncate)\s*\[\s*(\d+)\s*\]\s*", re.IGNORECASE)
+
+
+def parse_transform(text: str) -> Transform:
+    """The transform that metadata spells so; one not known is kept as it is written."""
+    folded = text.strip().lower()
+    if folded == "identity":
+        return IDENTITY
+    if folded == "void":
+        return VOID
+    if folded in {unit.value for unit in TimeUnit}:
+        return TimeTransform(TimeUnit(folded))
+    if match := _PARAMETERISED.fullmatch(text):
+        size = int(match[2])
+        if size > 0:
+            return BucketTransform(size) if match[1].lower() == "bucket" else TruncateTransform(size)
+    return UnknownTransform(text)
+
+
+def accepts(transform: Transform, source: Type) -> bool:
+    """Whether the spec allows the transform on a column of that type."""
+    match transform:
+        case IdentityTransform():
+            return not is_nested(source) and not isinstance(source, GeometryType | GeographyType | VariantType)
+        case BucketTransform():
+            return not is_nested(source) and not isinstance(
+                source,
+                BooleanType | FloatType | DoubleType | UnknownType | VariantType | GeometryType | GeographyType,
+            )
+        case TruncateTransform():
+            return isinstance(source, IntType | LongType | DecimalType | StringType | BinaryType)
+        case TimeTransform(TimeUnit.HOUR):
+            return isinstance(source, TimestampType)
+        case TimeTransform():
+            return isinstance(source, DateType | TimestampType)
+        case VoidTransform() | UnknownTransform():
+            return True
+
+
+def result_type(transform: Transform, source: Type) -> Type:
+    """The type of partition values; ``day`` gives a date, which old writers hold as a plain int."""
+    match transform:
+        case BucketTransform() | TimeTransform(TimeUnit.YEAR | TimeUnit.MONTH | TimeUnit.HOUR):
+            return INT
+        case TimeTransform():
+            return DATE
+        case IdentityTransform() | TruncateTransform() | VoidTransform() | UnknownTransform():
+            return source
+
+
+def apply_transform(transform: Transform, source: Type, value: Any) -> Any:
+    """The partition value of one held value."""
+    if value is None:
+        return None
+    match transform:
+        case IdentityTransform():
+            return value
+        case VoidTransform():
+            return None
+        case BucketTransform(buckets):
+            return (bucket_hash(source, value) & 0x7FFFFFFF) % buckets
+        case TruncateTransform(width):
+            return truncate(source, width, value)
+        case TimeTransform(unit):
+            return time_ordinal(unit, source, value)
+        case UnknownTransform(text):
+            raise InvalidInput(f"cannot compute the unknown partition transform {text!r}", transform=text)
+
+
+def bucket_hash(source: Type, value: Any) -> int:
+    """The spec's 32-bit Murmur3 hash of a held value, signed."""
+    match source:
+        case IntType() | LongType() | DateType() | TimeType():
+            data = int(value).to_bytes(8, "little", signed=True)
+        case TimestampType(nanos=nanos):
+            data = (int(value) // 1000 if nanos else int(value)).to_bytes(8, "little", signed=True)
+        case DecimalType(scale=scale):
+            data = decimal_to_bytes(value, scale)
+        case StringType():
+            data = value.encode()
+        case UuidType() | FixedType() | BinaryType():
+            data = bytes(value)
+        case _:
+            raise InvalidInput(f"cannot bucket a column of type {source}", type=str(source))
+    return mmh3.hash(data, 0, signed=True)
+
+
+def truncate(source: Type, width: int, value: Any) -> Any:
+    """The value cut to ``width``: numbers floor, strings count code points, binary counts bytes."""
+    match source:
+        case IntType() | LongType():
+            return value - value % width
+        case DecimalType(scale=scale):
+            whole = unscaled(value, scale)
+            return Decimal(whole - whole % width).scaleb(-scale)
+        case StringType() | BinaryType():
+            return value[:width]
+        case _:
+            raise InvalidInput(f"cannot truncate a column of type {source}", type=str(source))
+
+
+def time_ordinal(unit: TimeUnit, source: Type, value: int) -> int:
+    """Whole units from 1970, floored."""
+    if isinstance(source, TimestampType):
+        if unit is TimeUnit.HOUR:
+            return value // (3600 * source.ticks_per_second)
+        days = value // (SECONDS_PER_DAY * source.ticks_per_second)
+    else:
+        days = value
+    if unit is TimeUnit.DAY:
+        return days
+    year, month = civil_month(days)
+    return year - 1970 if unit is TimeUnit.YEAR else (year - 1970) * 12 + month - 1
+
+
+def civil_month(days: int) -> tuple[int, int]:
+    """Year and month of a day counted from 1970, in the proleptic Gregorian calendar without limit."""
+    shifted = days + 719468
+    era, day_of_era = divmod(shifted, 146097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * day_of_year + 2) // 153
+    month = month + 3 if month < 10 else month - 9
+    return year_of_era + era * 400 + (month <= 2), month
+
+
+def days_from_month(months: int) -> int:
+    """The first day of a month counted from 1970-01."""
+    year, month = divmod(months, 12)
+    year, month = year + 1970, month + 1
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146097 + day_of_era - 719468

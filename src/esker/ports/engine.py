@@ -1,0 +1,51 @@
+"""What moves rows: given the files of a plan, an engine gives batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from esker.model.predicate import Bound
+from esker.model.schema import Schema
+from esker.tree.data_file import DataFile
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTask:
+    """One data file to read, the deletes that apply to it, and what of the filter it does not settle."""
+
+    data_file: DataFile
+    deletes: tuple[DataFile, ...] = ()
+    residual: Bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """What to read: tasks in order, and the shape the rows are wanted in.
+
+    ``projection`` holds the columns wanted, in order, and may name metadata columns by their reserved ids
+    (``_file``, ``_pos``, ``_row_id`` and so on). ``row_schema`` is the schema the filter was bound to.
+    """
+
+    metadata: TableMetadata
+    tasks: Iterable[ScanTask]
+    row_schema: Schema
+    projection: Schema
+    limit: int | None = None
+
+
+class Engine(Protocol):
+    """Reads planned files."""
+
+    def arrow_schema(self, projection: Schema) -> pa.Schema:
+        """The Arrow schema that batches of this projection have."""
+        ...
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Rows that pass filter and deletes, in task order, in bounded memory."""
+        ...

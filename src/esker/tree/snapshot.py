@@ -1,0 +1,101 @@
+"""A snapshot: the table's state after one commit, and the names that point at one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One state of the table: the manifests that list its files, and what the commit did."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    parent_snapshot_id: int | None = None
+    sequence_number: int = 0  # 0 in v1, which did not count
+    manifest_list: str | None = None
+    manifests: tuple[str, ...] = ()  # v1 only: manifest locations inline, in place of a list
+    summary: Mapping[str, str] = field(default_factory=dict)
+    schema_id: int | None = None
+    first_row_id: int | None = None
+    added_rows: int | None = None
+    key_id: str | None = None
+
+    @property
+    def operation(self) -> str | None:
+        """append, replace, overwrite or delete; None where an early writer did not say."""
+        return self.summary.get("operation")
+
+
+class RefKind(Enum):
+    """What a name for a snapshot is."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRef:
+    """A named pointer to a snapshot, with its own retention."""
+
+    snapshot_id: int
+    kind: RefKind
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+
+
+class LazySequence(Sequence[T], Generic[T]):
+    """A sequence that decodes an item when it is asked for, and keeps the raw form of all.
+
+    A table's history grows with every commit while a reader wants its newest entry: five thousand snapshots
+    stay bytes until someone looks.
+    """
+
+    __slots__ = ("_decode", "_decoded", "raw")
+
+    def __init__(self, raw: Sequence[Any], decode: Callable[[Any], T]) -> None:
+        self.raw = raw
+        self._decode = decode
+        self._decoded: dict[int, T] = {}
+
+    @classmethod
+    def of(cls, items: Iterable[T]) -> LazySequence[T]:
+        """Items that need no decoding."""
+        return cls(tuple(items), lambda item: item)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self.raw)))]
+        at = index + len(self.raw) if index < 0 else index
+        if at not in self._decoded:
+            self._decoded[at] = self._decode(self.raw[at])
+        return self._decoded[at]
+
+    def __iter__(self) -> Iterator[T]:
+        return (self[i] for i in range(len(self.raw)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Sequence)
+            and len(self) == len(other)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(len(self.raw))
+
+    def __repr__(self) -> str:
+        return f"<{len(self.raw)} items>"

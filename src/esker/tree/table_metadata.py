@@ -1,0 +1,124 @@
+"""Table metadata: the root of a table's tree, one immutable version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from esker.model.partition import PartitionSpec, fields_of_all
+from esker.model.schema import Schema
+from esker.model.sort_order import UNSORTED, SortOrder
+from esker.model.types import Field
+from esker.tree.snapshot import Snapshot, SnapshotRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLogEntry:
+    """When a snapshot became the current one."""
+
+    timestamp_ms: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogEntry:
+    """An earlier metadata file, and when it was written."""
+
+    timestamp_ms: int
+    metadata_file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsFile:
+    """A Puffin file of statistics about one snapshot."""
+
+    snapshot_id: int
+    path: str
+    file_size: int
+    footer_size: int
+    blobs: tuple[Mapping[str, Any], ...] = ()
+    key_metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatisticsFile:
+    """A file of statistics per partition of one snapshot."""
+
+    snapshot_id: int
+    path: str
+    file_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMetadata:
+    """Everything about a table but its manifests: schemas, specs, snapshots, refs, logs, properties."""
+
+    format_version: int
+    uuid: str | None  # v1 tables may have none
+    location: str
+    last_updated_ms: int
+    last_column_id: int
+    schemas: tuple[Schema, ...]
+    current_schema_id: int
+    specs: tuple[PartitionSpec, ...] = (PartitionSpec(),)
+    default_spec_id: int = 0
+    last_partition_id: int = 999
+    sort_orders: tuple[SortOrder, ...] = (UNSORTED,)
+    default_sort_order_id: int = 0
+    last_sequence_number: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    current_snapshot_id: int | None = None
+    snapshots: Sequence[Snapshot] = ()
+    snapshot_log: Sequence[SnapshotLogEntry] = ()
+    metadata_log: Sequence[MetadataLogEntry] = ()
+    refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
+    statistics: tuple[StatisticsFile, ...] = ()
+    partition_statistics: tuple[PartitionStatisticsFile, ...] = ()
+    next_row_id: int | None = None
+    encryption_keys: tuple[Mapping[str, Any], ...] = ()
+    origin: Any = None  # what the codec decoded this from, so that it can write back what it did not understand
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schema_by_id[self.current_schema_id]
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        """The spec that new data is written with."""
+        return self.spec_by_id[self.default_spec_id]
+
+    @cached_property
+    def sort_order(self) -> SortOrder:
+        """The order that new data is written in."""
+        return next((o for o in self.sort_orders if o.order_id == self.default_sort_order_id), UNSORTED)
+
+    @cached_property
+    def schema_by_id(self) -> Mapping[int, Schema]:
+        """Every schema the table has had."""
+        return {schema.schema_id: schema for schema in self.schemas}
+
+    @cached_property
+    def spec_by_id(self) -> Mapping[int, PartitionSpec]:
+        """Every partition spec the table has had."""
+        return {spec.spec_id: spec for spec in self.specs}
+
+    @cached_property
+    def any_field_by_id(self) -> Mapping[int, Field]:
+        """Fields of every schema, so that a dropped column can still be named; the current version wins."""
+        older = tuple(s for s in self.schemas if s.schema_id != self.current_schema_id)
+        return fields_of_all((*older, self.schema))
+
+    @cached_property
+    def current_snapshot(self) -> Snapshot | None:
+        """The snapshot of ``main``; None while the table is empty."""
+        return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of that id, newest first, since the newest are asked for most."""
+        for at in range(len(self.snapshots) - 1, -1, -1):
+            if self.snapshots[at].snapshot_id == snapshot_id:
+                return self.snapshots[at]
+        return None
