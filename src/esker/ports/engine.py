@@ -49,3 +49,7 @@ class Engine(Protocol):
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Rows that pass filter and deletes, in task order, in bounded memory."""
         ...
+
+    def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
+        """The rows of a position delete file or deletion vector: ``file_path`` and ``pos``."""
+        ...

@@ -1,0 +1,104 @@
+"""What holds the pointer to each table's current metadata, and moves it atomically.
+
+The whole promise of a table rests on ``swap``: one compare-and-swap per commit. Its outcomes are values, because
+a writer must tell them apart: accepted (ours is visible), rejected (another writer won, nothing of ours is
+visible), unanswered (it may be visible; every file must be kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from esker.model.naming import Namespace, TableName
+from esker.ports.storage import Storage
+from esker.tree.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """One version of a table: its metadata and the file that holds it."""
+
+    metadata: TableMetadata
+    metadata_location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The swap happened; this is the table now."""
+
+    state: TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The pointer had moved: nothing of ours is visible. Refresh and try again."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Nobody said whether the swap happened. Keep every file and look for our snapshot."""
+
+    why: str
+
+
+Swap: TypeAlias = Accepted | Rejected | Unanswered
+
+
+class Catalog(Protocol):
+    """Names, pointers, and the one compare-and-swap."""
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """Every namespace, sorted."""
+        ...
+
+    def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
+        """A namespace's settings; ``NoSuchNamespace`` where there is none."""
+        ...
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        """Make it; ``AlreadyExists`` when it is there."""
+        ...
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        """Remove it; ``InvalidInput`` while it holds tables."""
+        ...
+
+    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
+        """Its tables, sorted; ``NoSuchNamespace`` where there is none."""
+        ...
+
+    def location_for(self, name: TableName) -> str:
+        """Where a new table of that name should lie, below the warehouse."""
+        ...
+
+    def load(self, name: TableName) -> TableState:
+        """The table as it is now; ``NoSuchTable`` where there is none."""
+        ...
+
+    def create(self, name: TableName, metadata: TableMetadata) -> TableState:
+        """Make the table; ``AlreadyExists`` when the name is taken."""
+        ...
+
+    def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
+        """Make ``new`` current if ``base`` still is. Never raises once the answer may be unknown."""
+        ...
+
+    def register(self, name: TableName, metadata_location: str) -> TableState:
+        """Take in a table that lies there already."""
+        ...
+
+    def drop(self, name: TableName) -> None:
+        """Forget the table; its files stay."""
+        ...
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        """Give it another name; its files stay where they are."""
+        ...
+
+    def storage(self) -> Storage:
+        """Where this catalog's tables keep their files."""
+        ...

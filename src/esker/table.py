@@ -1,0 +1,154 @@
+"""A table, as a user holds it. It delegates and never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esker.model.partition import PartitionSpec
+from esker.model.schema import Schema
+from esker.model.sort_order import SortOrder
+from esker.ports.catalog import TableState
+from esker.ports.engine import Engine
+from esker.ports.storage import Storage
+from esker.ports.table_format import TableFormat
+from esker.read.resolve_snapshot import AsOf
+from esker.read.scan import Scan, Where, scan
+from esker.tree.snapshot import Snapshot, SnapshotRef
+from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+
+if TYPE_CHECKING:
+    from esker.metadata_tables.inspect import Inspect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workings:
+    """What a table works with: how to read its tree, move its rows and reach its files."""
+
+    format: TableFormat
+    engine: Engine
+    storage: Storage
+
+
+class Table:
+    """An Iceberg table at one version of its metadata; ``refresh()`` moves it to the newest."""
+
+    def __init__(self, *, name: str, state: TableState, workings: Workings, reload: Callable[[], TableState]) -> None:
+        self._name = name
+        self._state = state
+        self._workings = workings
+        self._reload = reload
+
+    def __repr__(self) -> str:
+        return f"<esker.Table {self._name}: v{self.format_version}, {len(self.snapshots)} snapshots>"
+
+    @property
+    def name(self) -> str:
+        """The table's name in its catalog, or the path it was opened by."""
+        return self._name
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """Everything the metadata file says."""
+        return self._state.metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """The metadata file this version was read from."""
+        return self._state.metadata_location
+
+    @property
+    def location(self) -> str:
+        """Where the table says it lies."""
+        return self.metadata.location
+
+    @property
+    def uuid(self) -> str | None:
+        """The table's identity across renames; some v1 tables have none."""
+        return self.metadata.uuid
+
+    @property
+    def format_version(self) -> int:
+        """1, 2 or 3."""
+        return self.metadata.format_version
+
+    @property
+    def schema(self) -> Schema:
+        """The current columns."""
+        return self.metadata.schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The partitioning of new data."""
+        return self.metadata.spec
+
+    @property
+    def sort_order(self) -> SortOrder:
+        """The order of new data."""
+        return self.metadata.sort_order
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's settings."""
+        return self.metadata.properties
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """Every snapshot that has not expired."""
+        return self.metadata.snapshots
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """The newest state of ``main``; None while the table is empty."""
+        return self.metadata.current_snapshot
+
+    @property
+    def refs(self) -> Mapping[str, SnapshotRef]:
+        """Branches and tags by name."""
+        return self.metadata.refs
+
+    @property
+    def history(self) -> Sequence[SnapshotLogEntry]:
+        """Which snapshot was current from when."""
+        return self.metadata.snapshot_log
+
+    @property
+    def inspect(self) -> Inspect:
+        """Iceberg's metadata tables: ``table.inspect.files()`` and fifteen more."""
+        from esker.metadata_tables.inspect import Inspect
+
+        return Inspect(
+            metadata=self.metadata,
+            metadata_location=self.metadata_location,
+            table_format=self._workings.format,
+            engine=self._workings.engine,
+        )
+
+    def refresh(self) -> Table:
+        """Move to the newest version, and return the table itself."""
+        self._state = self._reload()
+        return self
+
+    def scan(
+        self,
+        where: Where = None,
+        *,
+        columns: Sequence[str] | None = None,
+        snapshot_id: int | None = None,
+        as_of: AsOf | None = None,
+        ref: str | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Rows of the table: choose, filter and project; nothing is read until the scan is asked for rows."""
+        return scan(
+            metadata=self.metadata,
+            table_format=self._workings.format,
+            engine=self._workings.engine,
+            where=where,
+            columns=columns,
+            snapshot_id=snapshot_id,
+            as_of=as_of,
+            ref=ref,
+            limit=limit,
+        )
