@@ -15,14 +15,14 @@ The modules, from the bytes up:
     program      schema + projection, compiled to a walk and an Arrow layout
     shred        the walk: ``_shred.c``, or ``_shred_py.py`` where that was not built
     columns      the walk's buffers, put together as Arrow arrays
-    decode       the entries named above
+    decoding     the entries named above
     write        records to a container, by way of fastavro
 """
 
 from __future__ import annotations
 
 from esker.avro.container import LIMITS, Header, Limits
-from esker.avro.decode import AvroColumns, Part, arrow_schema, decode, decode_many, iter_batches, read_header
+from esker.avro.decoding import AvroColumns, Part, arrow_schema, decode, decode_many, iter_batches, read_header
 from esker.avro.projection import Projection
 from esker.avro.write import write
 

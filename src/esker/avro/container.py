@@ -1,20 +1,38 @@
-"""The Avro container: a header, then blocks, each closed by the header's sync marker."""
+"""The Avro container: a header, then blocks, each closed by the header's sync marker.
+
+Bytes come from memory or from a file through the same two verbs, ``take`` and ``long``, both of which
+refuse to pass the end. A container cannot tell that whole blocks were cut off its end; anything
+less than a whole block there is refused.
+"""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO, Protocol
 
-from esker.avro.schema import Record
+from esker.avro.codecs import CodecError, codec
+from esker.avro.schema import Record, SchemaError, parse_schema
+from esker.errors import Corrupt
+
+MAGIC = b"Obj\x01"
+SYNC = 16
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a file may ask for before it is refused."""
+    """How much a file may ask for before it is refused; sizes in bytes."""
 
-    header_bytes: int = 64 << 20     # the header's metadata, all of it
-    block_bytes: int = 256 << 20     # one block, compressed or not
-    container_bytes: int = 4 << 30   # all blocks of a container decoded whole, inflated
-    batch_bytes: int = 128 << 20     # Arrow buffers after which a batch is closed
+    header: int = 16 << 20
+    """The header's metadata, all of it."""
+    block: int = 256 << 20
+    """One block, compressed or not."""
+    container: int = 4 << 30
+    """All blocks of a container that is decoded whole, inflated."""
+    batch: int = 128 << 20
+    """Arrow buffers after which a batch is closed."""
 
 
 LIMITS = Limits()
@@ -22,9 +40,184 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a container says before its first block."""
+    """What a container says before its first block; ``metadata`` has avro.schema and avro.codec too."""
 
-    metadata: dict[str, bytes]       # with avro.schema and avro.codec
-    schema: Record                   # the writer's schema
+    metadata: dict[str, bytes]
+    schema: Record
     codec: str
     sync: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block, inflated; ``number`` counts from 0."""
+
+    number: int
+    rows: int
+    data: bytes | memoryview
+
+
+class Source(Protocol):
+    """Where a container's bytes come from."""
+
+    file: str
+
+    @property
+    def remaining(self) -> int:
+        """How many bytes are left."""
+
+    def take(self, size: int, what: str) -> memoryview:
+        """The next ``size`` bytes, ``what`` being their name in the error."""
+
+    def long(self, what: str) -> int:
+        """The next number, zigzag coded."""
+
+
+class Memory:
+    """A container held in memory; what is taken is a view, not a copy."""
+
+    def __init__(self, data: memoryview, file: str) -> None:
+        self.file = file
+        self._data = data
+        self._at = 0
+
+    @property
+    def remaining(self) -> int:
+        """How many bytes are left."""
+        return len(self._data) - self._at
+
+    def take(self, size: int, what: str) -> memoryview:
+        """The next ``size`` bytes."""
+        if not 0 <= size <= self.remaining:
+            raise Corrupt(self.file, f"it ends inside {what}" if size > 0 else f"{what} has a negative size")
+        start, self._at = self._at, self._at + size
+        return self._data[start : self._at]
+
+    def long(self, what: str) -> int:
+        """The next number, zigzag coded."""
+        value, used = read_long(self._data[self._at : self._at + 10])
+        if not used:
+            short = self.remaining < 10
+            raise Corrupt(self.file, f"it ends inside {what}" if short else f"{what} is no valid number")
+        self._at += used
+        return value
+
+
+class Stream:
+    """A container in a seekable file, read ahead in chunks so that small reads are few."""
+
+    def __init__(self, source: BinaryIO, file: str) -> None:
+        self.file = file
+        self._source = source
+        self._end = source.seek(0, io.SEEK_END)
+        source.seek(0)
+        self._fetched = 0
+        self._ahead = memoryview(b"")
+
+    @property
+    def remaining(self) -> int:
+        """How many bytes are left."""
+        return self._end - self._fetched + len(self._ahead)
+
+    def take(self, size: int, what: str) -> memoryview:
+        """The next ``size`` bytes."""
+        if not 0 <= size <= self.remaining:
+            raise Corrupt(self.file, f"it ends inside {what}" if size > 0 else f"{what} has a negative size")
+        self._fill(size, what)
+        taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        return taken
+
+    def long(self, what: str) -> int:
+        """The next number, zigzag coded."""
+        self._fill(min(10, self.remaining), what)
+        window = Memory(self._ahead, self.file)
+        value = window.long(what)
+        self._ahead = self._ahead[len(self._ahead) - window.remaining :]
+        return value
+
+    def _fill(self, size: int, what: str) -> None:
+        if size <= len(self._ahead):
+            return
+        pieces = [bytes(self._ahead)]
+        missing = max(size - len(self._ahead), min(_CHUNK, self._end - self._fetched))
+        while missing > 0:
+            piece = self._source.read(missing)
+            if not piece:
+                raise Corrupt(self.file, f"it ends inside {what}")
+            pieces.append(piece)
+            missing -= len(piece)
+            self._fetched += len(piece)
+        self._ahead = memoryview(b"".join(pieces))
+
+
+def read_long(data: memoryview) -> tuple[int, int]:
+    """A zigzag number and the bytes it took; no bytes where it does not end or does not fit 64 bits."""
+    value = 0
+    for used, byte in enumerate(data):
+        value |= (byte & 0x7F) << (7 * used)
+        if byte < 0x80:
+            return ((value >> 1) ^ -(value & 1), used + 1) if value < 1 << 64 else (0, 0)
+    return 0, 0
+
+
+def read_head(source: Source, limits: Limits) -> Header:
+    """The header, from the start of the source."""
+    file = source.file
+    if source.remaining < len(MAGIC) or bytes(source.take(len(MAGIC), "its magic")) != MAGIC:
+        raise Corrupt(file, "it is not an Avro container: the magic bytes are missing")
+    metadata = _metadata(source, limits)
+    sync = bytes(source.take(SYNC, "its header"))
+    if "avro.schema" not in metadata:
+        raise Corrupt(file, "its header has no avro.schema")
+    try:
+        schema = parse_schema(metadata["avro.schema"])
+        name = metadata.get("avro.codec", b"null").decode()
+    except SchemaError as error:
+        raise Corrupt(file, str(error)) from None
+    except UnicodeDecodeError:
+        raise Corrupt(file, "its avro.codec is not UTF-8") from None
+    return Header(metadata=metadata, schema=schema, codec=name or "null", sync=sync)
+
+
+def _metadata(source: Source, limits: Limits) -> dict[str, bytes]:
+    file, what, left = source.file, "its header", limits.header
+    metadata: dict[str, bytes] = {}
+    while count := source.long(what):
+        if count < 0:
+            count = -count
+            source.long(what)
+        for _ in range(count):  # each turn takes two bytes at least, so the end stops an absurd count
+            pair = []
+            for _ in range(2):
+                size = source.long(what)
+                left -= size
+                if left < 0:
+                    raise Corrupt(file, f"its header is larger than {limits.header} bytes")
+                pair.append(bytes(source.take(size, what)))
+            try:
+                metadata[pair[0].decode()] = pair[1]
+            except UnicodeDecodeError:
+                raise Corrupt(file, "its header has a key that is not UTF-8") from None
+    return metadata
+
+
+def read_blocks(source: Source, header: Header, limits: Limits) -> Iterator[Block]:
+    """The blocks from where the source stands to its end, inflated one at a time."""
+    file, number = source.file, 0
+    inflate = codec(header.codec)
+    while source.remaining:
+        what = f"block {number}"
+        rows, size = source.long(what), source.long(what)
+        if rows < 0:
+            raise Corrupt(file, f"{what} has a negative row count")
+        if size > limits.block:
+            raise Corrupt(file, f"{what} is larger than {limits.block} bytes")
+        packed = source.take(size, what)
+        if bytes(source.take(SYNC, what)) != header.sync:
+            raise Corrupt(file, f"{what} is not closed by the sync marker")
+        try:
+            data = inflate(packed, limits.block)
+        except CodecError as error:
+            raise Corrupt(file, f"{what} {error}") from None
+        yield Block(number=number, rows=rows, data=data)
+        number += 1

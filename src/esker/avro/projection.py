@@ -17,9 +17,9 @@ class Projection:
     kept always keeps its keys.
     """
 
-    ids: frozenset[int] | None = None                   # None: every field
-    picks: tuple[tuple[int, tuple[int, ...]], ...] = () # (map field's id, the int keys to keep)
-    names: tuple[tuple[str, int], ...] = ()             # (dotted path, id) for fields without an id
+    ids: frozenset[int] | None = None  # None: every field
+    picks: tuple[tuple[int, tuple[int, ...]], ...] = ()  # (map field's id, the int keys to keep)
+    names: tuple[tuple[str, int], ...] = ()  # (dotted path, id) for fields without an id
 
     @classmethod
     def of(

@@ -28,7 +28,7 @@ class Logical:
     name: str
     precision: int | None = None
     scale: int = 0
-    adjust_to_utc: bool = False             # absent means false (checklist A10)
+    adjust_to_utc: bool = False  # absent means false (checklist A10)
 
 
 @dataclass(frozen=True, slots=True)

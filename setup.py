@@ -1,0 +1,22 @@
+"""Builds the one compiled part; where there is no compiler the pure one beside it is used."""
+
+import sysconfig
+
+from setuptools import Extension, setup
+
+# The stable ABI does not exist on free-threaded builds, which compile for their own version instead.
+STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+setup(
+    ext_modules=[
+        Extension(
+            "esker.avro._shred",
+            sources=["src/esker/avro/_shred.c"],
+            depends=["src/esker/avro/_shred_object.h"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
+            py_limited_api=STABLE,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
+)

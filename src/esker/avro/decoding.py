@@ -1,0 +1,194 @@
+"""Containers to Arrow columns: whole ones, many at once, or one as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, TypeAlias
+
+import pyarrow as pa
+
+from esker.avro.columns import record_batch
+from esker.avro.container import LIMITS, Block, Header, Limits, Memory, Stream, read_blocks, read_head
+from esker.avro.program import Program, compile_program
+from esker.avro.projection import Projection
+from esker.avro.schema import Record
+from esker.avro.shred import shredder
+from esker.errors import Corrupt, EskerError, InvalidInput
+
+Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+_EVERYTHING = Projection()
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One container's share of a batch: its rows follow those of the parts before it."""
+
+    index: int  # its place among the containers given
+    file: str
+    header: dict[str, bytes]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroColumns:
+    """The decoded rows of one container, or of several with one writer's schema."""
+
+    schema: Record
+    batch: pa.RecordBatch
+    parts: tuple[Part, ...]
+
+    @property
+    def header(self) -> dict[str, bytes]:
+        """The header's metadata of the first container."""
+        return self.parts[0].header
+
+
+def decode(
+    data: Data, *, file: str, want: Projection | None = None, logical: bool = False, limits: Limits = LIMITS
+) -> AvroColumns:
+    """All rows of one container; ``file`` names it in errors.
+
+    Records become structs, arrays lists, native maps and arrays with ``logicalType: map`` maps,
+    ``["null", T]`` a nullable T, enums utf8. Arrow fields carry the Avro id under ``b"field-id"``, at
+    list elements, map keys and map values too. A field below a nullable record is nullable.
+    ``logical`` applies logical types (date, time, timestamp, decimal, uuid as fixed_size_binary(16));
+    without it values stay as stored.
+    """
+    [columns] = decode_many([(file, data)], want=want, logical=logical, limits=limits)
+    return columns
+
+
+def decode_many(
+    containers: Iterable[tuple[str, Data]],
+    *,
+    want: Projection | None = None,
+    logical: bool = False,
+    limits: Limits = LIMITS,
+) -> list[AvroColumns]:
+    """The rows of many ``(file, data)`` containers, in one batch per distinct writer's schema.
+
+    A batch that outgrows ``limits.batch_bytes`` is closed after the container at hand and another
+    one begun, so few results are the rule, not a promise; ``parts`` says which container is where.
+    """
+    done: list[AvroColumns] = []
+    groups: dict[bytes, _Group] = {}
+    for index, (file, data) in enumerate(containers):
+        source = Memory(memoryview(data).cast("B"), file)
+        header = read_head(source, limits)
+        key = header.metadata["avro.schema"]
+        if key not in groups:
+            groups[key] = _Group(header.schema, _program(header.schema, want, logical, file))
+        group, inflated, rows = groups[key], 0, 0
+        for block in read_blocks(source, header, limits):
+            inflated += len(block.data)
+            if inflated > limits.container:
+                raise Corrupt(file, f"it inflates to more than {limits.container} bytes")
+            group.walk.feed_all(block, file)
+            rows += block.rows
+        group.parts.append(Part(index=index, file=file, header=header.metadata, rows=rows))
+        if group.walk.bytes > limits.batch:
+            done.append(groups.pop(key).columns())
+    return done + [group.columns() for group in groups.values()]
+
+
+def iter_batches(
+    source: BinaryIO,
+    *,
+    file: str,
+    want: Projection | None = None,
+    logical: bool = True,
+    batch_rows: int = 65_536,
+    limits: Limits = LIMITS,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a container of any size, block by block, in file order; logical types applied.
+
+    ``source`` is seekable and read from its start. A batch holds at most ``batch_rows`` rows and
+    about ``limits.batch_bytes``; memory is bounded by a batch and a block.
+    """
+    if batch_rows < 1:
+        raise InvalidInput(f"Cannot read batches of {batch_rows} rows")
+    stream = Stream(source, file)
+    header = read_head(stream, limits)
+    walk = _Walk(_program(header.schema, want, logical, file))
+    for block in read_blocks(stream, header, limits):
+        at = done = 0
+        while done < block.rows:
+            at, more = walk.feed(block, at, min(block.rows - done, batch_rows - walk.rows), limits.batch, file)
+            done += more
+            if walk.rows >= batch_rows or done < block.rows:
+                yield walk.finish(file)
+        walk.check_end(block, at, file)
+    if walk.rows:
+        yield walk.finish(file)
+
+
+def read_header(source: Data | BinaryIO, *, file: str, limits: Limits = LIMITS) -> Header:
+    """What a container says of itself, without touching its rows."""
+    if isinstance(source, bytes | bytearray | memoryview | pa.Buffer):
+        return read_head(Memory(memoryview(source).cast("B"), file), limits)
+    return read_head(Stream(source, file), limits)
+
+
+def arrow_schema(schema: Record, *, want: Projection | None = None, logical: bool = True) -> pa.Schema:
+    """The Arrow schema that decoding with these arguments gives."""
+    return pa.schema(compile_program(schema, want or _EVERYTHING, logical).layout.type)
+
+
+def _program(schema: Record, want: Projection | None, logical: bool, file: str) -> Program:
+    try:
+        return compile_program(schema, want or _EVERYTHING, logical)
+    except EskerError as error:
+        raise error.with_facts(file=file) from None
+
+
+class _Walk:
+    """A shredder at work: what it refuses is ``Corrupt``, and a block must end where its rows do."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._shredder = shredder(program.code, program.slots)
+        self.rows = 0
+        self.bytes = 0
+
+    def feed(self, block: Block, at: int, rows: int, soft: int, file: str) -> tuple[int, int]:
+        """Rows of the block from ``at`` on: where they end, and how many they were."""
+        try:
+            end, done, self.bytes = self._shredder.feed(block.data, at, rows, soft)
+        except ValueError as error:
+            raise Corrupt(file, f"{error} (block {block.number})") from None
+        self.rows += done
+        return end, done
+
+    def feed_all(self, block: Block, file: str) -> None:
+        """All rows of the block."""
+        at, _ = self.feed(block, 0, block.rows, _NEVER, file)
+        self.check_end(block, at, file)
+
+    def check_end(self, block: Block, at: int, file: str) -> None:
+        """Refuse bytes that belong to no row: the row count is wrong, or a row is."""
+        if at != len(block.data):
+            raise Corrupt(file, f"block {block.number} has {len(block.data) - at} bytes left after its rows")
+
+    def finish(self, file: str) -> pa.RecordBatch:
+        """The rows so far, as a batch."""
+        self.rows = self.bytes = 0
+        try:
+            return record_batch(self._program.layout, self._shredder.finish())
+        except ValueError as error:
+            raise Corrupt(file, str(error)) from None
+
+
+class _Group:
+    """Containers of one writer's schema on their way into one batch."""
+
+    def __init__(self, schema: Record, program: Program) -> None:
+        self._schema = schema
+        self.walk = _Walk(program)
+        self.parts: list[Part] = []
+
+    def columns(self) -> AvroColumns:
+        """What was decoded."""
+        batch = self.walk.finish(self.parts[0].file if len(self.parts) == 1 else "one of several Avro files")
+        return AvroColumns(schema=self._schema, batch=batch, parts=tuple(self.parts))
