@@ -26,10 +26,12 @@ def decode_raw_fields(file: str, content: bytes | bytearray | memoryview, what: 
     return fields
 
 
-def decode_raw_items(file: str, content: bytes | bytearray | memoryview | msgspec.Raw, what: str) -> list[msgspec.Raw]:
-    """The items of a JSON array as slices of the text."""
-    items: list[msgspec.Raw] = _decode(file, content, what, list[msgspec.Raw])
-    return items
+def decode_raw_items(file: str, content: bytes | msgspec.Raw | None, what: str) -> list[msgspec.Raw]:
+    """The items of a JSON array as slices of the text; none for an absent array or null."""
+    if content is None:
+        return []
+    items: list[msgspec.Raw] | None = _decode(file, content, what, list[msgspec.Raw] | None)
+    return items or []
 
 
 def _decode(file: str, content: Any, what: str, kind: Any) -> Any:
@@ -44,34 +46,34 @@ def _decode(file: str, content: Any, what: str, kind: Any) -> Any:
 
 
 class JsonObject:
-    """The fields of one JSON object, with its file and its place in the file for the message."""
+    """The fields of one JSON object, with its file and its place in the file (empty for the whole) for messages."""
 
-    __slots__ = ("_asked", "_fields", "file", "where")
+    __slots__ = ("_asked", "fields", "file", "where")
 
     def __init__(self, file: str, where: str, value: Any) -> None:
         if not isinstance(value, dict):
             raise Corrupt(file, f"{where} must be a JSON object, not {_kind(value)}")
         self.file = file
         self.where = where
-        self._fields: dict[str, Any] = value
+        self.fields: dict[str, Any] = value
         self._asked: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         """Whether the field is there with a value: an explicit null is no value."""
-        return self._fields.get(name) is not None
+        return self.fields.get(name) is not None
 
     def has(self, name: str) -> bool:
         """Whether the field is there at all, be it null."""
-        return name in self._fields
+        return name in self.fields
 
     def corrupt(self, reason: str) -> Corrupt:
         """An error that begins with this object's place."""
-        return Corrupt(self.file, f"{self.where}: {reason}")
+        return Corrupt(self.file, f"{self.where}: {reason}" if self.where else reason)
 
     def raw(self, name: str) -> Any:
         """The value as decoded, None when absent."""
         self._asked.add(name)
-        return self._fields.get(name)
+        return self.fields.get(name)
 
     def required(self, name: str) -> Any:
         """The value, which must be there."""
@@ -136,7 +138,7 @@ class JsonObject:
 
     def object(self, name: str) -> JsonObject:
         """A required object."""
-        return JsonObject(self.file, f"{name} of {self.where}", self.required(name))
+        return JsonObject(self.file, self._inside(repr(name)), self.required(name))
 
     def object_or_none(self, name: str) -> JsonObject | None:
         """An optional object."""
@@ -145,7 +147,7 @@ class JsonObject:
     def objects(self, name: str, singular: str) -> Iterator[JsonObject]:
         """The objects of an array, each placed as ``singular`` with its number; an absent array is empty."""
         for number, value in enumerate(self.items_or_none(name) or ()):
-            yield JsonObject(self.file, f"{singular} {number} of {self.where}", value)
+            yield JsonObject(self.file, self._inside(f"{singular} {number}"), value)
 
     def strings(self, name: str) -> dict[str, str]:
         """An object whose values are strings; an absent one is empty."""
@@ -158,11 +160,14 @@ class JsonObject:
 
     def rest(self) -> dict[str, Any]:
         """The fields nobody asked for, as they stood."""
-        return {name: value for name, value in self._fields.items() if name not in self._asked}
+        return {name: value for name, value in self.fields.items() if name not in self._asked}
+
+    def _inside(self, place: str) -> str:
+        return f"{place} of {self.where}" if self.where else place
 
     def _present(self, name: str) -> bool:
         self._asked.add(name)
-        return self._fields.get(name) is not None
+        return self.fields.get(name) is not None
 
     def _wrong(self, name: str, expected: str, value: Any) -> Corrupt:
         return self.corrupt(f"{name!r} must be {expected}, not {_kind(value)}")

@@ -165,8 +165,9 @@ class GeographyType:
     algorithm: str | None = None
 
     def __str__(self) -> str:
-        inside = ", ".join(part for part in (self.crs, self.algorithm) if part is not None)
-        return f"geography({inside})" if inside else "geography"
+        if self.algorithm is not None:  # the second parameter cannot stand without the first
+            return f"geography({self.crs or 'OGC:CRS84'}, {self.algorithm})"
+        return "geography" if self.crs is None else f"geography({self.crs})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

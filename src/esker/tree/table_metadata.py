@@ -74,8 +74,8 @@ class TableMetadata:
     snapshot_log: Sequence[SnapshotLogEntry] = ()
     metadata_log: Sequence[MetadataLogEntry] = ()
     refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
-    statistics: tuple[StatisticsFile, ...] = ()
-    partition_statistics: tuple[PartitionStatisticsFile, ...] = ()
+    statistics: Sequence[StatisticsFile] = ()
+    partition_statistics: Sequence[PartitionStatisticsFile] = ()
     next_row_id: int | None = None
     encryption_keys: tuple[Mapping[str, Any], ...] = ()
     origin: Any = None  # what the codec decoded this from, so that it can write back what it did not understand
