@@ -53,3 +53,34 @@ class Engine(Protocol):
     def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
         """The rows of a position delete file or deletion vector: ``file_path`` and ``pos``."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """Rows to write as new data files of a table, laid out as its metadata asks.
+
+    ``data`` fits ``schema`` already (``Writer.fit`` saw to that). Row lineage columns travel in ``data`` under their
+    reserved names when rows are rewritten (v3).
+    """
+
+    metadata: TableMetadata
+    schema: Schema
+    data: pa.RecordBatchReader
+    operation_id: str  # part of every file name, so that no two writers clash
+
+
+class Writer(Protocol):
+    """Writes data files. Nothing it writes is visible until a commit names it."""
+
+    def fit(self, metadata: TableMetadata, schema: Schema, data: object) -> pa.RecordBatchReader:
+        """Any data a user may hand over, as a stream of the table's own types; ``InvalidInput`` names the column
+        that does not fit, before a byte is written. Values are checked as the stream is read."""
+        ...
+
+    def write(self, request: WriteRequest) -> Iterator[DataFile]:
+        """Write new data files, durable and whole, and describe each with its partition and metrics."""
+        ...
+
+    def describe(self, metadata: TableMetadata, location: str) -> DataFile:
+        """A file that lies there already, as ``add_files`` wants it: partition and metrics from its footer."""
+        ...

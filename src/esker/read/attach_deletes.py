@@ -18,6 +18,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esker.errors import Corrupt
+from esker.ports.table_format import EntryColumns, TableFormat
+from esker.read.prune_manifest import PrunedManifests
+from esker.read.prune_manifest_list import PrunedList
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest import ColumnMetrics, Entries
 from esker.tree.table_metadata import TableMetadata
@@ -119,3 +122,12 @@ def _path_bounds(entries: Entries, row: int) -> tuple[bytes | None, bytes | None
     if metrics is None:
         return None, None
     return metrics.lower[row].as_py(), metrics.upper[row].as_py()
+
+
+def attach_deletes(
+    metadata: TableMetadata, table_format: TableFormat, listed: PrunedList, pruned: PrunedManifests
+) -> DeleteIndex:
+    """Read the delete manifests that were kept, if there is any data for them to apply to."""
+    manifests = listed.deletes if pruned.kept else ()
+    columns = EntryColumns(metrics=(DELETE_FILE_PATH_ID,))
+    return DeleteIndex(metadata, table_format.entries(metadata, manifests, columns))

@@ -6,16 +6,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
-from esker.model.predicate import Bound
+from esker.model.predicate import Bound, conjuncts
+from esker.model.schema import Schema
 from esker.ports.engine import ScanTask
 from esker.read.attach_deletes import DeleteIndex
-from esker.tree.manifest import Entries
+from esker.read.prune_manifest import KeptFiles, PrunedManifests
+from esker.read.prune_manifest_list import PrunedList
 from esker.tree.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from esker.tree.manifest import Int64s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +34,9 @@ class Funnel:
 class TermEffect:
     """How much one conjunct of the filter prunes by itself."""
 
-    term: str
+    term: Bound
     manifests: int
     files: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFiles:
-    """Surviving rows of one batch of entries, each with the number of its residual."""
-
-    entries: Entries
-    residuals: tuple[Bound, ...]
-    pattern: Int64s
 
 
 class Tasks(Sequence[ScanTask]):
@@ -83,12 +73,49 @@ class Plan:
     """What a scan will read."""
 
     snapshot: Snapshot | None
+    schema: Schema  # what the filter is about
     tasks: Sequence[ScanTask]
     funnel: Funnel
     filter: Bound
     effects: tuple[TermEffect, ...] = ()
 
 
-def plan_tasks(kept: Sequence[KeptFiles], deletes: DeleteIndex) -> Tasks:
-    """Pair the surviving files with their deletes."""
-    return Tasks([batch for batch in kept if len(batch.entries)], deletes)
+def plan_tasks(
+    snapshot: Snapshot | None,
+    schema: Schema,
+    listed: PrunedList,
+    pruned: PrunedManifests,
+    deletes: DeleteIndex,
+    predicate: Bound,
+) -> Plan:
+    """Pair the surviving files with their deletes, and count what was left behind."""
+    kept = pruned.kept
+    return Plan(
+        snapshot=snapshot,
+        schema=schema,
+        tasks=Tasks(kept, deletes),
+        filter=predicate,
+        funnel=Funnel(
+            manifests_total=listed.total,
+            manifests_read=len(listed.data) + (len(listed.deletes) if kept else 0),
+            files_total=pruned.live_files + _unopened_files(snapshot, listed, pruned.live_files),
+            files_kept=sum(len(batch.entries) for batch in kept),
+            rows_kept=sum(int(batch.entries.record_count.sum()) for batch in kept),
+            bytes_kept=sum(int(batch.entries.file_size.sum()) for batch in kept),
+            deletes_kept=deletes.count,
+        ),
+        effects=tuple(
+            TermEffect(term=part, manifests=listed.rejections[part], files=pruned.rejections[part])
+            for part in conjuncts(predicate)
+        ),
+    )
+
+
+def _unopened_files(snapshot: Snapshot | None, listed: PrunedList, opened: int) -> int:
+    """Files in manifests left unread: by their counts, else by the snapshot's total, else none that we know of."""
+    counts = [manifest.live_files for manifest in listed.dropped]
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        return sum(known)
+    total = (snapshot.summary if snapshot is not None else {}).get("total-data-files", "")
+    return max(sum(known), int(total) - opened) if total.isdecimal() and total.isascii() else sum(known)

@@ -5,7 +5,7 @@ A plan over a hundred thousand files compares columns, and only what survives be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -115,6 +115,10 @@ class Entries:
             else {name: column.take(index) for name, column in self.full_metrics.items()},
         )
 
+    def without_metrics(self) -> Entries:
+        """The same rows without the statistics that judged them, which a plan no longer needs."""
+        return replace(self, metrics={})
+
     def data_file(self, row: int) -> DataFile:
         """One row as an object."""
         return DataFile(
@@ -155,8 +159,3 @@ def _plain(name: str, value: Any) -> Any:
     if name in ("split_offsets", "equality_ids"):
         return tuple(value or ())
     return value
-
-
-def count_rows(batches: Sequence[Entries]) -> int:
-    """Rows over several batches."""
-    return sum(map(len, batches))

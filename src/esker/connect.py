@@ -1,0 +1,105 @@
+"""The composition root: the one module that knows every ring and puts them together."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from esker.arrow.engine import ArrowEngine
+from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchTable
+from esker.iceberg.format import IcebergFormat
+from esker.iceberg.name_mapping import parse_name_mapping
+from esker.iceberg.table_metadata import parse_table_metadata
+from esker.ports.catalog import TableState
+from esker.ports.storage import Storage
+from esker.storage.local import LocalStorage
+from esker.storage.relocated import RelocatedStorage
+from esker.table import Table, Workings
+
+_VERSION = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+
+
+def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
+    """Open a table where it lies, read-only, with no catalog.
+
+    ``path`` is the table's directory or one of its metadata files. The locations a table records are taken
+    relative to where it lies now, so a table moved, copied or downloaded opens as it is. Files recorded outside
+    the table are refused unless they lie below one of ``roots``.
+    """
+    text = os.fspath(path)
+    if "://" in text or text.startswith("file:"):
+        text = _local_part(text)
+    place = Path(text)
+    if not place.exists():
+        raise NoSuchTable(f"no table at {text}: there is no such file or directory", path=text)
+    allowed = tuple(str(Path(root).resolve()) for root in roots)
+
+    def load() -> tuple[TableState, Storage]:
+        metadata_file = place if place.is_file() else current_metadata_file(place)
+        root = _table_root(metadata_file)
+        confined = LocalStorage(roots=(root, *allowed))
+        data = confined.read(str(metadata_file.absolute()))
+        metadata = parse_table_metadata(data, file=str(metadata_file))
+        storage = RelocatedStorage(confined, recorded=metadata.location, actual=str(root), allowed=allowed)
+        return TableState(metadata=metadata, metadata_location=str(metadata_file)), storage
+
+    state, storage = load()
+    return Table(name=text, state=state, workings=workings_on(storage), reload=lambda: load()[0])
+
+
+def workings_on(storage: Storage) -> Workings:
+    """What a table works with when its files lie in that store."""
+    return Workings(
+        format=IcebergFormat(storage),
+        engine=ArrowEngine(storage, parse_name_mapping=parse_name_mapping),
+        storage=storage,
+    )
+
+
+def current_metadata_file(directory: Path) -> Path:
+    """The newest metadata file of a table directory: the highest version, whatever an old hint may say."""
+    folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
+    versions = [(int(match[1]), file) for file in folder.iterdir() if (match := _VERSION.fullmatch(file.name))]
+    if not versions:
+        raise NoSuchTable(f"no table at {directory}: {folder} holds no *.metadata.json file", path=str(directory))
+    newest = max(version for version, _ in versions)
+    best = [file for version, file in versions if version == newest]
+    hinted = _hinted(folder, best)
+    if hinted is not None:
+        return hinted
+    return best[0] if len(best) == 1 else max(best, key=_updated_ms)
+
+
+def _hinted(folder: Path, candidates: Sequence[Path]) -> Path | None:
+    """Of files of one version, the one ``version-hint.text`` names in full, as some catalogs write it."""
+    try:
+        hint = (folder / "version-hint.text").read_text(encoding="utf-8", errors="replace").strip()
+    except (OSError, NoSuchFile):
+        return None
+    names = {hint, f"{hint}.metadata.json", f"v{hint}.metadata.json"}
+    return next((file for file in candidates if file.name in names), None)
+
+
+def _updated_ms(file: Path) -> tuple[int, str]:
+    try:
+        return parse_table_metadata(file.read_bytes(), file=str(file)).last_updated_ms, file.name
+    except Corrupt:  # two files claim one version and this one cannot be read: the other is the table
+        return -1, file.name
+
+
+def _table_root(metadata_file: Path) -> Path:
+    folder = metadata_file.absolute().parent
+    return (folder.parent if folder.name == "metadata" else folder).resolve()
+
+
+def _local_part(uri: str) -> str:
+    from esker.storage.location import Location
+
+    parsed = Location.parse(uri)
+    if parsed.scheme != "file":
+        raise InvalidInput(
+            f"cannot open {uri}: open_table reads local tables; connect to a catalog for others", path=uri
+        )
+    return parsed.path

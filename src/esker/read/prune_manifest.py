@@ -1,0 +1,90 @@
+"""Third step down: which files to read, judged by their partition and their column statistics."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from esker.model.partition import PartitionSpec
+from esker.model.predicate import Bound, field_ids
+from esker.model.schema import Schema
+from esker.model.statistics import PartitionEvidence, PartitionValues, Statistics
+from esker.model.verdict import Examination, examine
+from esker.ports.table_format import EntryColumns, TableFormat
+from esker.read.prune_manifest_list import PrunedList
+from esker.tree.manifest import Entries
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from esker.tree.manifest import Int64s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFiles:
+    """Surviving rows of one batch of entries, each with the number of its residual."""
+
+    entries: Entries
+    residuals: tuple[Bound, ...]
+    pattern: Int64s
+
+
+@dataclass(slots=True)
+class PrunedManifests:
+    """The files to read, and how many there were."""
+
+    kept: list[KeptFiles] = field(default_factory=list)
+    live_files: int = 0
+    rejections: Counter[Bound] = field(default_factory=Counter)
+
+
+def prune_manifests(
+    metadata: TableMetadata, table_format: TableFormat, schema: Schema, listed: PrunedList, predicate: Bound
+) -> PrunedManifests:
+    """Keep a file unless its partition or statistics prove that no row in it can match."""
+    asked = [id_ for id_ in field_ids(predicate) if not schema.in_repeated(id_)]
+    columns = EntryColumns(metrics=frozenset(asked))
+    found = PrunedManifests()
+    for entries in table_format.entries(metadata, listed.data, columns):
+        live = entries.take(entries.is_live)
+        found.live_files += len(live)
+        examination = examine_entries(predicate, schema, live)
+        for part, rejected in examination.rejections():
+            found.rejections[part] += rejected
+        _keep(found, live, examination)
+    return found
+
+
+def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Examination:
+    """The verdict on every file of a batch, by partition value and column statistics together."""
+    import pyarrow as pa
+
+    return examine(
+        predicate,
+        Statistics(
+            schema=schema,
+            rows=len(entries),
+            metrics=entries.metrics,
+            partitions=_partition_values(entries.spec, entries),
+            record_count=pa.array(entries.record_count),
+        ),
+    )
+
+
+def _partition_values(spec: PartitionSpec, entries: Entries) -> dict[int, tuple[PartitionEvidence, ...]]:
+    found: dict[int, list[PartitionEvidence]] = defaultdict(list)
+    for part, values in zip(spec.fields, entries.partition, strict=True):
+        if not part.other_sources:
+            found[part.source_id].append(PartitionValues(transform=part.transform, values=values))
+    return {id_: tuple(all_) for id_, all_ in found.items()}
+
+
+def _keep(found: PrunedManifests, live: Entries, examination: Examination) -> None:
+    rows = np.flatnonzero(examination.verdict.some)
+    if not len(rows):
+        return
+    pattern, residuals = examination.residuals()
+    kept = live.take(rows).without_metrics()
+    found.kept.append(KeptFiles(entries=kept, residuals=residuals, pattern=pattern[rows]))

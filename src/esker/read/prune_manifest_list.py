@@ -1,0 +1,95 @@
+"""Second step down: which manifests to open, judged by the partition summaries in the list.
+
+Each manifest is judged through its own spec, whatever the table's spec is today. A missing summary, an unknown
+count or a spec that nobody knows keeps the manifest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from esker.model.partition import PartitionSpec
+from esker.model.predicate import Bound, conjuncts
+from esker.model.schema import Schema
+from esker.model.statistics import PartitionEvidence, PartitionSummary, Statistics
+from esker.model.transform import Transform
+from esker.model.verdict import examine
+from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from esker.tree.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunedList:
+    """The manifests to open, and what became of the rest."""
+
+    data: tuple[ManifestFile, ...]
+    deletes: tuple[ManifestFile, ...]
+    dropped: tuple[ManifestFile, ...]  # data manifests that no row of the answer can be in
+    total: int
+    rejections: Mapping[Bound, int]  # per conjunct, the data manifests it alone drops
+
+
+def prune_manifest_list(
+    metadata: TableMetadata, schema: Schema, manifests: Sequence[ManifestFile], predicate: Bound
+) -> PrunedList:
+    """Keep a manifest unless its summaries prove that no row in it can match."""
+    rejections: dict[Bound, int] = dict.fromkeys(conjuncts(predicate), 0)
+    by_spec: dict[int, list[ManifestFile]] = defaultdict(list)
+    for manifest in manifests:
+        if manifest.may_hold_live_files:
+            by_spec[manifest.spec_id].append(manifest)
+    dropped: set[int] = set()
+    for spec_id, group in by_spec.items():
+        examination = examine(predicate, _summaries(metadata.spec_by_id.get(spec_id), schema, group))
+        dropped.update(id(m) for m, some in zip(group, examination.verdict.some, strict=True) if not some)
+        is_data = [manifest.content is ManifestContent.DATA for manifest in group]
+        for part, verdict in zip(examination.conjuncts, examination.verdicts, strict=True):
+            rejections[part] += sum(data and not some for data, some in zip(is_data, verdict.some, strict=True))
+    live = [manifest for manifest in manifests if manifest.may_hold_live_files]
+    data = [manifest for manifest in live if manifest.content is ManifestContent.DATA]
+    return PrunedList(
+        data=tuple(manifest for manifest in data if id(manifest) not in dropped),
+        deletes=tuple(_kept_deletes(metadata, live, dropped)),
+        dropped=tuple(manifest for manifest in data if id(manifest) in dropped),
+        total=len(manifests),
+        rejections=rejections,
+    )
+
+
+def _kept_deletes(metadata: TableMetadata, live: Sequence[ManifestFile], dropped: set[int]) -> list[ManifestFile]:
+    """Delete manifests to open. Some writers file deletes under the table's newest spec instead of that of the
+    data, so once a table has had several specs, their partitions prove nothing."""
+    deletes = [manifest for manifest in live if manifest.content is ManifestContent.DELETES]
+    if len(metadata.specs) > 1:
+        return deletes
+    return [manifest for manifest in deletes if id(manifest) not in dropped]
+
+
+def _summaries(spec: PartitionSpec | None, schema: Schema, manifests: Sequence[ManifestFile]) -> Statistics:
+    found: dict[int, list[PartitionEvidence]] = defaultdict(list)
+    for at, field in enumerate(spec.fields if spec is not None else ()):
+        if not field.other_sources:
+            column = [_summary(manifest, spec, at) for manifest in manifests]
+            found[field.source_id].append(_evidence(field.transform, column))
+    return Statistics(schema=schema, rows=len(manifests), partitions={id_: tuple(all_) for id_, all_ in found.items()})
+
+
+def _summary(manifest: ManifestFile, spec: PartitionSpec | None, at: int) -> FieldSummary | None:
+    """One field's summary; none where the writer gave another number of them than the spec has fields."""
+    if spec is None or manifest.partitions is None or len(manifest.partitions) != len(spec.fields):
+        return None
+    return manifest.partitions[at]
+
+
+def _evidence(transform: Transform, column: Sequence[FieldSummary | None]) -> PartitionSummary:
+    import pyarrow as pa
+
+    return PartitionSummary(
+        transform=transform,
+        lower=pa.array([None if s is None else s.lower_bound for s in column], pa.binary()),
+        upper=pa.array([None if s is None else s.upper_bound for s in column], pa.binary()),
+        contains_null=pa.array([None if s is None else s.contains_null for s in column], pa.bool_()),
+        contains_nan=pa.array([None if s is None else s.contains_nan for s in column], pa.bool_()),
+    )

@@ -1,0 +1,191 @@
+"""The way down, in five lines: see ``Scan.plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from esker.errors import InvalidInput, Unsupported
+from esker.model.bind import bind
+from esker.model.predicate import TRUE, Bound
+from esker.model.predicate_text import parse
+from esker.model.schema import Schema
+from esker.model.unbound import Unbound
+from esker.ports.engine import Engine, ReadRequest, ScanTask
+from esker.ports.table_format import TableFormat
+from esker.read.attach_deletes import attach_deletes
+from esker.read.explain import explain
+from esker.read.metadata_columns import metadata_column
+from esker.read.plan_tasks import Plan, plan_tasks
+from esker.read.prune_manifest import prune_manifests
+from esker.read.prune_manifest_list import prune_manifest_list
+from esker.read.resolve_snapshot import AsOf, Resolved, resolve_snapshot
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow as pa
+
+Where: TypeAlias = str | Unbound | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """Rows asked for, not yet read. Every verb reads the same pinned snapshot."""
+
+    metadata: TableMetadata
+    table_format: TableFormat
+    engine: Engine
+    resolved: Resolved
+    filter: Bound
+    projection: Schema
+    limit: int | None = None
+
+    def plan(self) -> Plan:
+        """The files to read, and the deletes that apply to each."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> Plan:
+        snapshot, schema = self.resolved.snapshot, self.resolved.schema
+        manifests = () if snapshot is None else self.table_format.manifests(self.metadata, snapshot)
+        listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
+        pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter)
+        deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
+        return plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return self.engine.arrow_schema(self.projection)
+
+    def count(self) -> int:
+        """How many rows there are: from metadata where it is exact, else by reading what it must."""
+        known, unsure = 0, []
+        for task in self.plan().tasks:
+            exact = _exact_count(task)
+            if exact is None:
+                unsure.append(task)
+            else:
+                known += exact
+            if self.limit is not None and known >= self.limit:
+                return self.limit
+        if unsure:
+            nothing = Schema(fields=())
+            known += sum(batch.num_rows for batch in self.engine.read(self._request(unsure, nothing)))
+        return known if self.limit is None else min(known, self.limit)
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """A stream of record batches, in memory bounded by a few row groups."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a pyarrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self._batches(), schema=self.schema)
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """All rows as a pandas frame; ``options`` go to pyarrow's ``to_pandas``."""
+        _need("pandas")
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a Polars frame."""
+        polars = _need("polars")
+        return polars.from_arrow(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """All rows as a DuckDB relation, to be queried in SQL under a name of your choice."""
+        duckdb = _need("duckdb")
+        return (connection or duckdb.connect()).from_arrow(self.to_arrow())
+
+    def explain(self) -> str:
+        """What each level of the tree drops, and which term of the filter does it."""
+        return explain(self.plan())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        return self.engine.read(self._request(self.plan().tasks, self.projection))
+
+    def _request(self, tasks: Sequence[ScanTask], projection: Schema) -> ReadRequest:
+        return ReadRequest(
+            metadata=self.metadata,
+            tasks=tasks,
+            row_schema=self.resolved.schema,
+            projection=projection,
+            limit=self.limit,
+        )
+
+
+def scan(
+    *,
+    metadata: TableMetadata,
+    table_format: TableFormat,
+    engine: Engine,
+    where: Where,
+    columns: Sequence[str] | None,
+    snapshot_id: int | None,
+    as_of: AsOf | None,
+    ref: str | None,
+    limit: int | None,
+) -> Scan:
+    """Check everything that can be checked before a file is opened."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidInput(f"cannot take {limit!r} rows: limit is a whole number from 0", limit=limit)
+    resolved = resolve_snapshot(metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
+    unbound = parse(where) if isinstance(where, str) else where
+    return Scan(
+        metadata=metadata,
+        table_format=table_format,
+        engine=engine,
+        resolved=resolved,
+        filter=TRUE if unbound is None else bind(unbound, resolved.schema),
+        projection=_project(resolved.schema, columns),
+        limit=limit,
+    )
+
+
+def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:
+    """The columns asked for, metadata columns among them; a table's own column of that name goes first."""
+    if columns is None:
+        return schema
+    if isinstance(columns, str):
+        raise InvalidInput(f"columns is a list of names: [{columns!r}]", columns=columns)
+    wanted = tuple(dict.fromkeys(columns))
+    extra = {name: field for name in wanted if name not in schema.id_by_name and (field := metadata_column(name))}
+    own = schema.select([name for name in wanted if name not in extra])
+    if not extra:
+        return own
+    place = {wanted.index(name): field for name, field in extra.items()}
+    fields = list(own.fields)
+    for at in sorted(place):
+        fields.insert(at, place[at])
+    return Schema(fields=tuple(fields), schema_id=schema.schema_id)
+
+
+def _exact_count(task: ScanTask) -> int | None:
+    """A file's rows by its metadata alone: no deletes but one vector, and no filter left to ask."""
+    if task.residual != TRUE:
+        return None
+    if not task.deletes:
+        return task.data_file.record_count
+    if len(task.deletes) == 1 and task.deletes[0].is_deletion_vector:
+        return task.data_file.record_count - task.deletes[0].record_count
+    return None
+
+
+def _need(module: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise Unsupported(
+            f"cannot give rows to {module}: it is not installed; pip install 'esker[{module}]'", feature=module
+        ) from error
