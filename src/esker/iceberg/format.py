@@ -1,0 +1,125 @@
+"""Iceberg's answer to what a reader asks of a table format: a snapshot's manifests, and their entries."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby
+
+from esker import avro
+from esker.errors import NoSuchFile, Unsupported
+from esker.iceberg.manifest import decode_manifests, refuse_encryption
+from esker.iceberg.manifest_list import decode_manifest_list
+from esker.iceberg.spec_of_manifest import spec_id_of_header
+from esker.ports.storage import Storage
+from esker.ports.table_format import EntryColumns
+from esker.tree.manifest import Entries
+from esker.tree.manifest_list import ManifestFile
+from esker.tree.snapshot import Snapshot
+from esker.tree.table_metadata import TableMetadata
+
+MANIFESTS_AT_ONCE = 64
+BYTES_AT_ONCE = 16 << 20
+"""A chunk ends at the first of the two: large enough to spread the cost of a batch, small enough to hold several."""
+
+
+class IcebergFormat:
+    """Manifest lists and manifests of Iceberg tables v1 to v3, read from a storage."""
+
+    def __init__(self, storage: Storage, *, threads: int | None = None) -> None:
+        self._storage = storage
+        self._threads = threads or min(os.cpu_count() or 1, 8)
+
+    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        """The snapshot's manifests in their order, from its list, or named inline as early v1 writers did."""
+        if snapshot.key_id is not None:
+            raise Unsupported(
+                f"cannot read snapshot {snapshot.snapshot_id}: its manifest list is encrypted",
+                feature="table encryption",
+            )
+        if snapshot.manifest_list is None:
+            return tuple(self._inline(location, snapshot) for location in snapshot.manifests)
+        return decode_manifest_list(snapshot.manifest_list, self._read(snapshot.manifest_list, "manifest list"))
+
+    def entries(
+        self, metadata: TableMetadata, manifests: Sequence[ManifestFile], columns: EntryColumns
+    ) -> Iterator[Entries]:
+        """What the manifests hold, in their order, in batches of one spec and one content kind."""
+        chunks = list(_chunks(manifests))
+        if len(chunks) < 2 or self._threads < 2:
+            for chunk in chunks:
+                yield from self._decode(metadata, chunk, columns)
+            return
+        yield from self._ahead(metadata, chunks, columns)
+
+    def _ahead(
+        self, metadata: TableMetadata, chunks: Sequence[Sequence[ManifestFile]], columns: EntryColumns
+    ) -> Iterator[Entries]:
+        """Chunks in order, a few decoded ahead; an abandoned iterator drops those not begun and waits for the rest."""
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="esker-manifests")
+        try:
+            waiting: deque[Future[list[Entries]]] = deque()
+            for chunk in chunks:
+                waiting.append(pool.submit(self._decode_whole, metadata, chunk, columns))
+                if len(waiting) > self._threads:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _decode_whole(
+        self, metadata: TableMetadata, chunk: Sequence[ManifestFile], columns: EntryColumns
+    ) -> list[Entries]:
+        return list(self._decode(metadata, chunk, columns))
+
+    def _decode(
+        self, metadata: TableMetadata, chunk: Sequence[ManifestFile], columns: EntryColumns
+    ) -> Iterator[Entries]:
+        """Reads each manifest once and decodes whenever enough is held, since a listed length may be wrong."""
+        held: list[tuple[ManifestFile, bytes]] = []
+        size = 0
+        for manifest in chunk:
+            data = self._read(manifest.path, "manifest")
+            refuse_encryption(manifest, data)
+            held.append((manifest, data))
+            size += len(data)
+            if size >= BYTES_AT_ONCE:
+                yield from decode_manifests(held, metadata, columns)
+                held, size = [], 0
+        if held:
+            yield from decode_manifests(held, metadata, columns)
+
+    def _inline(self, location: str, snapshot: Snapshot) -> ManifestFile:
+        """A manifest that no list describes: its header tells the spec, and nothing tells the counts."""
+        data = self._read(location, "manifest")
+        header = avro.read_header(data, file=location)
+        return ManifestFile(
+            path=location,
+            length=len(data),
+            spec_id=spec_id_of_header(header.metadata),
+            added_snapshot_id=snapshot.snapshot_id,
+        )
+
+    def _read(self, location: str, what: str) -> bytes:
+        try:
+            return self._storage.read(location)
+        except NoSuchFile as error:
+            raise NoSuchFile(f"cannot read the table: its {what} {location} is gone", file=location) from error
+
+
+def _chunks(manifests: Sequence[ManifestFile]) -> Iterator[Sequence[ManifestFile]]:
+    """Neighbours of one spec and one content kind, cut by number and by their listed length."""
+    for _, alike in groupby(manifests, key=lambda manifest: (manifest.spec_id, manifest.content)):
+        chunk: list[ManifestFile] = []
+        size = 0
+        for manifest in alike:
+            chunk.append(manifest)
+            size += max(manifest.length, 0)
+            if len(chunk) >= MANIFESTS_AT_ONCE or size >= BYTES_AT_ONCE:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk

@@ -1,0 +1,234 @@
+"""Manifests to `Entries`: columns, with inheritance resolved.
+
+Rules of this file. Fields are found by id, by name only where the writer left ids out (A7). Schema and spec come
+from the table's metadata; the manifest's header, which many writers leave empty or get wrong, is asked only when
+the metadata has no such spec. What an older version lacked is optional (A8). A value that no file can have, such as
+a negative count, is `Corrupt` and names the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from esker import avro
+from esker.errors import Corrupt, Unsupported
+from esker.iceberg.found_columns import FoundColumns
+from esker.iceberg.inherit import (
+    Rows,
+    inherit_file_sequence_numbers,
+    inherit_first_row_ids,
+    inherit_sequence_numbers,
+    inherit_snapshot_ids,
+    is_null,
+)
+from esker.iceberg.manifest_columns import (
+    DATA_FILE,
+    ENTRY_NAMES,
+    FILE_NAMES,
+    FILE_SEQUENCE_NUMBER,
+    PARTITION,
+    REST,
+    SEQUENCE_NUMBER,
+    SNAPSHOT_ID,
+    STATUS,
+    partition_names,
+    projection,
+)
+from esker.iceberg.manifest_list import refuse_encrypted
+from esker.iceberg.metric_maps import picked_metrics, whole_metrics
+from esker.iceberg.partition_values import held_arrow_type, held_partition, member_nodes
+from esker.iceberg.spec_of_manifest import spec_of_manifest
+from esker.model.partition import PartitionSpec
+from esker.model.transform import VoidTransform
+from esker.ports.table_format import EntryColumns
+from esker.tree.data_file import FileContent
+from esker.tree.manifest import Entries, EntryStatus
+from esker.tree.manifest_list import ManifestContent, ManifestFile
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+MOST = 1 << 50
+"""No file has more rows or bytes than this; larger counts are damage, and would overflow a sum."""
+
+_LIMITS = avro.Limits(container=1 << 30)
+_REST_TYPES: Mapping[str, pa.DataType] = {
+    "key_metadata": pa.binary(),
+    "split_offsets": pa.list_(pa.int64()),
+    "equality_ids": pa.list_(pa.int32()),
+    "sort_order_id": pa.int32(),
+    "first_row_id": pa.int64(),
+    "referenced_data_file": pa.string(),
+    "content_offset": pa.int64(),
+    "content_size": pa.int64(),
+}
+
+
+def decode_manifests(
+    read: Sequence[tuple[ManifestFile, bytes]], metadata: TableMetadata, columns: EntryColumns
+) -> Iterator[Entries]:
+    """The entries of manifests of one spec id and one content kind, a batch per kind of writer's schema."""
+    for manifest, data in read:
+        refuse_encryption(manifest, data)
+    spec = metadata.spec_by_id.get(read[0][0].spec_id) if read else None
+    decoded = avro.decode_many(
+        ((manifest.path, data) for manifest, data in read), want=projection(spec, columns), limits=_LIMITS
+    )
+    for batch in decoded:
+        manifests = tuple(read[part.index][0] for part in batch.parts)
+        yield _entries(batch, manifests, spec or spec_of_manifest(manifests[0], batch.header), metadata, columns)
+
+
+def refuse_encryption(manifest: ManifestFile, data: bytes) -> None:
+    """`Unsupported` for a manifest that needs a key."""
+    refuse_encrypted(manifest.path, data)
+    if manifest.key_metadata:
+        raise Unsupported(
+            f"cannot read manifest {manifest.path}: it is encrypted", feature="table encryption", file=manifest.path
+        )
+
+
+def _entries(
+    batch: avro.AvroColumns,
+    manifests: tuple[ManifestFile, ...],
+    spec: PartitionSpec,
+    metadata: TableMetadata,
+    columns: EntryColumns,
+) -> Entries:
+    entries = FoundColumns(manifests[0].path, batch.batch, ENTRY_NAMES)
+    files = entries.struct(DATA_FILE, "data_file", FILE_NAMES)
+    rows = _rows(batch, manifests, entries)
+    versions = [_format_version(part.header, entries, files) for part in batch.parts]
+    content = _content(rows, files)
+    record_count = _count(rows, files, 103, "record_count")
+    return Entries(
+        spec=spec,
+        manifests=manifests,
+        manifest_index=rows.index,
+        status=rows.status,
+        content=content,
+        snapshot_id=inherit_snapshot_ids(rows, entries.nullable(SNAPSHOT_ID, pa.int64())),
+        sequence_number=inherit_sequence_numbers(rows, entries.nullable(SEQUENCE_NUMBER, pa.int64()), versions),
+        file_sequence_number=inherit_file_sequence_numbers(
+            rows, entries.nullable(FILE_SEQUENCE_NUMBER, pa.int64()), versions
+        ),
+        path=_text(rows, files, 100, "file_path"),
+        file_format=pc.utf8_lower(_text(rows, files, 101, "file_format")),  # A9: the spec and Java differ in case
+        record_count=record_count,
+        file_size=_count(rows, files, 104, "file_size_in_bytes"),
+        partition=_partition(batch, files, spec, metadata),
+        metrics=picked_metrics(files, columns.metrics) if columns.metrics else {},
+        rest=_rest(rows, files, content, record_count) if columns.rest else {},
+        full_metrics=whole_metrics(files) if columns.full_metrics else None,
+    )
+
+
+def _rows(batch: avro.AvroColumns, manifests: tuple[ManifestFile, ...], entries: FoundColumns) -> Rows:
+    counts = np.array([part.rows for part in batch.parts], np.int64)
+    index = np.repeat(np.arange(len(manifests), dtype=np.int64), counts)
+    status = entries.required(STATUS, pa.int64(), "status").fill_null(-1).to_numpy(zero_copy_only=False)
+    rows = Rows(manifests, index, np.cumsum(counts) - counts, status.astype(np.int8))
+    bad = (status < EntryStatus.EXISTING) | (status > EntryStatus.DELETED)
+    if bad.any():
+        raise Corrupt(rows.first(bad).path, "an entry has no status, or one that is not 0, 1 or 2")
+    return rows
+
+
+def _format_version(header: Mapping[str, bytes], entries: FoundColumns, files: FoundColumns) -> int:
+    """The version a manifest was written in: its own word, else whether it has what came with v2."""
+    word = header.get("format-version", b"").strip()
+    if word.isdigit():
+        return int(word)
+    return 2 if SEQUENCE_NUMBER in entries or 134 in files else 1
+
+
+def _content(rows: Rows, files: FoundColumns) -> npt.NDArray[np.int8]:
+    """What each file is (B7): a manifest lists data files or delete files, never both."""
+    written = files.nullable(134, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    bad = (written < FileContent.DATA) | (written > FileContent.EQUALITY_DELETES)
+    if bad.any():
+        raise Corrupt(rows.first(bad).path, "a file's content is not 0, 1 or 2")
+    deletes = rows.of([manifest.content is ManifestContent.DELETES for manifest in rows.manifests]).astype(bool)
+    mixed = (written != FileContent.DATA) != deletes
+    if mixed.any():
+        kind = rows.first(mixed).content
+        said, held = ("delete", "data") if kind is ManifestContent.DELETES else ("data", "delete")
+        raise Corrupt(rows.first(mixed).path, f"a {said} manifest lists a {held} file")
+    return written.astype(np.int8)
+
+
+def _count(rows: Rows, files: FoundColumns, id_: int, name: str) -> npt.NDArray[np.int64]:
+    counts = files.required(id_, pa.int64(), name).fill_null(-1).to_numpy(zero_copy_only=False)
+    bad = (counts < 0) | (counts > MOST)
+    if bad.any():
+        raise Corrupt(rows.first(bad).path, f"a file's {name} is missing, negative or absurd")
+    return counts
+
+
+def _text(rows: Rows, files: FoundColumns, id_: int, name: str) -> pa.Array:
+    text = files.required(id_, pa.string(), name)
+    if text.null_count or (len(text) and pc.min(pc.binary_length(text)).as_py() == 0):
+        bad = pc.equal(pc.binary_length(text), 0).fill_null(True).to_numpy(zero_copy_only=False)
+        raise Corrupt(rows.first(bad).path, f"an entry has no {name}")
+    return text
+
+
+def _partition(
+    batch: avro.AvroColumns, files: FoundColumns, spec: PartitionSpec, metadata: TableMetadata
+) -> tuple[pa.Array, ...]:
+    """One array per field of the spec; a member the writer did not have is null, as is a dropped field."""
+    if not spec.fields:
+        return ()
+    nodes = member_nodes(batch.schema)
+    types = spec.partition_type(metadata.any_field_by_id)
+    members = files.struct(PARTITION, "partition", partition_names(spec)) if PARTITION in files else None
+    found = []
+    for field, of in zip(spec.fields, types, strict=True):
+        array = None if members is None else members.raw(field.field_id)
+        node = nodes.get(field.field_id) or nodes.get(field.name)
+        if array is None or node is None or isinstance(field.transform, VoidTransform):
+            found.append(pa.nulls(files.rows, held_arrow_type(of.type)))
+        else:
+            found.append(held_partition(files.file, field.name, of.type, array, node))
+    return tuple(found)
+
+
+def _rest(
+    rows: Rows, files: FoundColumns, content: npt.NDArray[np.int8], record_count: npt.NDArray[np.int64]
+) -> dict[str, pa.Array]:
+    """What few readers ask for, without the columns that are null throughout."""
+    found = {column.attribute: files.nullable(column.id, _REST_TYPES[column.attribute]) for column in REST}
+    found["first_row_id"] = inherit_first_row_ids(rows, found["first_row_id"], record_count)
+    found["split_offsets"] = _ascending(found["split_offsets"])
+    found["sort_order_id"] = _without(found["sort_order_id"], content == FileContent.POSITION_DELETES)  # H11
+    return {name: column for name, column in found.items() if column.null_count < len(column)}
+
+
+def _without(column: pa.Array, where: npt.NDArray[np.bool_]) -> pa.Array:
+    if not where.any() or column.null_count == len(column):
+        return column
+    return pa.array(column.fill_null(0).to_numpy(zero_copy_only=False), column.type, mask=is_null(column) | where)
+
+
+def _ascending(offsets: pa.ListArray) -> pa.ListArray:
+    """Split offsets that do not ascend are no offsets: null, and the file is read whole (G9)."""
+    if offsets.null_count == len(offsets):
+        return offsets
+    values = offsets.values.to_numpy(zero_copy_only=False)
+    bounds = offsets.offsets.to_numpy()
+    falls = np.zeros(len(values) + 1, np.int64)
+    falls[1:-1] = values[1:] <= values[:-1]
+    falls[bounds] = 0  # a list's first value follows nothing
+    falls[:-1] |= values < 0
+    total = np.append(0, np.cumsum(falls))
+    bad = total[bounds[1:]] > total[bounds[:-1]]
+    if not bad.any():
+        return offsets
+    mask = is_null(offsets) | bad
+    return pa.ListArray.from_arrays(offsets.offsets, offsets.values, mask=pa.array(mask))

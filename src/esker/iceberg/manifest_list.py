@@ -1,0 +1,154 @@
+"""A manifest list on the wire: T1 of the spec as a table, and its reader.
+
+Rules of this file. Fields are found by id, by name only where the writer left ids out (A7). What v1 lacked is
+optional whatever the table's version (A8): no content means data, no sequence number means 0 (B4), no count
+means "perhaps some" (C1). The header is never asked: many writers leave it out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from esker import avro
+from esker.errors import Corrupt, Unsupported
+from esker.iceberg.column import NEVER, Column, ids_by_name, list_of, optional, record
+from esker.iceberg.found_columns import FoundColumns
+from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+
+SUMMARY = record(
+    "r508",
+    [
+        {"name": "contains_null", "type": "boolean", "field-id": 509},
+        {"name": "contains_nan", "type": optional("boolean"), "default": None, "field-id": 518},
+        {"name": "lower_bound", "type": optional("bytes"), "default": None, "field-id": 510},
+        {"name": "upper_bound", "type": optional("bytes"), "default": None, "field-id": 511},
+    ],
+)
+
+# fmt: off
+COLUMNS = (
+    #      id   name on the wire        avro                   attribute              since required since
+    Column(500, "manifest_path",        "string",              "path"),
+    Column(501, "manifest_length",      "long",                "length"),
+    Column(502, "partition_spec_id",    "int",                 "spec_id"),
+    Column(517, "content",              "int",                 "content",             2, 2),
+    Column(515, "sequence_number",      "long",                "sequence_number",     2, 2),
+    Column(516, "min_sequence_number",  "long",                "min_sequence_number", 2, 2),
+    Column(503, "added_snapshot_id",    "long",                "added_snapshot_id"),
+    Column(504, "added_files_count",    "int",                 "added_files",         1, 2),
+    Column(505, "existing_files_count", "int",                 "existing_files",      1, 2),
+    Column(506, "deleted_files_count",  "int",                 "deleted_files",       1, 2),
+    Column(512, "added_rows_count",     "long",                "added_rows",          1, 2),
+    Column(513, "existing_rows_count",  "long",                "existing_rows",       1, 2),
+    Column(514, "deleted_rows_count",   "long",                "deleted_rows",        1, 2),
+    Column(507, "partitions",           list_of(508, SUMMARY), "partitions",          1, NEVER),
+    Column(519, "key_metadata",         "bytes",               "key_metadata",        1, NEVER),
+    Column(520, "first_row_id",         "long",                "first_row_id",        3, NEVER),
+)
+# fmt: on
+
+OLD_NAMES = {"added_data_files_count": 504, "existing_data_files_count": 505, "deleted_data_files_count": 506}
+_NAMES = {**OLD_NAMES, **ids_by_name(COLUMNS)}
+_SUMMARY_NAMES = {field["name"]: field["field-id"] for field in SUMMARY["fields"]}
+_WANT = avro.Projection.of([column.id for column in COLUMNS], names=_NAMES)
+_ARROW = {"string": pa.string(), "int": pa.int64(), "long": pa.int64(), "bytes": pa.binary()}
+# a hundred thousand manifests make some 20 MB; what goes far beyond is no list
+_LIMITS = avro.Limits(container=512 << 20)
+_ENCRYPTED_STREAM = b"AGS1"
+
+
+def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
+    """The rows of a manifest list of any format version, in its order."""
+    refuse_encrypted(file, data)
+    found = FoundColumns(file, avro.decode(data, file=file, want=_WANT, limits=_LIMITS).batch, _NAMES)
+    plain = [column for column in COLUMNS if isinstance(column.avro, str)]
+    values = [found.nullable(column.id, _ARROW[str(column.avro)]).to_pylist() for column in plain]
+    summaries = _summaries(found)
+    names = [column.attribute for column in plain]
+    manifests = tuple(
+        _manifest_file(file, number, dict(zip(names, row, strict=True)), summary)
+        for number, (row, summary) in enumerate(zip(zip(*values, strict=True), summaries, strict=True))
+    )
+    _refuse_repeats(file, manifests)
+    return manifests
+
+
+def refuse_encrypted(file: str, data: bytes) -> None:
+    """`Unsupported` for a file inside Iceberg's encrypted stream, which begins with its own magic."""
+    if data[:4] == _ENCRYPTED_STREAM:
+        raise Unsupported(f"cannot read {file}: it is encrypted", feature="table encryption", file=file)
+
+
+def _manifest_file(
+    file: str, number: int, row: dict[str, Any], partitions: tuple[FieldSummary, ...] | None
+) -> ManifestFile:
+    if not row["path"]:
+        raise Corrupt(file, f"row {number} names no manifest")
+    if row["spec_id"] is None:
+        raise Corrupt(file, f"row {number} ({row['path']}) has no partition_spec_id")
+    for name in ("sequence_number", "first_row_id"):
+        if (row[name] or 0) < 0:
+            raise Corrupt(file, f"row {number} ({row['path']}) has a {name} of {row[name]}")
+    content = row["content"] or 0
+    if content not in (0, 1):
+        raise Corrupt(file, f"row {number} ({row['path']}) has an unknown content of {content}")
+    return ManifestFile(
+        path=row["path"],
+        length=row["length"] or 0,
+        spec_id=row["spec_id"],
+        content=ManifestContent(content),
+        sequence_number=row["sequence_number"] or 0,
+        min_sequence_number=max(row["min_sequence_number"] or 0, 0),
+        added_snapshot_id=row["added_snapshot_id"],
+        added_files=_count(row["added_files"]),
+        existing_files=_count(row["existing_files"]),
+        deleted_files=_count(row["deleted_files"]),
+        added_rows=_count(row["added_rows"]),
+        existing_rows=_count(row["existing_rows"]),
+        deleted_rows=_count(row["deleted_rows"]),
+        partitions=partitions,
+        key_metadata=row["key_metadata"] or None,
+        first_row_id=row["first_row_id"],
+    )
+
+
+def _count(value: int | None) -> int | None:
+    """A negative count is a writer's way of saying that it did not count: perhaps some."""
+    return None if value is None or value < 0 else value
+
+
+def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
+    lists = found.raw(507)
+    if lists is None or lists.null_count == len(lists):
+        return [None] * found.rows
+    if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
+        raise Corrupt(found.file, f"field 507 (partitions) is {lists.type} where a list of records belongs")
+    inner = FoundColumns(found.file, lists.values, _SUMMARY_NAMES)
+    parts = zip(
+        inner.nullable(509, pa.bool_()).to_pylist(),
+        inner.nullable(518, pa.bool_()).to_pylist(),
+        inner.nullable(510, pa.binary()).to_pylist(),
+        inner.nullable(511, pa.binary()).to_pylist(),
+        strict=True,
+    )
+    every = [
+        # not said to be free of nulls: perhaps some
+        FieldSummary(contains_null=null is not False, contains_nan=nan, lower_bound=lower, upper_bound=upper)
+        for null, nan, lower, upper in parts
+    ]
+    offsets = lists.offsets.to_pylist()
+    return [
+        tuple(every[start:end]) if valid else None
+        for start, end, valid in zip(offsets, offsets[1:], lists.is_valid().to_pylist(), strict=False)
+    ]
+
+
+def _refuse_repeats(file: str, manifests: tuple[ManifestFile, ...]) -> None:
+    """A manifest listed twice would give each of its rows twice."""
+    seen: set[str] = set()
+    for manifest in manifests:
+        if manifest.path in seen:
+            raise Corrupt(file, f"it lists {manifest.path} twice")
+        seen.add(manifest.path)
