@@ -23,7 +23,10 @@ def decode_name_mapping(file: str, text: str) -> tuple[MappedField, ...]:
         content = text.encode()
     except UnicodeEncodeError:
         raise Corrupt(file, "the name mapping is no Unicode text") from None
-    return _fields(file, decode_json(file, content, "the name mapping"), "the name mapping", depth=0)
+    mapping = decode_json(file, content, "the name mapping")
+    if isinstance(mapping, dict) and "fields" in mapping:  # seen: the array wrapped into a struct
+        mapping = mapping["fields"]
+    return _fields(file, mapping, "the name mapping", depth=0)
 
 
 def encode_name_mapping(mapping: tuple[MappedField, ...]) -> str:
