@@ -6,7 +6,7 @@ import posixpath
 import re
 from dataclasses import dataclass
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")  # one letter and a backslash is a Windows drive, not a scheme
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")  # one letter would be a Windows drive, not a scheme
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "abfss": "abfs", "gcs": "gs"}
 
 
@@ -28,7 +28,7 @@ class Location:
         authority = ""
         if rest.startswith("//"):
             authority, slash, tail = rest[2:].partition("/")
-            rest = slash + tail
+            rest = slash + tail or "/"  # a bucket's root, with or without its slash
         return cls(_SAME_STORE.get(scheme, scheme), authority, _fold(rest))
 
     @property

@@ -46,10 +46,11 @@ class MemoryStorage:
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
         below = prefix.rstrip("/") + "/"
-        for location in sorted(self._objects):
+        with self._lock:
+            found = sorted((place, len(data), ms) for place, (data, ms) in self._objects.items())
+        for location, size, modified_ms in found:
             if location.startswith(below):
-                data, modified_ms = self._objects[location]
-                yield StoredFile(location=location, size=len(data), modified_ms=modified_ms)
+                yield StoredFile(location=location, size=size, modified_ms=modified_ms)
 
     def delete(self, location: str) -> None:
         with self._lock:

@@ -33,16 +33,16 @@ class RelocatedStorage:
         if way is None and parsed.is_relative:
             way = parsed.path
         if way is None:
-            if any(parsed.below(place) is not None for place in self._allowed):
+            if any(_inside(parsed.below(place)) for place in self._allowed):
                 return location
             raise InvalidInput(
                 f"refused to read {location}: it lies outside the table at {self._actual}; "
                 "to allow it, name its folder in open_table(…, roots=[…])",
                 file=location,
             )
-        if climbs(way or "."):
+        if not _inside(way):
             raise InvalidInput(f"refused to read {location}: it climbs out of the table", file=location)
-        return f"{self._actual}/{way}" if way else self._actual
+        return f"{self._actual.rstrip('/')}/{way}" if way else self._actual
 
     def read(self, location: str) -> bytes:
         return self._inner.read(self.where(location))
@@ -67,3 +67,8 @@ class RelocatedStorage:
 
     def delete(self, location: str) -> None:
         raise InvalidInput(f"cannot delete {location}: a table opened by its path is read-only", file=location)
+
+
+def _inside(way: str | None) -> bool:
+    """Whether a way down ends below where it starts."""
+    return way is not None and not climbs(way or ".")

@@ -1,0 +1,96 @@
+"""What every storage adapter promises. Inherit the class and give it a ``storage`` and a ``place``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from esker.errors import AlreadyExists, NoSuchFile
+from esker.ports.storage import Storage
+
+
+class StorageContract:
+    """Laws of ``ports.storage.Storage``."""
+
+    def test_what_was_written_is_read_back_by_every_verb(self, storage: Storage, place: str) -> None:
+        location = f"{place}/t/metadata/a.json"
+        storage.write_new(location, b"0123456789")
+        assert storage.read(location) == b"0123456789"
+        assert storage.size(location) == 10
+        assert storage.exists(location)
+        with storage.open(location) as file:
+            file.seek(-3, 2)
+            assert file.read() == b"789"
+
+    def test_an_empty_object_is_an_object(self, storage: Storage, place: str) -> None:
+        storage.write_new(f"{place}/empty", b"")
+        assert storage.exists(f"{place}/empty")
+        assert storage.read(f"{place}/empty") == b""
+
+    def test_nothing_is_ever_overwritten(self, storage: Storage, place: str) -> None:
+        location = f"{place}/a"
+        storage.write_new(location, b"first")
+        with pytest.raises(AlreadyExists, match="cannot create .*/a") as raised:
+            storage.write_new(location, b"second")
+        assert raised.value.file == location
+        assert storage.read(location) == b"first"
+
+    @pytest.mark.parametrize("verb", ["read", "open", "size", "local_path"])
+    def test_a_missing_object_is_named(self, storage: Storage, place: str, verb: str) -> None:
+        location = f"{place}/nowhere/missing"
+        with pytest.raises(NoSuchFile, match="missing") as raised:
+            getattr(storage, verb)(location)
+        assert raised.value.file == location
+        assert not storage.exists(location)
+
+    def test_a_folder_is_no_object(self, storage: Storage, place: str) -> None:
+        storage.write_new(f"{place}/folder/a", b"x")
+        assert not storage.exists(f"{place}/folder")
+        with pytest.raises(NoSuchFile, match="folder"):
+            storage.read(f"{place}/folder")
+        with pytest.raises(NoSuchFile, match="folder"):
+            storage.size(f"{place}/folder")
+
+    def test_a_listing_holds_everything_below_and_nothing_beside(self, storage: Storage, place: str) -> None:
+        for name in ("t/a", "t/deep/er/b", "t2/c", "u"):
+            storage.write_new(f"{place}/{name}", name.encode())
+        found = {file.location: file.size for file in storage.list(f"{place}/t")}
+        assert found == {f"{place}/t/a": 3, f"{place}/t/deep/er/b": 11}
+        assert {file.location for file in storage.list(f"{place}/t/")} == set(found)
+        assert all(file.modified_ms > 1_600_000_000_000 for file in storage.list(f"{place}/t"))
+
+    def test_a_listing_of_nowhere_is_empty(self, storage: Storage, place: str) -> None:
+        assert list(storage.list(f"{place}/nowhere")) == []
+
+    def test_a_listing_may_be_deleted_while_it_runs(self, storage: Storage, place: str) -> None:
+        for number in range(5):
+            storage.write_new(f"{place}/t/{number}", b"x")
+        for file in storage.list(f"{place}/t"):
+            storage.delete(file.location)
+        assert list(storage.list(f"{place}/t")) == []
+
+    def test_delete_removes_and_may_be_repeated(self, storage: Storage, place: str) -> None:
+        storage.write_new(f"{place}/a", b"x")
+        storage.delete(f"{place}/a")
+        storage.delete(f"{place}/a")
+        storage.delete(f"{place}/never/was")
+        assert not storage.exists(f"{place}/a")
+
+    def test_of_many_creators_exactly_one_wins(self, storage: Storage, place: str) -> None:
+        def create(job: tuple[int, int]) -> str:
+            turn, writer = job
+            try:
+                storage.write_new(f"{place}/race/{turn}", str(writer).encode())
+            except AlreadyExists:
+                return "lost"
+            return f"{turn}:{writer}"
+
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = list(pool.map(create, [(turn, writer) for turn in range(20) for writer in range(8)]))
+        wins = [outcome for outcome in outcomes if outcome != "lost"]
+        assert Counter(win.split(":")[0] for win in wins) == {str(turn): 1 for turn in range(20)}
+        for win in wins:
+            turn, writer = win.split(":")
+            assert storage.read(f"{place}/race/{turn}").decode() == writer

@@ -1,0 +1,104 @@
+"""A table that was moved is read where it lies now, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esker.errors import InvalidInput
+from esker.storage.memory import MemoryStorage
+from esker.storage.relocated import RelocatedStorage
+
+
+def moved(recorded: str = "s3://bucket/w/t", **more: tuple[str, ...]) -> RelocatedStorage:
+    return RelocatedStorage(MemoryStorage(), recorded=recorded, actual="/here/t", **more)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://bucket/w/t/data/f",
+        "s3a://bucket/w/t/data/f",
+        "s3n://bucket/w/t//data/./f",
+        "/w/t/data/f",
+        "/here/t/data/f",
+        "file:/here/t/data/f",
+        "file:///here/t/data/f",
+        "data/f",
+        "data/x/../f",
+    ],
+)
+def test_every_spelling_leads_to_where_the_table_lies(location: str) -> None:
+    assert moved().where(location).replace("x/../", "") == "/here/t/data/f"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://other/w/t/data/f",
+        "gs://bucket/w/t/f",
+        "s3://bucket/w/t2/f",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "s3://bucket/w/t/../../secret",
+        "../secret",
+        "data/../../secret",
+        "/here/t/../secret",
+    ],
+)
+def test_s07_what_lies_elsewhere_is_refused(location: str) -> None:
+    for verb in ("read", "open", "size", "exists", "local_path"):
+        with pytest.raises(InvalidInput, match="refused to read") as raised:
+            getattr(moved(), verb)(location)
+        assert raised.value.file == location
+
+
+def test_a_place_named_by_the_caller_is_read_as_it_is_spelt() -> None:
+    storage = moved(allowed=("s3://shared/files",))
+    assert storage.where("s3a://shared/files/a") == "s3a://shared/files/a"
+    with pytest.raises(InvalidInput, match=r"roots=\[…\]"):
+        storage.where("s3://shared/files2/a")
+
+
+def test_an_allowed_place_is_not_climbed_out_of() -> None:
+    storage = moved(allowed=("/shared/files",))
+    with pytest.raises(InvalidInput, match="refused to read"):
+        storage.where("/shared/files/../../etc/passwd")
+
+
+def test_a_table_recorded_at_a_bucket_root_is_found() -> None:
+    assert moved("s3://bucket").where("s3://bucket/data/f") == "/here/t/data/f"
+
+
+def test_a_table_at_the_root_of_a_disk_has_no_doubled_slash() -> None:
+    assert RelocatedStorage(MemoryStorage(), recorded="/w", actual="/").where("/w/f") == "/f"
+
+
+@given(st.text("ab./", max_size=12))
+def test_no_spelling_leads_out_of_the_table(tail: str) -> None:
+    import posixpath
+
+    try:
+        found = moved().where(f"s3://bucket/w/t/{tail}")
+    except InvalidInput:
+        return
+    assert (posixpath.normpath(found) + "/").startswith("/here/t/")
+
+
+def test_reads_pass_through_and_writes_do_not() -> None:
+    inner = MemoryStorage()
+    inner.write_new("/here/t/a", b"x")
+    storage = RelocatedStorage(inner, recorded="/w/t", actual="/here/t")
+    assert storage.read("/w/t/a") == b"x"
+    assert storage.open("/w/t/a").read() == b"x"
+    assert storage.size("a") == 1
+    assert storage.exists("/w/t/a")
+    assert storage.local_path("/w/t/a") is None
+    listed = [file.location for file in storage.list("/w/t")]
+    assert listed == ["/here/t/a"]
+    assert storage.read(listed[0]) == b"x"
+    with pytest.raises(InvalidInput, match="read-only"):
+        storage.write_new("/w/t/b", b"x")
+    with pytest.raises(InvalidInput, match="read-only"):
+        storage.delete("/w/t/a")
