@@ -32,7 +32,7 @@ class StorageContract:
     def test_nothing_is_ever_overwritten(self, storage: Storage, place: str) -> None:
         location = f"{place}/a"
         storage.write_new(location, b"first")
-        with pytest.raises(AlreadyExists, match="cannot create .*/a") as raised:
+        with pytest.raises(AlreadyExists, match=r"cannot create .*/a") as raised:
             storage.write_new(location, b"second")
         assert raised.value.file == location
         assert storage.read(location) == b"first"
