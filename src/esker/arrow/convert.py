@@ -1,0 +1,138 @@
+"""Primitive values as a file holds them, to the type the table has now.
+
+Covers the spec's promotions (checklist T15: int to long, float to double, wider decimals, date to timestamp) and
+what real writers do to the physical type: INT96, missing UTF8 marks, dictionaries, large offsets, nanoseconds where
+micros belong, a UTC flag that contradicts the table (E10: the table's type decides, the number is the same).
+Whatever is neither is refused, because guessing would give wrong rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from esker.arrow.types import to_arrow
+from esker.errors import Corrupt
+from esker.model.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IntType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimeType,
+    Type,
+    UnknownType,
+    UuidType,
+)
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY = 86_400
+
+
+def convert(array: pa.Array, type_: Type, *, file: str, column: str) -> pa.Array:
+    """The array in the table's type; ``Corrupt`` naming file and column where it cannot be."""
+    array = plain(array)
+    if pa.types.is_null(array.type) or isinstance(type_, UnknownType):
+        return pa.nulls(len(array), to_arrow(type_))
+    try:
+        found = _convert(array, type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise Corrupt(file, f"column {column!r} cannot be read as {type_}: {error}") from None
+    if found is None:
+        raise Corrupt(file, f"column {column!r} holds {array.type}, which cannot be read as {type_}")
+    return found
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Without extension, dictionary, run ends, views or 64-bit offsets: only what a value is, not how it is kept."""
+    kinds = pa.types
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array.type, pa.BaseExtensionType):
+        return plain(array.storage)
+    if kinds.is_dictionary(array.type):
+        return plain(array.dictionary_decode())
+    if kinds.is_run_end_encoded(array.type):
+        return plain(array.cast(array.type.value_type))
+    if kinds.is_large_string(array.type) or kinds.is_string_view(array.type):
+        return array.cast(pa.string())
+    if kinds.is_large_binary(array.type) or kinds.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    return array
+
+
+def _convert(array: pa.Array, type_: Type) -> pa.Array | None:
+    kinds, held = pa.types, array.type
+    match type_:
+        case BooleanType():
+            return array if kinds.is_boolean(held) else None
+        case IntType() | LongType():
+            return array.cast(to_arrow(type_)) if kinds.is_integer(held) else None
+        case FloatType():
+            return array.cast(pa.float32()) if held in (pa.float16(), pa.float32()) else None
+        case DoubleType():
+            return array.cast(pa.float64()) if kinds.is_floating(held) else None
+        case DecimalType():
+            return array.cast(to_arrow(type_)) if kinds.is_decimal(held) else None
+        case DateType():
+            return array.cast(pa.date32()) if kinds.is_date(held) or held == pa.int32() else None
+        case TimeType():
+            return _time(array)
+        case TimestampType():
+            return _timestamp(array, type_)
+        case StringType() | BinaryType() | GeometryType() | GeographyType():
+            return array.cast(to_arrow(type_)) if _is_bytes(held) else None
+        case UuidType():
+            return pa.ExtensionArray.from_storage(pa.uuid(), array.cast(pa.binary(16))) if _is_bytes(held) else None
+        case FixedType(length):
+            return array.cast(pa.binary(length)) if _is_bytes(held) else None
+        case _:
+            return None
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return type_ in (pa.string(), pa.binary()) or pa.types.is_fixed_size_binary(type_)
+
+
+def _time(array: pa.Array) -> pa.Array | None:
+    if pa.types.is_time(array.type):
+        return array.cast(pa.time64("us"), safe=False)  # never negative, so cutting is flooring
+    return array.cast(pa.time64("us")) if array.type == pa.int64() else None  # ORC keeps times as plain longs
+
+
+def _timestamp(array: pa.Array, type_: TimestampType) -> pa.Array | None:
+    held = array.type
+    if pa.types.is_timestamp(held):
+        ticks = _rescaled(array.view(pa.int64()), _PER_SECOND[held.unit], type_.ticks_per_second)
+    elif pa.types.is_date(held) and not type_.zoned:
+        days = array.cast(pa.date32()).view(pa.int32()).cast(pa.int64())
+        ticks = _times(days, _DAY * type_.ticks_per_second)
+    elif held == pa.int64():
+        ticks = array
+    else:
+        return None
+    return ticks.view(to_arrow(type_))
+
+
+def _rescaled(ticks: pa.Array, held: int, wanted: int) -> pa.Array:
+    if held == wanted:
+        return ticks
+    if held < wanted:
+        return _times(ticks, wanted // held)
+    # Finer than the table keeps: floor, so that an instant before 1970 stays in its own microsecond.
+    floored = np.floor_divide(ticks.fill_null(0).to_numpy(zero_copy_only=False), held // wanted)
+    return pa.array(floored, pa.int64(), mask=ticks.is_null().to_numpy(zero_copy_only=False))
+
+
+def _times(numbers: pa.Array, factor: int) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.multiply_checked(numbers, pa.scalar(factor, pa.int64()))

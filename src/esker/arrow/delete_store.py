@@ -1,0 +1,157 @@
+"""Delete files of one scan: each is read once and kept, within a budget, for all the data files it applies to."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from esker.arrow.chunk import ChunkRequest
+from esker.arrow.deleted_positions import Deleted, read_deletion_vector, read_position_deletes
+from esker.arrow.equality_keys import KeySet
+from esker.arrow.field_paths import branch, path_of, tip
+from esker.arrow.file_columns import FileColumn, by_field_id, every_column, wanted_leaves
+from esker.arrow.open_data import GetMapping, open_data, renumbered
+from esker.arrow.project import Origin, project
+from esker.errors import Corrupt
+from esker.model.schema import Schema
+from esker.model.types import Field
+from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile, FileContent
+from esker.tree.table_metadata import TableMetadata
+
+BUDGET = 256 << 20
+LARGE = 8 << 20  # rows beyond which a position delete file is searched for one data file rather than kept whole
+
+
+class Sized(Protocol):
+    """Something that knows its size."""
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityDelete:
+    """Keys to delete, and the way to each of their columns."""
+
+    paths: tuple[tuple[Field, ...], ...]
+    keys: KeySet
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The key columns of one delete file."""
+
+    columns: tuple[pa.Array, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self.columns)
+
+
+class DeleteStore:
+    """Reads delete files on demand, forgetting the least recently used ones when they take too much."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        metadata: TableMetadata,
+        schema: Schema,
+        get_mapping: GetMapping,
+        *,
+        budget: int = BUDGET,
+    ) -> None:
+        self._storage, self._metadata, self._schema, self._get_mapping = storage, metadata, schema, get_mapping
+        self._budget = budget
+        self._kept: OrderedDict[Hashable, Sized] = OrderedDict()
+
+    def positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> tuple[Deleted, ...]:
+        """The positions that these deletes take out of the data file."""
+        return tuple(
+            self._positions(data_file.path, delete)
+            for delete in deletes
+            if delete.content is FileContent.POSITION_DELETES
+        )
+
+    def equality(self, deletes: Sequence[DataFile]) -> tuple[EqualityDelete, ...]:
+        """The keys that these deletes take out, one set per choice of columns."""
+        groups: dict[tuple[int, ...], list[DataFile]] = {}
+        for delete in deletes:
+            if delete.content is FileContent.EQUALITY_DELETES:
+                groups.setdefault(self._equality_ids(delete), []).append(delete)
+        return tuple(self._equality(ids, files) for ids, files in groups.items())
+
+    def _positions(self, path: str, delete: DataFile) -> Deleted:
+        if delete.is_deletion_vector:
+            key = (delete.path, delete.content_offset)
+            return self._once(key, lambda: read_deletion_vector(self._storage, delete))
+        source = open_data(self._storage, delete, lambda columns: columns)
+        if delete.record_count > LARGE:
+            return read_position_deletes(source, delete.path, only=path).of(path)
+        return self._once(delete.path, lambda: read_position_deletes(source, delete.path)).of(path)
+
+    def _equality(self, ids: tuple[int, ...], files: Sequence[DataFile]) -> EqualityDelete:
+        paths = tuple(self._path(id_, files[0].path) for id_ in ids)
+        key = (ids, tuple(file.path for file in files))
+        return EqualityDelete(paths, self._once(key, lambda: self._key_set(paths, files)))
+
+    def _key_set(self, paths: tuple[tuple[Field, ...], ...], files: Sequence[DataFile]) -> KeySet:
+        read = [self._once((file.path, paths), partial(self._keys, paths, file)).columns for file in files]
+        return KeySet([pa.concat_arrays(columns) for columns in zip(*read, strict=True)])
+
+    def _keys(self, paths: tuple[tuple[Field, ...], ...], file: DataFile) -> _Keys:
+        """The key columns of a delete file, in the types that the table has now."""
+        source = open_data(self._storage, file, renumbered(file, self._schema, self._get_mapping))
+        wanted = tuple(_placed(path, source.columns, file.path) for path in paths)
+        leaves = wanted_leaves([branch(path) for path in wanted], source.columns)
+        origin = Origin(file=file.path)
+        parts: list[list[pa.Array]] = [[] for _ in wanted]
+        for chunk in source.chunks(ChunkRequest(leaves=leaves, schema=self._schema)):
+            held = {column.field_id: (column, array) for column, array in reversed(chunk.columns)}
+            for part, path in zip(parts, wanted, strict=True):
+                array = project(branch(path), held.get(path[0].id), chunk.length, origin)
+                part.append(tip(array, path))
+        empty = [project(path[-1], None, 0, origin) for path in wanted]
+        return _Keys(tuple(pa.concat_arrays([*part, none]) for part, none in zip(parts, empty, strict=True)))
+
+    def _path(self, field_id: int, file: str) -> tuple[Field, ...]:
+        path = path_of(field_id, self._schema, self._metadata)
+        if path is None:
+            raise Corrupt(file, f"it deletes by the field {field_id}, which no schema of the table has")
+        return path
+
+    @staticmethod
+    def _equality_ids(delete: DataFile) -> tuple[int, ...]:
+        if not delete.equality_ids:
+            raise Corrupt(delete.path, "its manifest entry does not say which columns the equality deletes compare")
+        return tuple(sorted(set(delete.equality_ids)))
+
+    def _once(self, key: Hashable, read: Callable[[], Kept]) -> Kept:
+        """What was read under the key, or is read now; the oldest things give way when the budget is spent."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]  # type: ignore[return-value]  # a key is only ever used with one kind of thing
+        found = read()
+        self._kept[key] = found
+        while len(self._kept) > 1 and sum(thing.nbytes for thing in self._kept.values()) > self._budget:
+            self._kept.popitem(last=False)
+        return found
+
+
+def _placed(path: tuple[Field, ...], columns: tuple[FileColumn, ...], file: str) -> tuple[Field, ...]:
+    """The way to a key column inside the delete file: as in the table, or the column alone at the top."""
+    if path[0].id in by_field_id(columns) and any(c.field_id == path[-1].id for c in every_column(columns)):
+        return path
+    if path[-1].id in by_field_id(columns):
+        return path[-1:]
+    raise Corrupt(file, f"it lacks the column {path[-1].name!r} that its equality deletes compare")

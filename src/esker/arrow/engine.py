@@ -1,0 +1,60 @@
+"""The embedded engine: planned files to Arrow batches, with no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from esker.arrow.types import to_arrow_schema
+from esker.model.name_mapping import MappedField, mapping_of
+from esker.model.schema import Schema
+from esker.ports.engine import ReadRequest
+from esker.ports.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME_MAPPING = "schema.name-mapping.default"
+ParseNameMapping = Callable[[str], tuple[MappedField, ...]]
+
+
+class ArrowEngine:
+    """Reads data files with pyarrow, in task order, holding about a row group at a time."""
+
+    def __init__(self, storage: Storage, *, parse_name_mapping: ParseNameMapping) -> None:
+        self._storage = storage
+        self._parse_name_mapping = parse_name_mapping
+
+    def arrow_schema(self, projection: Schema) -> pa.Schema:
+        """The Arrow schema that batches of this projection have."""
+        return to_arrow_schema(projection)
+
+    def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """Rows that pass filter and deletes, in task order, in bounded memory."""
+        # Imported late: Arrow's readers and kernels take longer to load than a look at a table's metadata.
+        from esker.arrow.delete_store import DeleteStore
+        from esker.arrow.task_reader import TaskReader
+
+        get_mapping = cache(partial(self._mapping, request))
+        deletes = DeleteStore(self._storage, request.metadata, request.row_schema, get_mapping)
+        reader = TaskReader(storage=self._storage, request=request, get_mapping=get_mapping, deletes=deletes)
+        left = request.limit
+        for task in request.tasks if left != 0 else ():
+            for batch in reader.read(task):
+                if left is None or batch.num_rows < left:
+                    yield batch
+                    left = None if left is None else left - batch.num_rows
+                else:
+                    yield batch.slice(0, left)
+                    return
+
+    def _mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
+        """The table's name mapping, or None; names as they are now, where it cannot be meant for this table."""
+        from esker.arrow.open_data import usable_mapping
+
+        text = request.metadata.properties.get(NAME_MAPPING)
+        if text is None:
+            return None
+        mapping = self._parse_name_mapping(text)
+        return mapping if usable_mapping(mapping, request.metadata.schemas) else mapping_of(request.row_schema.fields)

@@ -1,0 +1,63 @@
+"""Columns that no file needs to hold: where a row lies, and its lineage (checklist T10, I7, I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from esker.arrow.constants import repeated
+from esker.model.partition import PartitionSpec
+from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, StructType
+from esker.tree.data_file import DataFile
+
+FILE, POS, DELETED, SPEC_ID, PARTITION = 2147483646, 2147483645, 2147483644, 2147483643, 2147483642
+ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
+LINEAGE = frozenset((ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))  # these a file may hold itself
+METADATA_COLUMNS = frozenset((FILE, POS, DELETED, SPEC_ID, PARTITION)) | LINEAGE
+
+Positions = npt.NDArray[np.int64]
+
+
+def metadata_column(
+    wanted: Field, data_file: DataFile, spec: PartitionSpec, positions: Positions, held: pa.Array | None
+) -> pa.Array:
+    """The metadata column of that id for the rows at these positions; ``held`` is what the file has of it."""
+    rows = len(positions)
+    match wanted.id:
+        case 2147483646:
+            return repeated(STRING, data_file.path, rows)
+        case 2147483645:
+            return pa.array(positions, pa.int64())
+        case 2147483644:
+            return repeated(BOOLEAN, False, rows)
+        case 2147483643:
+            return repeated(INT, data_file.spec_id, rows)
+        case 2147483642:
+            return _partition(wanted, data_file, spec, rows)
+        case _:
+            return _lineage(wanted.id, data_file, positions, held)
+
+
+def _partition(wanted: Field, data_file: DataFile, spec: PartitionSpec, rows: int) -> pa.Array:
+    """The partition tuple under the unified type: fields of other specs are null."""
+    if not isinstance(wanted.type, StructType):
+        return pa.nulls(rows)
+    values: Mapping[int, object] = {
+        f.field_id: value for f, value in zip(spec.fields, data_file.partition, strict=False)
+    }
+    return repeated(wanted.type, tuple((f.id, values.get(f.id)) for f in wanted.type), rows)
+
+
+def _lineage(field_id: int, data_file: DataFile, positions: Positions, held: pa.Array | None) -> pa.Array:
+    """A row's own number where the file holds it, else what the row inherits from the file."""
+    if data_file.first_row_id is None:
+        return pa.nulls(len(positions), pa.int64())
+    if field_id == ROW_ID:
+        inherited = pa.array(positions + data_file.first_row_id, pa.int64())
+    else:
+        inherited = repeated(LONG, data_file.sequence_number, len(positions))
+    return inherited if held is None else pc.coalesce(held, inherited)
