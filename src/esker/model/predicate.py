@@ -129,6 +129,9 @@ Bound: TypeAlias = Always | Term | And | Or
 TRUE, FALSE = Always(True), Always(False)
 
 
+_MANY = 32  # beyond, looking for repeated parts costs more than repeating them
+
+
 def all_of(parts: Iterable[Bound]) -> Bound:
     """The conjunction, simplified: TRUE drops out, FALSE wins, nested ones flatten."""
     return _combine(parts, And, neutral=True)
@@ -147,7 +150,7 @@ def _combine(parts: Iterable[Bound], kind: type[And] | type[Or], *, neutral: boo
                 return part
         elif isinstance(part, kind):
             kept.extend(part.parts)
-        elif part not in kept:
+        elif len(kept) > _MANY or part not in kept:
             kept.append(part)
     if not kept:
         return Always(neutral)
@@ -176,3 +179,29 @@ def terms(predicate: Bound) -> Iterator[Term]:
 def field_ids(predicate: Bound) -> frozenset[int]:
     """The columns it asks about."""
     return frozenset(term.field.id for term in terms(predicate))
+
+
+def complement(predicate: Bound) -> Bound:
+    """TRUE for just the rows where the predicate is not: those it is FALSE for, and those it is NULL for.
+
+    What a delete keeps. Not the same as SQL's NOT, which selects no row whose answer is NULL.
+    """
+    match predicate:
+        case Always(value):
+            return Always(not value)
+        case And(parts):
+            return any_of(complement(part) for part in parts)
+        case Or(parts):
+            return all_of(complement(part) for part in parts)
+        case IsNull(field, negated):
+            return IsNull(field, not negated)
+        case IsNaN(field, negated):
+            return IsNaN(field, not negated)
+        case Compare(field, op, literal):
+            return any_of((Compare(field, op.negated, literal), IsNull(field)))
+        case OneOf(field, values, negated):
+            return any_of((OneOf(field, values, not negated), IsNull(field)))
+        case StartsWith(field, prefix, negated):
+            return any_of((StartsWith(field, prefix, not negated), IsNull(field)))
+        case Like(field, pattern, escape, negated):
+            return any_of((Like(field, pattern, escape, not negated), IsNull(field)))
