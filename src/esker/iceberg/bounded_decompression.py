@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import pyarrow as pa
-
 from esker.errors import Corrupt
 
 Codec = Literal["gzip", "lz4", "zstd"]
@@ -15,6 +13,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 def decompress(file: str, what: str, content: bytes, codec: Codec, *, limit: int) -> bytes:
     """The bytes that ``content`` holds under ``codec``; `Corrupt` if it is cut, broken or above ``limit``."""
+    import pyarrow as pa  # late: metadata is seldom compressed, and this import is half of a short command's time
+
     try:
         stream = pa.input_stream(pa.BufferReader(content), compression=codec)
         plain: bytes = stream.read(limit + 1)
