@@ -35,8 +35,11 @@ def encode_manifest_list(
         header["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
     written = [column for column in COLUMNS if column.is_written_in(format_version)]
     schema = record("manifest_file", [avro_field(column, format_version) for column in written])
-    rows = ({column.name: _stored(manifest, column.attribute) for column in written} for manifest in manifests)
-    return avro.write(schema, (_checked(row, format_version) for row in rows), metadata=header, codec=codec)
+    rows = (
+        _checked({column.name: _stored(manifest, column.attribute) for column in written}, manifest, format_version)
+        for manifest in manifests
+    )
+    return avro.write(schema, rows, metadata=header, codec=codec)
 
 
 def assign_first_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[tuple[ManifestFile, ...], int]:
@@ -72,11 +75,13 @@ def _summary(summary: FieldSummary) -> dict[str, Any]:
     }
 
 
-def _checked(row: dict[str, Any], format_version: int) -> dict[str, Any]:
+def _checked(row: dict[str, Any], manifest: ManifestFile, format_version: int) -> dict[str, Any]:
     """A row that its version can hold: what v1 left out must be known before v2 can write it."""
+    if format_version == 1 and manifest.content is ManifestContent.DELETES:
+        raise InvalidInput(f"cannot list {manifest.path} in format version 1: it has deletes, which came with 2")
     missing = [c.name for c in COLUMNS if c.name in row and row[c.name] is None and format_version >= c.required_since]
     if missing:
         raise InvalidInput(
-            f"cannot list {row['manifest_path']} in format version {format_version}: {', '.join(missing)} is not known"
+            f"cannot list {manifest.path} in format version {format_version}: {', '.join(missing)} is not known"
         )
     return row
