@@ -23,7 +23,7 @@ enum { PLAIN = -1, NULL_FIRST = 0, NULL_LAST = 1, SINGLE = 2 };
 enum { OK, CUT, NUMBER, RANGE, TRUTH, LENGTH, TEXT, BRANCH, SYMBOL, COUNT, SIZE, EMPTY, FULL, MEMORY };
 
 static const char *const REASONS[] = {
-    "", "a row passes the end of its block", "a number is longer than 64 bits", "an int is longer than 32 bits",
+    "", "a row passes the end of its block", "a number is longer than 10 bytes", "an int is longer than 32 bits",
     "a boolean is neither 0 nor 1", "a length is negative", "a string is not UTF-8",
     "a union has no such branch", "an enum has no such symbol", "an array's count is impossible",
     "an array's size is not what it says", "too many items take no bytes", "it decodes to too many bytes", ""};
@@ -126,11 +126,10 @@ static inline int read_long(Shredder *w, int64_t *out) {
         w->p = p + 1;
         return OK;
     }
-    uint64_t value = 0;
+    uint64_t value = 0; /* bits past the 64th fall off, as in Java: real tables hold such snapshot ids */
     for (int shift = 0; shift < 70; shift += 7) {
         if (p >= end) return CUT;
         uint8_t byte = *p++;
-        if (shift == 63 && byte > 1) return NUMBER;
         value |= (uint64_t)(byte & 0x7F) << shift;
         if (byte < 0x80) {
             *out = (int64_t)(value >> 1) ^ -(int64_t)(value & 1);

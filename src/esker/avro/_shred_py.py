@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from esker.avro.shred import FIELDS, MAX_BYTES, PLAIN, SINGLE, Data, Op, SlotBuffers
 
 _CUT = "a row passes the end of its block"
-_NUMBER = "a number is longer than 64 bits"
+_NUMBER = "a number is longer than 10 bytes"
 _RANGE = "an int is longer than 32 bits"
 _TRUTH = "a boolean is neither 0 nor 1"
 _LENGTH = "a length is negative"
@@ -21,6 +21,7 @@ _EMPTY = "too many items take no bytes"
 _FULL = "it decodes to too many bytes"
 
 _MAX_EMPTY = 1 << 20
+_UINT64 = (1 << 64) - 1
 _INT32 = range(-(1 << 31), 1 << 31)
 _WIDTH = {Op.FLOAT: 4, Op.DOUBLE: 8, Op.INT: 4, Op.ENUM: 4, Op.LONG: 8}
 _OFFSETS = (Op.BYTES, Op.STRING, Op.ARRAY, Op.MAP)
@@ -146,12 +147,13 @@ class Shredder:
                 raise ValueError(_CUT)
             byte = self._data[self._at]
             self._at += 1
-            if shift == 63 and byte > 1:
-                raise ValueError(_NUMBER)
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
+                value &= _UINT64
                 return (value >> 1) ^ -(value & 1)
             shift += 7
+            if shift == 70:
+                raise ValueError(_NUMBER)
 
     def _take(self, size: int) -> memoryview:
         if size < 0:

@@ -32,7 +32,9 @@ class Limits:
     container: int = 4 << 30
     """All blocks of a container that is decoded whole, inflated."""
     batch: int = 128 << 20
-    """Arrow buffers after which a batch is closed."""
+    """Arrow buffers after which a batch is closed, at the next row or container."""
+    buffers: int = 1 << 30
+    """Arrow buffers of one batch at the most."""
 
 
 LIMITS = Limits()

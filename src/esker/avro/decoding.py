@@ -13,12 +13,13 @@ from esker.avro.container import LIMITS, Block, Header, Limits, Memory, Stream, 
 from esker.avro.program import Program, compile_program
 from esker.avro.projection import Projection
 from esker.avro.schema import Record
-from esker.avro.shred import shredder
+from esker.avro.shred import MAX_BYTES, shredder
 from esker.errors import Corrupt, EskerError, InvalidInput
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 _EVERYTHING = Projection()
-_NEVER = 1 << 62
+# Nulls and unset keys take more room in columns than in rows, but not without measure.
+_GROWTH, _GROWTH_FROM = 256, 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ def decode_many(
         header = read_head(source, limits)
         key = header.metadata["avro.schema"]
         if key not in groups:
-            groups[key] = _Group(header.schema, _program(header.schema, want, logical, file))
+            groups[key] = _Group(header.schema, _Walk(_program(header.schema, want, logical, file), limits))
         group, inflated, rows = groups[key], 0, 0
         for block in read_blocks(source, header, limits):
             inflated += len(block.data)
@@ -111,7 +112,7 @@ def iter_batches(
         raise InvalidInput(f"Cannot read batches of {batch_rows} rows")
     stream = Stream(source, file)
     header = read_head(stream, limits)
-    walk = _Walk(_program(header.schema, want, logical, file))
+    walk = _Walk(_program(header.schema, want, logical, file), limits)
     for block in read_blocks(stream, header, limits):
         at = done = 0
         while done < block.rows:
@@ -146,9 +147,10 @@ def _program(schema: Record, want: Projection | None, logical: bool, file: str) 
 class _Walk:
     """A shredder at work: what it refuses is ``Corrupt``, and a block must end where its rows do."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, limits: Limits) -> None:
         self._program = program
-        self._shredder = shredder(program.code, program.slots)
+        self._shredder = shredder(program.code, program.slots, min(limits.buffers, MAX_BYTES))
+        self._fed = 0
         self.rows = 0
         self.bytes = 0
 
@@ -163,7 +165,10 @@ class _Walk:
 
     def feed_all(self, block: Block, file: str) -> None:
         """All rows of the block."""
-        at, _ = self.feed(block, 0, block.rows, _NEVER, file)
+        self._fed += len(block.data)
+        at, done = self.feed(block, 0, block.rows, _GROWTH_FROM + _GROWTH * self._fed, file)
+        if done < block.rows:
+            raise Corrupt(file, f"it decodes to far more bytes than it holds (block {block.number})")
         self.check_end(block, at, file)
 
     def check_end(self, block: Block, at: int, file: str) -> None:
@@ -173,7 +178,7 @@ class _Walk:
 
     def finish(self, file: str) -> pa.RecordBatch:
         """The rows so far, as a batch."""
-        self.rows = self.bytes = 0
+        self.rows = self.bytes = self._fed = 0
         try:
             return record_batch(self._program.layout, self._shredder.finish())
         except ValueError as error:
@@ -183,9 +188,9 @@ class _Walk:
 class _Group:
     """Containers of one writer's schema on their way into one batch."""
 
-    def __init__(self, schema: Record, program: Program) -> None:
+    def __init__(self, schema: Record, walk: _Walk) -> None:
         self._schema = schema
-        self.walk = _Walk(program)
+        self.walk = walk
         self.parts: list[Part] = []
 
     def columns(self) -> AvroColumns:

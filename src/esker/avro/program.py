@@ -100,13 +100,16 @@ class _Compiler:
 
     def _open(self, op: Op, union: int, *, nullable: bool | None, arg: int = 0) -> int:
         """A row whose ``next`` is still open; it gets a slot when ``nullable`` is not None."""
-        if len(self._rows) >= MAX_PROGRAM:
-            raise InvalidInput(f"Cannot decode an Avro file into more than {MAX_PROGRAM} columns")
+        self._refuse_more_than(len(self._rows) + 1)
         slot = -1
         if nullable is not None:
             slot, self.slots = self.slots, self.slots + 1
         self._rows.append([op, union, slot, int(bool(nullable)), arg, 0, 0])
         return len(self._rows) - 1
+
+    def _refuse_more_than(self, rows: int) -> None:
+        if rows > MAX_PROGRAM:
+            raise InvalidInput(f"Cannot decode an Avro file into more than {MAX_PROGRAM} columns")
 
     def _close(self, row: int) -> None:
         self._rows[row][6] = len(self._rows)
@@ -237,6 +240,7 @@ class _Compiler:
         if not isinstance(key_field.type, Primitive) or key_field.type.kind not in ("int", "long"):
             raise _not_pickable(path, "its keys are not ints")
         nullable = below_null or union in (NULL_FIRST, NULL_LAST)
+        self._refuse_more_than(len(self._rows) + len(keys))
         row = self._open(Op.PICK, union, nullable=nullable, arg=len(keys))
         self.skip(key_field.type)
         self.skip(value_field.type)

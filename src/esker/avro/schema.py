@@ -14,7 +14,7 @@ from typing import Any
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 MAX_DEPTH = 64
 MAX_NODES = 1 << 16
-_MAX_FIXED = (1 << 31) - 1
+_MAX_FIXED = 1 << 24  # a null one takes as much room as any
 
 
 class SchemaError(ValueError):
