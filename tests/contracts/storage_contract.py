@@ -94,3 +94,26 @@ class StorageContract:
         for win in wins:
             turn, writer = win.split(":")
             assert storage.read(f"{place}/race/{turn}").decode() == writer
+
+    def test_a_streamed_object_appears_whole_when_its_block_ends(self, storage: Storage, place: str) -> None:
+        location = f"{place}/new/folder/big"
+        with storage.open_new(location) as file:
+            file.write(b"first ")
+            assert file.tell() == 6
+            assert not storage.exists(location)
+            file.write(b"second")
+        assert storage.read(location) == b"first second"
+        assert [file.location for file in storage.list(f"{place}/new")] == [location]
+
+    def test_a_streamed_object_that_fails_leaves_nothing(self, storage: Storage, place: str) -> None:
+        with pytest.raises(ZeroDivisionError), storage.open_new(f"{place}/new/bad") as file:
+            file.write(b"half")
+            raise ZeroDivisionError
+        assert list(storage.list(f"{place}/new")) == []
+
+    def test_a_streamed_object_overwrites_nothing(self, storage: Storage, place: str) -> None:
+        storage.write_new(f"{place}/a", b"first")
+        with pytest.raises(AlreadyExists, match=r"cannot create .*/a"), storage.open_new(f"{place}/a") as file:
+            file.write(b"second")
+        assert storage.read(f"{place}/a") == b"first"
+        assert [file.location for file in storage.list(place)] == [f"{place}/a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -41,6 +42,11 @@ class Storage(Protocol):
 
     def write_new(self, location: str, data: bytes) -> None:
         """Create the object whole and durable; ``AlreadyExists`` when the location is taken."""
+        ...
+
+    def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
+        """A file to write a large object through. Leaving the block well creates the object, whole and durable,
+        or raises ``AlreadyExists``; leaving it by an exception leaves nothing behind."""
         ...
 
     def list(self, prefix: str) -> Iterator[StoredFile]:

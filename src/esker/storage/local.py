@@ -61,6 +61,11 @@ class LocalStorage:
         return str(self._existing(location))
 
     def write_new(self, location: str, data: bytes) -> None:
+        with self.open_new(location) as file:
+            file.write(data)
+
+    @contextmanager
+    def open_new(self, location: str) -> Iterator[BinaryIO]:
         path = self._path(location)
         with _told("create", location):
             _make_folders(path.parent)
@@ -68,7 +73,7 @@ class LocalStorage:
             draft = path.with_name(f".{uuid4().hex}.tmp")
             try:
                 with draft.open("xb") as file:
-                    file.write(data)
+                    yield file
                     file.flush()
                     os.fsync(file.fileno())
                 _link(draft, path, location)

@@ -6,6 +6,7 @@ import io
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from esker.errors import AlreadyExists, NoSuchFile
@@ -43,6 +44,12 @@ class MemoryStorage:
             if location in self._objects:
                 raise AlreadyExists(f"cannot create {location}: the object exists", file=location)
             self._objects[location] = (bytes(data), time.time_ns() // 1_000_000)
+
+    @contextmanager
+    def open_new(self, location: str) -> Iterator[BinaryIO]:
+        draft = io.BytesIO()
+        yield draft
+        self.write_new(location, draft.getvalue())
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
         below = prefix.rstrip("/") + "/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from esker.errors import InvalidInput
@@ -60,6 +61,9 @@ class RelocatedStorage:
         return self._inner.local_path(self.where(location))
 
     def write_new(self, location: str, data: bytes) -> None:
+        raise InvalidInput(f"cannot write {location}: a table opened by its path is read-only", file=location)
+
+    def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
         raise InvalidInput(f"cannot write {location}: a table opened by its path is read-only", file=location)
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
