@@ -23,8 +23,12 @@ _FULL = "it decodes to too many bytes"
 _MAX_EMPTY = 1 << 20
 _UINT64 = (1 << 64) - 1
 _INT32 = range(-(1 << 31), 1 << 31)
-_WIDTH = {Op.FLOAT: 4, Op.DOUBLE: 8, Op.INT: 4, Op.ENUM: 4, Op.LONG: 8}
+_WIDTH = {int(Op.BOOLEAN): 1, int(Op.FLOAT): 4, int(Op.DOUBLE): 8, int(Op.INT): 4, int(Op.ENUM): 4, int(Op.LONG): 8}
 _OFFSETS = (Op.BYTES, Op.STRING, Op.ARRAY, Op.MAP)
+_NUMBERS = frozenset(map(int, (Op.INT, Op.LONG, Op.ENUM)))
+_LENGTHS = frozenset(map(int, (Op.BYTES, Op.STRING)))
+_RUNS = frozenset(map(int, (Op.ARRAY, Op.MAP)))
+_RECORD = int(Op.RECORD)
 
 
 @dataclass(slots=True)
@@ -38,7 +42,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    op: Op
+    op: int
     union: int
     slot: int
     nullable: bool
@@ -56,7 +60,7 @@ def _load(code: bytes) -> _Node:
         while child < after:
             children.append(node(child))
             child = rows[child][6]
-        return _Node(Op(op), union, slot, bool(nullable), arg, key, tuple(children))
+        return _Node(op, union, slot, bool(nullable), arg, key, tuple(children))
 
     return node(0)
 
@@ -141,6 +145,9 @@ class Shredder:
     # Reading
 
     def _long(self) -> int:
+        if self._at < self._end and (byte := self._data[self._at]) < 0x80:  # most are one byte
+            self._at += 1
+            return (byte >> 1) ^ -(byte & 1)
         value = shift = 0
         while True:
             if self._at >= self._end:
@@ -155,12 +162,17 @@ class Shredder:
             if shift == 70:
                 raise ValueError(_NUMBER)
 
-    def _take(self, size: int) -> memoryview:
+    def _pass(self, size: int) -> int:
+        """Where these bytes start; the walk stands behind them."""
         if size < 0:
             raise ValueError(_LENGTH)
         if size > self._end - self._at:
             raise ValueError(_CUT)
         start, self._at = self._at, self._at + size
+        return start
+
+    def _take(self, size: int) -> memoryview:
+        start = self._pass(size)
         return memoryview(self._data)[start : self._at]
 
     def _branch(self, node: _Node) -> bool:
@@ -193,31 +205,26 @@ class Shredder:
     # Walking over
 
     def _skip(self, node: _Node) -> None:
-        if not self._branch(node):
+        # The hot path of planning: plain comparisons, the most frequent first.
+        if node.union != PLAIN and not self._branch(node):
             return
-        match node.op:
-            case Op.NULL:
-                pass
-            case Op.BOOLEAN:
-                self._take(1)
-            case Op.INT | Op.LONG | Op.ENUM:
-                self._long()
-            case Op.FLOAT | Op.DOUBLE:
-                self._take(_WIDTH[node.op])
-            case Op.BYTES | Op.STRING:
-                self._take(self._long())
-            case Op.FIXED:
-                self._take(node.arg)
-            case Op.RECORD:
-                for child in node.children:
-                    self._skip(child)
-            case Op.UNION:
-                branch = self._long()
-                if not 0 <= branch < len(node.children):
-                    raise ValueError(_BRANCH)
-                self._skip(node.children[branch])
-            case _:
-                self._skip_runs(node)
+        op = node.op
+        if op in _NUMBERS:
+            self._long()
+        elif op in _LENGTHS:
+            self._pass(self._long())
+        elif op == _RECORD:
+            for child in node.children:
+                self._skip(child)
+        elif op in _RUNS:
+            self._skip_runs(node)
+        elif op == Op.UNION:
+            branch = self._long()
+            if not 0 <= branch < len(node.children):
+                raise ValueError(_BRANCH)
+            self._skip(node.children[branch])
+        elif op != Op.NULL:
+            self._pass(node.arg if op == Op.FIXED else _WIDTH[op])
 
     def _skip_runs(self, node: _Node) -> None:
         while True:
