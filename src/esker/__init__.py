@@ -1,0 +1,76 @@
+"""Esker: Apache Iceberg tables for plain PySpark, with no jar.
+
+    import esker
+
+    table = esker.open_table("path/to/table")
+    table.scan("ts >= '2026-01-01'", columns=["id", "ts"]).to_arrow()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import (
+    AlreadyExists,
+    Conflict,
+    Corrupt,
+    EskerError,
+    InvalidInput,
+    NoSuchFile,
+    NoSuchNamespace,
+    NoSuchSnapshot,
+    NoSuchTable,
+    NotFound,
+    OutcomeUnknown,
+    Unsupported,
+)
+
+if TYPE_CHECKING:
+    from esker.connect import open_table
+    from esker.model.column import col
+    from esker.read.plan_tasks import Plan
+    from esker.read.scan import Scan
+    from esker.table import Table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyExists",
+    "Conflict",
+    "Corrupt",
+    "EskerError",
+    "InvalidInput",
+    "NoSuchFile",
+    "NoSuchNamespace",
+    "NoSuchSnapshot",
+    "NoSuchTable",
+    "NotFound",
+    "OutcomeUnknown",
+    "Plan",
+    "Scan",
+    "Table",
+    "Unsupported",
+    "col",
+    "open_table",
+]
+
+# Loaded when first used, so that a command which only prints a version does not load Arrow.
+_LATE = {
+    "Plan": "esker.read.plan_tasks",
+    "Scan": "esker.read.scan",
+    "Table": "esker.table",
+    "col": "esker.model.column",
+    "open_table": "esker.connect",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'esker' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from esker.arrow.engine import ArrowEngine
 from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchTable
 from esker.iceberg.format import IcebergFormat
-from esker.iceberg.name_mapping import parse_name_mapping
-from esker.iceberg.table_metadata import parse_table_metadata
+from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
+from esker.iceberg.table_metadata import decode_table_metadata
 from esker.ports.catalog import TableState
 from esker.ports.storage import Storage
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Table, Workings
 
-_VERSION = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_VERSION = re.compile(r"v?(\d+)(?=[-.])")
+_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 
 
 def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
@@ -41,7 +43,7 @@ def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLik
         root = _table_root(metadata_file)
         confined = LocalStorage(roots=(root, *allowed))
         data = confined.read(str(metadata_file.absolute()))
-        metadata = parse_table_metadata(data, file=str(metadata_file))
+        metadata = decode_table_metadata(str(metadata_file), data)
         storage = RelocatedStorage(confined, recorded=metadata.location, actual=str(root), allowed=allowed)
         return TableState(metadata=metadata, metadata_location=str(metadata_file)), storage
 
@@ -53,7 +55,7 @@ def workings_on(storage: Storage) -> Workings:
     """What a table works with when its files lie in that store."""
     return Workings(
         format=IcebergFormat(storage),
-        engine=ArrowEngine(storage, parse_name_mapping=parse_name_mapping),
+        engine=ArrowEngine(storage, parse_name_mapping=partial(decode_name_mapping, f"table property {PROPERTY}")),
         storage=storage,
     )
 
@@ -61,15 +63,14 @@ def workings_on(storage: Storage) -> Workings:
 def current_metadata_file(directory: Path) -> Path:
     """The newest metadata file of a table directory: the highest version, whatever an old hint may say."""
     folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
-    versions = [(int(match[1]), file) for file in folder.iterdir() if (match := _VERSION.fullmatch(file.name))]
-    if not versions:
+    files = [file for file in folder.iterdir() if file.name.endswith(_SUFFIXES)]
+    if not files:
         raise NoSuchTable(f"no table at {directory}: {folder} holds no *.metadata.json file", path=str(directory))
-    newest = max(version for version, _ in versions)
-    best = [file for version, file in versions if version == newest]
-    hinted = _hinted(folder, best)
-    if hinted is not None:
-        return hinted
-    return best[0] if len(best) == 1 else max(best, key=_updated_ms)
+    versions = {file: int(match[1]) for file in files if (match := _VERSION.match(file.name))}
+    newest = max(versions.values(), default=-1)
+    # A name without a number is somebody's own; what such a file says of its age decides.
+    best = [file for file in files if versions.get(file, newest) == newest]
+    return _hinted(folder, best) or (best[0] if len(best) == 1 else max(best, key=_updated_ms))
 
 
 def _hinted(folder: Path, candidates: Sequence[Path]) -> Path | None:
@@ -84,7 +85,7 @@ def _hinted(folder: Path, candidates: Sequence[Path]) -> Path | None:
 
 def _updated_ms(file: Path) -> tuple[int, str]:
     try:
-        return parse_table_metadata(file.read_bytes(), file=str(file)).last_updated_ms, file.name
+        return decode_table_metadata(str(file), file.read_bytes()).last_updated_ms, file.name
     except Corrupt:  # two files claim one version and this one cannot be read: the other is the table
         return -1, file.name
 

@@ -12,14 +12,14 @@ from typing import Any
 import fastavro
 
 from esker.iceberg.manifest import decode_manifests
-from esker.iceberg.write_manifest import Entry, ManifestForm, describe_manifest, encode_manifest
+from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY, Transform
 from esker.model.types import LONG, STRING, Field, Type
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import DataFile, FileContent
-from esker.tree.manifest import Entries, EntryStatus
+from esker.tree.manifest import Entries, EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 
@@ -64,7 +64,7 @@ def a_delete(path: str = "mem://t/data/d.parquet", **more: Any) -> DataFile:
 
 
 def a_manifest(
-    entries: Sequence[Entry | DataFile],
+    entries: Sequence[ManifestEntry | DataFile],
     *,
     schema: Schema = SCHEMA,
     spec: PartitionSpec = UNPARTITIONED,
@@ -82,19 +82,19 @@ def a_manifest(
     return replace(row, **changes), data
 
 
-def _entry(entry: Entry | DataFile, version: int) -> Entry:
+def _entry(entry: ManifestEntry | DataFile, version: int) -> ManifestEntry:
     if isinstance(entry, DataFile):
-        return Entry(data_file=entry, snapshot_id=77 if version == 1 else None)
+        return ManifestEntry(data_file=entry, snapshot_id=77 if version == 1 else None)
     return entry
 
 
-def kept(file: DataFile, *, snapshot_id: int = 5, number: int = 2) -> Entry:
+def kept(file: DataFile, *, snapshot_id: int = 5, number: int = 2) -> ManifestEntry:
     """A file that an earlier snapshot added."""
     file = replace(file, sequence_number=number, file_sequence_number=number)
-    return Entry(data_file=file, status=EXISTING, snapshot_id=snapshot_id)
+    return ManifestEntry(data_file=file, status=EXISTING, snapshot_id=snapshot_id)
 
 
-def removed(file: DataFile, *, snapshot_id: int = 77, number: int = 2) -> Entry:
+def removed(file: DataFile, *, snapshot_id: int = 77, number: int = 2) -> ManifestEntry:
     """A file that this snapshot removed."""
     return replace(kept(file, snapshot_id=snapshot_id, number=number), status=DELETED)
 

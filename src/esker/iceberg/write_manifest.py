@@ -24,20 +24,11 @@ from esker.model.partition import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.types import StructType
 from esker.tree.data_file import DataFile, FileContent, Metrics
-from esker.tree.manifest import EntryStatus
+from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 
 BLOCK_SIZE = 64 << 20
 """What v1 demands in a field that nobody reads any more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A file to list. ``snapshot_id`` None leaves it to be inherited; a removed file names its remover (B5)."""
-
-    data_file: DataFile
-    status: EntryStatus = EntryStatus.ADDED
-    snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +60,7 @@ class ManifestForm:
         )
 
 
-def encode_manifest(entries: Iterable[Entry], form: ManifestForm, *, codec: str = "deflate") -> bytes:
+def encode_manifest(entries: Iterable[ManifestEntry], form: ManifestForm, *, codec: str = "deflate") -> bytes:
     """The manifest as an Avro container."""
     if form.format_version == 1 and form.content is ManifestContent.DELETES:
         raise InvalidInput("cannot write a delete manifest in format version 1: deletes came with version 2")
@@ -101,7 +92,7 @@ def entry_schema(form: ManifestForm) -> dict[str, Any]:
 
 
 def describe_manifest(
-    entries: Sequence[Entry],
+    entries: Sequence[ManifestEntry],
     form: ManifestForm,
     *,
     path: str,
@@ -134,7 +125,7 @@ def describe_manifest(
     )
 
 
-def _records(entries: Iterable[Entry], form: ManifestForm) -> Iterator[dict[str, Any]]:
+def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[dict[str, Any]]:
     write_partition = partition_writer(form.partition_type)
     written = [c for c in REST if c.is_written_in(form.format_version)]
     for entry in entries:
@@ -162,7 +153,7 @@ def _records(entries: Iterable[Entry], form: ManifestForm) -> Iterator[dict[str,
         }
 
 
-def _check(entry: Entry, form: ManifestForm) -> None:
+def _check(entry: ManifestEntry, form: ManifestForm) -> None:
     """What would make a manifest that readers misread."""
     file = entry.data_file
     if (file.content is FileContent.DATA) != (form.content is ManifestContent.DATA):

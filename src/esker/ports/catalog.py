@@ -43,6 +43,7 @@ class Unanswered:
     """Nobody said whether the swap happened. Keep every file and look for our snapshot."""
 
     why: str
+    metadata_location: str | None = None  # the file that may have become current
 
 
 Swap: TypeAlias = Accepted | Rejected | Unanswered
@@ -75,8 +76,8 @@ class Catalog(Protocol):
         """Where a new table of that name should lie, below the warehouse."""
         ...
 
-    def load(self, name: TableName) -> TableState:
-        """The table as it is now; ``NoSuchTable`` where there is none."""
+    def load(self, name: TableName, known: TableState | None = None) -> TableState:
+        """The table as it is now; ``NoSuchTable`` where there is none. ``known`` is given back if it still is."""
         ...
 
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:

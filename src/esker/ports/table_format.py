@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from esker.tree.manifest import Entries
-from esker.tree.manifest_list import ManifestFile
+from esker.model.partition import PartitionSpec
+from esker.tree.manifest import Entries, ManifestEntry
+from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 
@@ -35,4 +36,43 @@ class TableFormat(Protocol):
 
         Rows of one manifest are contiguous and never split over batches, deleted ones included.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSnapshot:
+    """The identity of a snapshot in the making, which its manifests and its list carry."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    first_row_id: int | None = None  # v3: the table's next row id at this attempt
+
+
+class TableFormatWriter(Protocol):
+    """Writes the two lower levels of a table's tree. Everything written is new; nothing is changed in place."""
+
+    def write_manifest(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        snapshot: NewSnapshot,
+        *,
+        spec: PartitionSpec,
+        content: ManifestContent,
+        entries: Sequence[ManifestEntry],
+    ) -> ManifestFile:
+        """A manifest, and its row for the list. Added files carry no sequence number, so a retry can keep it."""
+        ...
+
+    def write_manifest_list(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        snapshot: NewSnapshot,
+        *,
+        new: Sequence[ManifestFile],
+        carried: Sequence[ManifestFile],
+    ) -> int:
+        """The list of the new and the carried manifests; gives the number of row ids that were assigned (v3)."""
         ...

@@ -34,6 +34,15 @@ class EntryStatus(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """A file to list. ``snapshot_id`` None leaves it to be inherited; a removed file names its remover."""
+
+    data_file: DataFile
+    status: EntryStatus = EntryStatus.ADDED
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMetrics:
     """One column's statistics over many files, aligned by row. Null is unknown everywhere."""
 

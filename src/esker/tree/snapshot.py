@@ -69,6 +69,12 @@ class LazySequence(Sequence[T], Generic[T]):
         """Items that need no decoding."""
         return cls(tuple(items), lambda item: item)
 
+    def appended(self, item: T) -> LazySequence[T]:
+        """The sequence with one more item, the others as raw as they were."""
+        longer = LazySequence([*self.raw, item], self._decode)
+        longer._decoded = {**self._decoded, len(self.raw): item}
+        return longer
+
     def __len__(self) -> int:
         return len(self.raw)
 
@@ -99,3 +105,8 @@ class LazySequence(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{len(self.raw)} items>"
+
+
+def extended(items: Sequence[T], item: T) -> Sequence[T]:
+    """A history with one more entry; what was raw stays raw."""
+    return items.appended(item) if isinstance(items, LazySequence) else (*items, item)

@@ -1,0 +1,115 @@
+"""Second step up: manifests for what is new, and for what lost files; all others are carried as they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from esker.ports.table_format import EntryColumns, NewSnapshot
+from esker.tree.data_file import DataFile, FileContent
+from esker.tree.manifest import EntryStatus, ManifestEntry
+from esker.tree.manifest_list import ManifestContent, ManifestFile
+from esker.tree.table_metadata import TableMetadata
+from esker.write.layout import MetadataNames
+from esker.write.remove import listed_name
+from esker.write.workbench import Scratch, Tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltManifests:
+    """What a snapshot's list will hold."""
+
+    new: tuple[ManifestFile, ...]
+    carried: tuple[ManifestFile, ...]
+    replaced: int
+
+
+@dataclass(slots=True)
+class ManifestBuilder:
+    """Writes an operation's manifests. One that was written is kept over attempts, since it holds no number that
+    an attempt changes; only the row that describes it is made anew."""
+
+    tools: Tools
+    scratch: Scratch
+    names: MetadataNames
+    _written: dict[object, ManifestFile] = field(default_factory=dict)
+
+    def build(
+        self,
+        metadata: TableMetadata,
+        snapshot: NewSnapshot,
+        manifests: Sequence[ManifestFile],
+        added: Sequence[DataFile],
+        removed: Mapping[str, Set[str]],
+    ) -> BuiltManifests:
+        """New manifests first, then those that lost files, then the rest as they were."""
+        new = [self._of_added(metadata, snapshot, group) for group in _groups(added)]
+        carried = [m for m in manifests if m.path not in removed and m.may_hold_live_files]
+        touched = [m for m in manifests if m.path in removed]
+        rewritten = [self._without(metadata, snapshot, m, removed[m.path]) for m in touched]
+        return BuiltManifests(new=(*new, *rewritten), carried=tuple(carried), replaced=len(touched))
+
+    def _of_added(self, metadata: TableMetadata, snapshot: NewSnapshot, files: tuple[DataFile, ...]) -> ManifestFile:
+        entries = [ManifestEntry(data_file=file, snapshot_id=snapshot.snapshot_id) for file in files]
+        key = ("added", metadata.format_version, files[0].spec_id, tuple(listed_name(file) for file in files))
+        return self._write_once(key, metadata, snapshot, entries)
+
+    def _without(
+        self, metadata: TableMetadata, snapshot: NewSnapshot, manifest: ManifestFile, gone: Set[str]
+    ) -> ManifestFile:
+        key = ("without", metadata.format_version, manifest.path, frozenset(gone))
+        entries = [] if key in self._written else self._entries_without(metadata, snapshot, manifest, gone)
+        return self._write_once(key, metadata, snapshot, entries)
+
+    def _entries_without(
+        self, metadata: TableMetadata, snapshot: NewSnapshot, manifest: ManifestFile, gone: Set[str]
+    ) -> list[ManifestEntry]:
+        entries: list[ManifestEntry] = []
+        for batch in self.tools.format.entries(metadata, (manifest,), EntryColumns(full_metrics=True)):
+            live = batch.take(batch.is_live)
+            for file in live.data_files():
+                leaves = listed_name(file) in gone
+                entries.append(
+                    ManifestEntry(
+                        data_file=file,
+                        status=EntryStatus.DELETED if leaves else EntryStatus.EXISTING,
+                        snapshot_id=snapshot.snapshot_id if leaves else file.snapshot_id,
+                    )
+                )
+        return entries
+
+    def _write_once(
+        self, key: object, metadata: TableMetadata, snapshot: NewSnapshot, entries: Sequence[ManifestEntry]
+    ) -> ManifestFile:
+        if key not in self._written:
+            first = entries[0].data_file
+            self._written[key] = self.tools.manifests.write_manifest(
+                metadata,
+                self.scratch.note(self.names.manifest(metadata)),
+                snapshot,
+                spec=metadata.spec_by_id[first.spec_id],
+                content=_kind(first),
+                entries=entries,
+            )
+        return _renumbered(self._written[key], snapshot)
+
+
+def _renumbered(manifest: ManifestFile, snapshot: NewSnapshot) -> ManifestFile:
+    """The row of a manifest written at an earlier attempt, with this attempt's sequence number."""
+    least = manifest.min_sequence_number
+    if least == manifest.sequence_number:  # taken from the attempt: no older live file is below it
+        least = snapshot.sequence_number
+    return replace(manifest, sequence_number=snapshot.sequence_number, min_sequence_number=least)
+
+
+def _groups(files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
+    """One manifest holds one spec and one content kind."""
+    groups: dict[tuple[int, ManifestContent], list[DataFile]] = defaultdict(list)
+    for file in files:
+        groups[file.spec_id, _kind(file)].append(file)
+    return [tuple(group) for group in groups.values()]
+
+
+def _kind(file: DataFile) -> ManifestContent:
+    return ManifestContent.DATA if file.content is FileContent.DATA else ManifestContent.DELETES

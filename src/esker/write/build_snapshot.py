@@ -1,0 +1,143 @@
+"""Steps three to five up: the list, the snapshot, the next version of the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from esker.errors import InvalidInput, NoSuchSnapshot
+from esker.ports.catalog import TableState
+from esker.ports.table_format import NewSnapshot
+from esker.tree.snapshot import RefKind, Snapshot
+from esker.tree.table_metadata import TableMetadata
+from esker.write.build_manifests import BuiltManifests, ManifestBuilder
+from esker.write.commit import Proposal
+from esker.write.layout import MetadataNames, new_snapshot_id
+from esker.write.remove import Outcome, Rewriter, apply_steps
+from esker.write.steps import Step
+from esker.write.summary import build_summary
+from esker.write.table_changes import MAIN, next_ms, with_snapshot
+from esker.write.workbench import Scratch, Tools
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotChange:
+    """Steps that become one snapshot at the head of a branch; ``stage`` makes it without moving any branch."""
+
+    tools: Tools
+    steps: Sequence[Step]
+    scratch: Scratch
+    names: MetadataNames
+    ref: str = MAIN
+    stage: bool = False
+    operation: str | None = None  # None: told from what was added and removed
+    extra: Mapping[str, str] = field(default_factory=dict)
+    snapshot: Snapshot | None = None  # the one last proposed
+    _snapshot_id: int | None = None
+    _builder: ManifestBuilder | None = None
+    _rewriter: Rewriter | None = None
+
+    def propose(self, base: TableState, attempt: int) -> Proposal | None:
+        """The snapshot on this base. Data and manifests of earlier attempts serve again."""
+        metadata = base.metadata
+        parent = head_of(metadata, self.ref)
+        manifests = () if parent is None else self.tools.format.manifests(metadata, parent)
+        outcome = apply_steps(self.tools, self._get_rewriter(), metadata, manifests, self.steps)
+        if not outcome.added and not outcome.removed_files and not self._adds_nothing_on_purpose():
+            self.snapshot = None
+            return None
+        new = self._identity(metadata, parent)
+        built = self._get_builder().build(metadata, new, manifests, outcome.added, outcome.removed)
+        location = self.scratch.note(self.names.manifest_list(metadata, new.snapshot_id, attempt))
+        row_ids = self.tools.manifests.write_manifest_list(
+            metadata, location, new, new=built.new, carried=built.carried
+        )
+        self.snapshot = self._snapshot(metadata, parent, new, outcome, built, location, row_ids)
+        return Proposal(
+            metadata=with_snapshot(metadata, self.snapshot, ref=None if self.stage else self.ref),
+            discard=lambda: self.scratch.discard([location]),
+        )
+
+    def abandon(self) -> None:
+        """Take back every file of this operation: none is visible."""
+        self.scratch.discard()
+
+    def _adds_nothing_on_purpose(self) -> bool:
+        """An append of no rows is still a commit that was asked for; a delete that matches nothing is none."""
+        return self.operation == "append"
+
+    def _identity(self, metadata: TableMetadata, parent: Snapshot | None) -> NewSnapshot:
+        """The id stays the same over attempts, since manifests hold it; the numbers are the attempt's."""
+        if self._snapshot_id is None:
+            self._snapshot_id = new_snapshot_id(metadata)
+        return NewSnapshot(
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=None if parent is None else parent.snapshot_id,
+            sequence_number=metadata.last_sequence_number + 1 if metadata.format_version > 1 else 0,
+            first_row_id=metadata.next_row_id or 0 if metadata.format_version > 2 else None,
+        )
+
+    def _snapshot(
+        self,
+        metadata: TableMetadata,
+        parent: Snapshot | None,
+        new: NewSnapshot,
+        outcome: Outcome,
+        built: BuiltManifests,
+        manifest_list: str,
+        row_ids: int,
+    ) -> Snapshot:
+        counts = {
+            "manifests-created": len(built.new),
+            "manifests-kept": len(built.carried),
+            "manifests-replaced": built.replaced,
+        }
+        return Snapshot(
+            snapshot_id=new.snapshot_id,
+            parent_snapshot_id=new.parent_snapshot_id,
+            sequence_number=new.sequence_number,
+            timestamp_ms=next_ms(metadata),
+            manifest_list=manifest_list,
+            schema_id=metadata.current_schema_id,
+            first_row_id=new.first_row_id,
+            added_rows=row_ids if metadata.format_version > 2 else None,
+            summary=build_summary(
+                self.operation or _operation(outcome),
+                parent=parent,
+                added=outcome.added,
+                removed=outcome.removed_files,
+                manifests=counts,
+                extra=self.extra,
+            ),
+        )
+
+    def _get_builder(self) -> ManifestBuilder:
+        if self._builder is None:
+            self._builder = ManifestBuilder(self.tools, self.scratch, self.names)
+        return self._builder
+
+    def _get_rewriter(self) -> Rewriter:
+        if self._rewriter is None:
+            self._rewriter = Rewriter(self.tools, self.scratch, self.names.operation_id)
+        return self._rewriter
+
+
+def head_of(metadata: TableMetadata, ref: str) -> Snapshot | None:
+    """The snapshot a branch points at; None for an empty table's main."""
+    if ref == MAIN:
+        return metadata.current_snapshot
+    named = metadata.refs.get(ref)
+    if named is None:
+        known = ", ".join(sorted({MAIN, *metadata.refs}))
+        raise NoSuchSnapshot(
+            f"cannot write to branch {ref!r}: there is none; make it with branch({ref!r}); refs: {known}", ref=ref
+        )
+    if named.kind is RefKind.TAG:
+        raise InvalidInput(f"cannot write to {ref!r}: it is a tag, and a tag does not move; write to a branch", ref=ref)
+    return metadata.snapshot(named.snapshot_id)
+
+
+def _operation(outcome: Outcome) -> str:
+    if not outcome.removed_files:
+        return "append"
+    return "overwrite" if outcome.added else "delete"

@@ -1,0 +1,73 @@
+"""Pure changes of table metadata: each takes one version and gives the next.
+
+Time never steps back: every version is at least a millisecond younger than the one before, whatever the clock
+says, so that travelling to a snapshot's own time always finds that snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef, extended
+from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+
+MAIN = "main"
+
+
+def next_ms(metadata: TableMetadata) -> int:
+    """The time of the next version."""
+    return max(time.time_ns() // 1_000_000, metadata.last_updated_ms + 1)
+
+
+def with_snapshot(metadata: TableMetadata, snapshot: Snapshot, *, ref: str | None = MAIN) -> TableMetadata:
+    """The table with one more snapshot, at the head of a branch; staged, on none, for ``ref=None``."""
+    grown = replace(
+        metadata,
+        snapshots=extended(metadata.snapshots, snapshot),
+        last_sequence_number=max(metadata.last_sequence_number, snapshot.sequence_number),
+        last_updated_ms=max(metadata.last_updated_ms, snapshot.timestamp_ms),
+        next_row_id=_next_row_id(metadata, snapshot),
+    )
+    return grown if ref is None else with_ref_at(grown, ref, snapshot.snapshot_id, at_ms=snapshot.timestamp_ms)
+
+
+def with_ref_at(metadata: TableMetadata, ref: str, snapshot_id: int, *, at_ms: int) -> TableMetadata:
+    """A branch moved to a snapshot, its retention kept; made if it is not there."""
+    old = metadata.refs.get(ref)
+    moved = (
+        SnapshotRef(snapshot_id=snapshot_id, kind=RefKind.BRANCH)
+        if old is None
+        else replace(old, snapshot_id=snapshot_id)
+    )
+    return with_ref(metadata, ref, moved, at_ms=at_ms)
+
+
+def with_ref(metadata: TableMetadata, name: str, ref: SnapshotRef, *, at_ms: int) -> TableMetadata:
+    """A ref set. Moving ``main`` moves the current snapshot and is logged; other branches are not."""
+    changed = replace(metadata, refs={**metadata.refs, name: ref}, last_updated_ms=max(at_ms, metadata.last_updated_ms))
+    if name != MAIN or ref.snapshot_id == metadata.current_snapshot_id:
+        return changed
+    entry = SnapshotLogEntry(timestamp_ms=changed.last_updated_ms, snapshot_id=ref.snapshot_id)
+    return replace(changed, current_snapshot_id=ref.snapshot_id, snapshot_log=extended(metadata.snapshot_log, entry))
+
+
+def without_ref(metadata: TableMetadata, name: str) -> TableMetadata:
+    """A ref dropped; its snapshots stay until they expire."""
+    refs = {other: ref for other, ref in metadata.refs.items() if other != name}
+    return replace(metadata, refs=refs, last_updated_ms=next_ms(metadata))
+
+
+def with_properties(
+    metadata: TableMetadata, updates: Mapping[str, str], removals: tuple[str, ...] = ()
+) -> TableMetadata:
+    """Settings changed."""
+    kept = {key: value for key, value in metadata.properties.items() if key not in removals}
+    return replace(metadata, properties={**kept, **updates}, last_updated_ms=next_ms(metadata))
+
+
+def _next_row_id(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
+    if metadata.format_version < 3:
+        return metadata.next_row_id
+    return (metadata.next_row_id or 0) + (snapshot.added_rows or 0)

@@ -1,0 +1,162 @@
+"""The verbs of writing: each becomes steps, each commit one atomic snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from esker.errors import InvalidInput
+from esker.model.bind import bind
+from esker.model.naming import TableName
+from esker.model.predicate import TRUE, Bound
+from esker.model.predicate_text import parse
+from esker.model.unbound import Unbound
+from esker.ports.catalog import Catalog, TableState
+from esker.ports.engine import WriteRequest
+from esker.read.attach_deletes import partition_key
+from esker.tree.data_file import DataFile
+from esker.tree.snapshot import Snapshot
+from esker.write.build_snapshot import SnapshotChange, head_of
+from esker.write.commit import commit
+from esker.write.layout import MetadataNames
+from esker.write.properties import switch
+from esker.write.remove import noted
+from esker.write.steps import AddFiles, RemovePartitions, RemoveRows, Step
+from esker.write.summary import checked_extra
+from esker.write.table_changes import MAIN
+from esker.write.workbench import Scratch, Tools
+
+Predicate = str | Unbound
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """Several changes, one snapshot: nothing is visible until the block ends, and nothing ever is if it fails."""
+
+    catalog: Catalog
+    name: TableName
+    base: TableState
+    tools: Tools
+    done: Callable[[TableState], None]
+    ref: str = MAIN
+    extra: Mapping[str, str] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+    _steps: list[Step] = field(default_factory=list)
+    _names: MetadataNames = field(default_factory=MetadataNames)
+    _scratch: Scratch | None = None
+    _operation: str | None = None
+    _is_over: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abandon()
+
+    def append(self, data: object) -> None:
+        """Add rows."""
+        self._check_open()
+        self._steps.append(AddFiles(self._write(data)))
+        if self._operation is None and len(self._steps) == 1:
+            self._operation = "append"
+
+    def overwrite(self, data: object, where: Predicate | None = None) -> None:
+        """Replace the rows that match, all of them without ``where``, by these."""
+        self._check_open()
+        predicate = TRUE if where is None else self._bind(where)
+        files = self._write(data)
+        self._steps += [RemoveRows(predicate), AddFiles(files)]
+        self._operation = "overwrite"
+
+    def overwrite_partitions(self, data: object) -> None:
+        """Replace every partition that these rows fall into."""
+        self._check_open()
+        files = self._write(data)
+        keys = frozenset(partition_key(file) for file in files)
+        self._steps += [RemovePartitions(self.base.metadata.default_spec_id, keys), AddFiles(files)]
+        self._operation = "overwrite"
+
+    def delete(self, where: Predicate) -> None:
+        """Remove the rows that match: by metadata alone where whole files do."""
+        self._check_open()
+        self._steps.append(RemoveRows(self._bind(where)))
+        self._operation = None
+
+    def add_files(self, paths: Sequence[str]) -> None:
+        """Take in Parquet files where they lie; nothing is copied."""
+        self._check_open()
+        if isinstance(paths, str):
+            raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
+        doubled = sorted({path for path in paths if list(paths).count(path) > 1})
+        if doubled:
+            raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
+        files = tuple(self.tools.writer.describe(self.base.metadata, path) for path in paths)
+        self._steps.append(AddFiles(files))
+        if self._operation is None and len(self._steps) == 1:
+            self._operation = "append"
+
+    def commit(self) -> Snapshot | None:
+        """Make it one snapshot now; None where there was nothing to change."""
+        self._check_open()
+        self._is_over = True
+        if not self._steps:
+            return None
+        change = SnapshotChange(
+            tools=self.tools,
+            steps=tuple(self._steps),
+            scratch=self._get_scratch(),
+            names=self._names,
+            ref=self.ref,
+            stage=self._is_staged(),
+            operation=self._operation if len({type(step) for step in self._steps}) <= 2 else None,
+            extra=checked_extra(self.extra),
+        )
+        self.done(commit(self.catalog, self.name, self.base, change))
+        self.snapshot = change.snapshot
+        return self.snapshot
+
+    def abandon(self) -> None:
+        """Give up: take back what was written."""
+        self._is_over = True
+        self._get_scratch().discard()
+
+    def _write(self, data: object) -> tuple[DataFile, ...]:
+        metadata = self.base.metadata
+        head_of(metadata, self.ref)  # a branch that is not there is said before anything is written
+        checked_extra(self.extra)
+        rows = self.tools.writer.fit(metadata, metadata.schema, data)
+        request = WriteRequest(
+            metadata=metadata, schema=metadata.schema, data=rows, operation_id=self._names.operation_id
+        )
+        try:
+            return tuple(noted(self.tools.writer.write(request), self._get_scratch()))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _bind(self, where: Predicate) -> Bound:
+        return bind(parse(where) if isinstance(where, str) else where, self.base.metadata.schema)
+
+    def _is_staged(self) -> bool:
+        """Write-audit-publish: a snapshot with a ``wap.id`` waits, on no branch, to be cherry-picked."""
+        if "wap.id" not in self.extra:
+            return False
+        if not switch(self.base.metadata.properties, "write.wap.enabled", default=False):
+            raise InvalidInput("cannot stage a snapshot by wap.id: the table does not have write.wap.enabled = true")
+        return True
+
+    def _get_scratch(self) -> Scratch:
+        if self._scratch is None:
+            self._scratch = Scratch(self.tools.storage)
+        return self._scratch
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise InvalidInput("cannot use a transaction that is over: begin another")

@@ -1,0 +1,47 @@
+"""What a write works with, and what it has written so far."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from esker.errors import EskerError
+from esker.ports.engine import Engine, Writer
+from esker.ports.storage import Storage
+from esker.ports.table_format import TableFormat, TableFormatWriter
+
+log = logging.getLogger("esker.write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """How to read and write the levels of a table."""
+
+    format: TableFormat
+    manifests: TableFormatWriter
+    engine: Engine
+    writer: Writer
+    storage: Storage
+
+
+@dataclass(slots=True)
+class Scratch:
+    """Files written for a commit that is not made yet, so that a failure can take them back."""
+
+    storage: Storage
+    locations: set[str] = field(default_factory=set)
+
+    def note(self, location: str) -> str:
+        """Remember a file before it is written."""
+        self.locations.add(location)
+        return location
+
+    def discard(self, locations: Iterable[str] | None = None) -> None:
+        """Delete what was written. Only for files that no catalog can have been told of."""
+        for location in sorted(self.locations if locations is None else locations):
+            try:
+                self.storage.delete(location)
+            except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of the failure is
+                log.warning("cannot delete %s, which is not part of the table: %s", location, error)
+            self.locations.discard(location)
