@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from esker.errors import InvalidInput
 from esker.model import coerce
+from esker.model.column import Column, Expression, as_unbound
 from esker.model.like import literal_prefix
 from esker.model.predicate import (
     FALSE,
@@ -62,8 +63,9 @@ __all__ = ["MAX_DEPTH", "bind", "resolve", "to_sql"]
 MAX_DEPTH = 100  # levels of AND inside OR inside AND; every consumer recurses, so none may be surprised
 
 
-def bind(unbound: Unbound, schema: Schema, *, case_sensitive: bool = False) -> Bound:
+def bind(predicate: Unbound | Expression | Column, schema: Schema, *, case_sensitive: bool = False) -> Bound:
     """The predicate tied to a schema; ``InvalidInput`` names a column or literal that does not fit."""
+    unbound = as_unbound(predicate) if isinstance(predicate, Expression | Column) else predicate
     return _Binder(schema, case_sensitive).bind(unbound, negated=False, depth=0)
 
 

@@ -5,7 +5,8 @@ ids, turns literals into held values of the column's type, and pushes every NOT 
 three-valued logic that is exact: ``NOT (x < 5)`` selects just what ``x >= 5`` selects, and a null selects
 neither. So bound predicates have no Not, and every consumer asks one question only: is it TRUE?
 
-Floats compare as in Spark: NaN equals itself and is larger than any number, and -0.0 equals 0.0.
+Floats compare as in Spark: NaN equals itself and is larger than any number, and -0.0 equals 0.0. Binding
+makes ``IsNaN`` terms of NaN literals, so no bound comparison or list holds one.
 """
 
 from __future__ import annotations

@@ -6,12 +6,15 @@ summaries; a residual drops each conjunct of which ``every`` holds. One evaluati
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from esker.model.predicate import Bound, all_of, conjuncts
+from esker.model.evidence import Evidence, evidence_of
+from esker.model.possibility import negation, possible
+from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, OneOf, Op, Or, Term, all_of, conjuncts
 from esker.model.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -64,16 +67,98 @@ def judge(bound: Bound, statistics: Statistics) -> Verdict:
 
 def examine(bound: Bound, statistics: Statistics) -> Examination:
     """The verdict on every row, and on each conjunct."""
+    judging = _Judging(statistics)
     parts = conjuncts(bound)
-    verdicts = tuple(_verdict(part, statistics) for part in parts)
-    rows = statistics.rows
-    some, every = np.ones(rows, dtype=bool), np.ones(rows, dtype=bool)
-    for verdict in verdicts:
-        some &= verdict.some
-        every &= verdict.every
-    return Examination(parts, verdicts, Verdict(some, every))
+    verdicts = tuple(judging.verdict(part) for part in parts)
+    return Examination(parts, verdicts, judging.all_of(verdicts))
 
 
-def _verdict(bound: Bound, statistics: Statistics) -> Verdict:
-    rows = statistics.rows
-    return Verdict(np.ones(rows, dtype=bool), np.zeros(rows, dtype=bool))
+class _Judging:
+    """One judgement: the statistics, and what was already gathered of each column."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self.statistics = statistics
+        self.gathered: dict[int, Evidence] = {}
+
+    def verdict(self, bound: Bound) -> Verdict:
+        match bound:
+            case Always(value):
+                return Verdict(np.full(self.statistics.rows, value), np.full(self.statistics.rows, value))
+            case And(parts):
+                return self.all_of(self.verdict(part) for part in parts)
+            case Or(parts):
+                return self.any_of(self.verdict(part) for part in parts)
+            case _:
+                return judge_term(bound, self._evidence(bound))
+
+    def all_of(self, verdicts: Iterable[Verdict]) -> Verdict:
+        some, every = np.ones(self.statistics.rows, dtype=bool), np.ones(self.statistics.rows, dtype=bool)
+        for verdict in verdicts:
+            some &= verdict.some
+            every &= verdict.every
+        return Verdict(some, every)
+
+    def any_of(self, verdicts: Iterable[Verdict]) -> Verdict:
+        some, every = np.zeros(self.statistics.rows, dtype=bool), np.zeros(self.statistics.rows, dtype=bool)
+        for verdict in verdicts:
+            some |= verdict.some
+            every |= verdict.every
+        return Verdict(some, every)
+
+    def _evidence(self, term: Term) -> Evidence:
+        evidence = self.gathered.get(term.field.id)
+        if evidence is None:
+            evidence = self.gathered[term.field.id] = evidence_of(term.field, self.statistics)
+        return evidence
+
+
+def judge_term(term: Term, evidence: Evidence) -> Verdict:
+    """The rule of the algebra: each kind of row that may occur either satisfies the term or does not."""
+    if _has_nan_literal(term):  # binding makes a term of its own of it; one made by hand is not understood
+        return Verdict(np.ones(evidence.rows, dtype=bool), np.zeros(evidence.rows, dtype=bool))
+    on_null, on_nan = _holds_for_null(term), _holds_for_nan(term)
+    some = evidence.may_value & possible(term, evidence)
+    every = ~evidence.may_value | ~possible(negation(term), evidence)
+    if on_null:
+        some = some | evidence.may_null
+    else:
+        every = every & ~evidence.may_null
+    if on_nan:
+        some = some | evidence.may_nan
+    else:
+        every = every & ~evidence.may_nan
+    return Verdict(some, every)
+
+
+def _holds_for_null(term: Term) -> bool:
+    """Only the two tests that know null are ever TRUE of it (N2)."""
+    match term:
+        case IsNull(_, negated):
+            return not negated
+        case IsNaN(_, negated):
+            return negated
+        case _:
+            return False
+
+
+def _holds_for_nan(term: Term) -> bool:
+    """NaN is larger than any number and equal to none (N3)."""
+    match term:
+        case Compare(_, op, _):
+            return op in (Op.GT, Op.GE, Op.NE)
+        case OneOf(_, _, negated) | IsNull(_, negated):
+            return negated
+        case IsNaN(_, negated):
+            return not negated
+        case _:
+            return False
+
+
+def _has_nan_literal(term: Term) -> bool:
+    match term:
+        case Compare(_, _, literal):
+            return bool(literal != literal)
+        case OneOf(_, values, _):
+            return any(value != value for value in values)
+        case _:
+            return False

@@ -1,0 +1,184 @@
+"""What the statistics say of one column, file by file: the three kinds of rows it may have, and where values lie.
+
+A row's value is null, NaN or an ordinary value. Each kind may occur or is known not to; ordinary values lie in
+every interval known, and hash into every bucket range known. Evidence that cannot be read, or contradicts
+itself, is no evidence: what a hostile file can do is to be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from esker.model.orderable import Orderable, decode, from_values, is_orderable
+from esker.model.preimage import Interval, time_preimage, truncate_preimage
+from esker.model.statistics import Metrics, PartitionEvidence, PartitionSummary, PartitionValues, Statistics
+from esker.model.transform import (
+    BucketTransform,
+    IdentityTransform,
+    TimeTransform,
+    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
+    accepts,
+    result_type,
+)
+from esker.model.types import Field, ListType, MapType, Type, is_floating
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+
+_UNREADABLE = (pa.ArrowException, ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All that is known of one column; starts as nothing, and only ever narrows."""
+
+    rows: int
+    may_null: Bools
+    may_nan: Bools
+    may_value: Bools
+    intervals: list[Interval] = field(default_factory=list)
+    buckets: list[tuple[int, Interval]] = field(default_factory=list)  # the number of buckets, and which occur
+
+    @classmethod
+    def none(cls, rows: int, type_: Type) -> Evidence:
+        """Anything may be."""
+        anywhere = np.ones(rows, dtype=bool)
+        return cls(rows, anywhere, np.full(rows, is_floating(type_)), anywhere.copy())
+
+
+def evidence_of(column: Field, statistics: Statistics) -> Evidence:
+    """What is known of the column."""
+    evidence = Evidence.none(statistics.rows, column.type)
+    path = statistics.schema.path_by_id.get(column.id)
+    if path is None or not is_orderable(column.type):
+        return evidence
+    if any(isinstance(part.type, ListType | MapType) for part in path[:-1]):  # G10: a row has many values there
+        return evidence
+    nullable_parent = any(not part.required for part in path[:-1])
+    if (metrics := statistics.metrics.get(column.id)) is not None:
+        _attempt(evidence, _add_metrics, column.type, metrics, statistics.record_count, nullable_parent)
+    for partition in statistics.partitions.get(column.id, ()):
+        if accepts(partition.transform, column.type):
+            _attempt(evidence, _add_partition, column.type, partition)
+    _forget_contradictions(evidence, column.type)
+    return evidence
+
+
+def _attempt(evidence: Evidence, add: Any, *what: Any) -> None:
+    """Adds one piece of evidence, whole or not at all."""
+    before = (evidence.may_null, evidence.may_nan, evidence.may_value, evidence.intervals[:], evidence.buckets[:])
+    try:
+        add(evidence, *what)
+    except _UNREADABLE:
+        evidence.may_null, evidence.may_nan, evidence.may_value, evidence.intervals, evidence.buckets = before
+
+
+def _forget_contradictions(evidence: Evidence, type_: Type) -> None:
+    """Where no kind of row may occur, two pieces of evidence disagree, and neither can be believed."""
+    absurd = ~(evidence.may_null | evidence.may_nan | evidence.may_value)
+    if absurd.any():
+        evidence.may_null = evidence.may_null | absurd
+        evidence.may_value = evidence.may_value | absurd
+        evidence.may_nan = evidence.may_nan | (absurd & is_floating(type_))
+
+
+# ---------------------------------------------------------------- column metrics
+
+
+def _add_metrics(
+    evidence: Evidence, type_: Type, metrics: Metrics, record_count: pa.Array | None, nullable_parent: bool
+) -> None:
+    interval = Interval(_sized(evidence, decode(type_, metrics.lower)), _sized(evidence, decode(type_, metrics.upper)))
+    nulls, nans = _counts(evidence, metrics.null_count), _counts(evidence, metrics.nan_count)
+    if not is_floating(type_):
+        nans = np.zeros(evidence.rows, dtype=np.int64)
+    total = _counts(evidence, metrics.value_count)
+    if record_count is not None:  # a writer may have counted only what is not null; the larger is the safer
+        total = np.maximum(total, _counts(evidence, record_count))
+    sound = (total < 0) | (nulls + np.maximum(nans, 0) <= total)
+    # an ORC writer does not count the nulls of a member whose struct is null
+    evidence.may_null = evidence.may_null & ((nulls != 0) | ~sound | nullable_parent)
+    evidence.may_nan = evidence.may_nan & ((nans != 0) | ~sound)
+    filled = (total > 0) & (nulls >= 0) & (nulls + np.maximum(nans, 0) == total)
+    evidence.may_value = evidence.may_value & ~filled
+    evidence.intervals.append(interval.checked())
+
+
+def _counts(evidence: Evidence, column: pa.Array) -> Int64s:
+    """Counts, with -1 where one is missing or makes no sense."""
+    counts = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    if len(counts) != evidence.rows:
+        raise ValueError(f"{len(counts)} counts for {evidence.rows} rows")
+    return np.where((counts < 0) | (counts > 2**62), -1, counts)
+
+
+def _sized(evidence: Evidence, bound: Orderable) -> Orderable:
+    if len(bound.known) != evidence.rows:
+        raise ValueError(f"{len(bound.known)} bounds for {evidence.rows} rows")
+    return bound
+
+
+# ---------------------------------------------------------------- partitions
+
+
+def _add_partition(evidence: Evidence, type_: Type, partition: PartitionEvidence) -> None:
+    if isinstance(partition.transform, VoidTransform | UnknownTransform):
+        return
+    result = result_type(partition.transform, type_)
+    match partition:
+        case PartitionValues():
+            interval = _add_values(evidence, from_values(result, partition.values), result)
+        case PartitionSummary():
+            interval = _add_summary(evidence, partition, result)
+    match partition.transform:
+        case IdentityTransform():
+            evidence.intervals.append(interval)
+        case TruncateTransform(width):
+            evidence.intervals.append(truncate_preimage(type_, width, interval).checked())
+        case TimeTransform(unit):
+            evidence.intervals.append(time_preimage(type_, unit, interval).checked())
+        case BucketTransform(buckets):
+            evidence.buckets.append((buckets, interval))
+
+
+def _add_values(evidence: Evidence, values: Orderable, type_: Type) -> Interval:
+    """A file's one value: a null means that every row is null, for no transform maps anything else to null."""
+    _sized(evidence, values)
+    nan = values.known & np.isnan(values.values) if is_floating(type_) else np.zeros(evidence.rows, dtype=bool)
+    evidence.may_null = evidence.may_null & ~values.known
+    evidence.may_nan = evidence.may_nan & nan
+    evidence.may_value = evidence.may_value & values.known & ~nan
+    exact = values.only(~nan)
+    return Interval(exact, exact)
+
+
+def _add_summary(evidence: Evidence, summary: PartitionSummary, type_: Type) -> Interval:
+    lower, upper = _sized(evidence, decode(type_, summary.lower)), _sized(evidence, decode(type_, summary.upper))
+    has_null, has_nan = _flags(evidence, summary.contains_null), _flags(evidence, summary.contains_nan)
+    evidence.may_null = evidence.may_null & (has_null != 0)
+    evidence.may_nan = evidence.may_nan & (has_nan != 0)
+    # bounds are left out where nothing but null and NaN remains (C3); a writer that says neither just left them out
+    bare = _missing(summary.lower) & _missing(summary.upper) & ((has_null == 1) | (has_nan == 1))
+    evidence.may_value = evidence.may_value & ~bare
+    return Interval(lower, upper).checked()
+
+
+def _flags(evidence: Evidence, column: pa.Array) -> npt.NDArray[np.int8]:
+    """1 for true, 0 for false, -1 for unknown."""
+    flags = column.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False)
+    if len(flags) != evidence.rows:
+        raise ValueError(f"{len(flags)} flags for {evidence.rows} rows")
+    return flags
+
+
+def _missing(column: pa.Array) -> Bools:
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
