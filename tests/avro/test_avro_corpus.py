@@ -32,6 +32,7 @@ def _readable() -> list[tuple[Path, bytes, list[object]]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw_fastavro")
 def test_every_real_file_decodes_to_what_fastavro_reads() -> None:
     files = _readable()
