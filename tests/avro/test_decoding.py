@@ -67,9 +67,9 @@ def test_every_codec_inflates(codec: str, compress: Callable[[bytes], bytes]) ->
 
 def test_an_unknown_codec_is_unsupported_by_name() -> None:
     data = container(ROW, [{"n": 1}]).replace(b"\x08null", b"\x08lzma")
-    with pytest.raises(Unsupported, match="Cannot read the Avro codec 'lzma'") as caught:
+    with pytest.raises(Unsupported, match="Cannot read f: its Avro codec 'lzma' is none of null, deflate") as caught:
         decode(data, file="f")
-    assert caught.value.feature == "avro codec lzma"
+    assert (caught.value.feature, caught.value.file) == ("avro codec lzma", "f")
 
 
 def test_the_header_is_read_without_the_rows() -> None:

@@ -28,14 +28,14 @@ class CodecError(ValueError):
     """A block does not inflate; whoever knows the file's name turns this into ``Corrupt``."""
 
 
-def codec(name: str) -> Inflate:
+def codec(name: str, *, file: str) -> Inflate:
     """The function that inflates a block of this codec to at most so many bytes."""
     try:
         return _CODECS[name]
     except KeyError:
         known = ", ".join(_CODECS)
-        message = f"Cannot read the Avro codec {name!r}: known are {known}"
-        raise Unsupported(message, feature=f"avro codec {name}") from None
+        message = f"Cannot read {file}: its Avro codec {name!r} is none of {known}"
+        raise Unsupported(message, feature=f"avro codec {name}", file=file) from None
 
 
 def _null(data: memoryview, limit: int) -> memoryview:

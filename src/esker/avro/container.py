@@ -206,7 +206,7 @@ def _metadata(source: Source, limits: Limits) -> dict[str, bytes]:
 def read_blocks(source: Source, header: Header, limits: Limits) -> Iterator[Block]:
     """The blocks from where the source stands to its end, inflated one at a time."""
     file, number = source.file, 0
-    inflate = codec(header.codec)
+    inflate = codec(header.codec, file=file)
     while source.remaining:
         what = f"block {number}"
         rows, size = source.long(what), source.long(what)
