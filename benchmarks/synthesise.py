@@ -16,7 +16,7 @@ from pathlib import Path
 
 from esker.iceberg.partition_spec import encode_partition_spec
 from esker.iceberg.schema import encode_schema
-from esker.iceberg.write_manifest import Entry, ManifestForm, describe_manifest, encode_manifest
+from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
 from esker.iceberg.write_manifest_list import encode_manifest_list
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
@@ -24,6 +24,7 @@ from esker.model.transform import IDENTITY
 from esker.model.types import DOUBLE, INT, LONG, STRING, TIMESTAMP, Field, Type
 from esker.model.values import to_bytes
 from esker.tree.data_file import DataFile, Metrics
+from esker.tree.manifest import ManifestEntry
 from esker.tree.manifest_list import ManifestFile
 
 ROWS = 10_000
@@ -72,9 +73,9 @@ def _write_manifest(place: Path, form: ManifestForm, number: int, files: int) ->
     )
 
 
-def _entries(root: Path, form: ManifestForm, number: int, files: int) -> Iterator[Entry]:
+def _entries(root: Path, form: ManifestForm, number: int, files: int) -> Iterator[ManifestEntry]:
     for at in range(number * files, (number + 1) * files):
-        yield Entry(
+        yield ManifestEntry(
             data_file=DataFile(
                 path=f"{root.as_uri()}/data/part-{at:08}-5f9d7c1e-0000.parquet",
                 file_format="parquet",

@@ -204,9 +204,13 @@ def test_a_list_without_spec_ids_is_corrupt() -> None:
         decode_manifest_list(LIST, bent)
 
 
-def test_a_manifest_listed_twice_is_corrupt() -> None:
-    with pytest.raises(Corrupt, match=r"it lists mem://t/metadata/m0.avro twice"):
-        decode_manifest_list(LIST, encoded(manifest(), manifest()))
+def test_a_manifest_listed_twice_is_read_once() -> None:
+    assert decode_manifest_list(LIST, encoded(manifest(0), manifest(1), manifest(0))) == (manifest(0), manifest(1))
+
+
+def test_a_manifest_listed_twice_and_differently_is_corrupt() -> None:
+    with pytest.raises(Corrupt, match=r"it lists mem://t/metadata/m0\.avro twice, and differently"):
+        decode_manifest_list(LIST, encoded(manifest(), manifest(sequence_number=5)))
 
 
 def test_a_field_of_the_wrong_kind_is_corrupt() -> None:

@@ -134,6 +134,11 @@ def written_schema(data: bytes) -> dict[str, Any]:
     return json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])
 
 
+def written_rows(data: bytes) -> list[dict[str, Any]]:
+    """A container's records, read by fastavro."""
+    return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
+
+
 def written_header(data: bytes) -> dict[str, str]:
     """The keys of a container's header that are not Avro's own."""
     metadata = fastavro.reader(io.BytesIO(data)).metadata

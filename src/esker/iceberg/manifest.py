@@ -9,6 +9,7 @@ a negative count, is `Corrupt` and names the manifest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,12 +78,22 @@ def decode_manifests(
     for manifest, data in read:
         refuse_encryption(manifest, data)
     spec = metadata.spec_by_id.get(read[0][0].spec_id) if read else None
-    decoded = avro.decode_many(
-        ((manifest.path, data) for manifest, data in read), want=projection(spec, columns), limits=_LIMITS
-    )
-    for batch in decoded:
+    for batch in _decode(read, spec, columns):
         manifests = tuple(read[part.index][0] for part in batch.parts)
         yield _entries(batch, manifests, spec or spec_of_manifest(manifests[0], batch.header), metadata, columns)
+
+
+def _decode(
+    read: Sequence[tuple[ManifestFile, bytes]], spec: PartitionSpec | None, columns: EntryColumns
+) -> list[avro.AvroColumns]:
+    files = [(manifest.path, data) for manifest, data in read]
+    try:
+        return avro.decode_many(files, want=projection(spec, columns), limits=_LIMITS)
+    except Unsupported as error:
+        if error.facts.get("feature") != "avro map keys":
+            raise
+    # a writer that used native maps, whose keys are text: take them whole and pick afterwards
+    return avro.decode_many(files, want=projection(spec, replace(columns, full_metrics=True)), limits=_LIMITS)
 
 
 def refuse_encryption(manifest: ManifestFile, data: bytes) -> None:
@@ -185,13 +196,14 @@ def _partition(
     """One array per field of the spec; a member the writer did not have is null, as is a dropped field."""
     if not spec.fields:
         return ()
-    nodes = member_nodes(batch.schema)
+    names = partition_names(spec)
+    nodes = member_nodes(batch.schema, names)
     types = spec.partition_type(metadata.any_field_by_id)
-    members = files.struct(PARTITION, "partition", partition_names(spec)) if PARTITION in files else None
+    members = files.struct(PARTITION, "partition", names) if PARTITION in files else None
     found = []
     for field, of in zip(spec.fields, types, strict=True):
         array = None if members is None else members.raw(field.field_id)
-        node = nodes.get(field.field_id) or nodes.get(field.name)
+        node = nodes.get(field.field_id)
         if array is None or node is None or isinstance(field.transform, VoidTransform):
             found.append(pa.nulls(files.rows, held_arrow_type(of.type)))
         else:

@@ -7,6 +7,7 @@ means "perhaps some" (C1). The header is never asked: many writers leave it out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -67,12 +68,11 @@ def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
     values = [found.nullable(column.id, _ARROW[str(column.avro)]).to_pylist() for column in plain]
     summaries = _summaries(found)
     names = [column.attribute for column in plain]
-    manifests = tuple(
+    manifests = (
         _manifest_file(file, number, dict(zip(names, row, strict=True)), summary)
         for number, (row, summary) in enumerate(zip(zip(*values, strict=True), summaries, strict=True))
     )
-    _refuse_repeats(file, manifests)
-    return manifests
+    return tuple(_without_repeats(file, manifests))
 
 
 def refuse_encrypted(file: str, data: bytes) -> None:
@@ -145,10 +145,12 @@ def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
     ]
 
 
-def _refuse_repeats(file: str, manifests: tuple[ManifestFile, ...]) -> None:
-    """A manifest listed twice would give each of its rows twice."""
-    seen: set[str] = set()
+def _without_repeats(file: str, manifests: Iterable[ManifestFile]) -> Iterator[ManifestFile]:
+    """Each manifest once: a retried commit of one writer lists some twice, and their rows must not count twice."""
+    seen: dict[str, ManifestFile] = {}
     for manifest in manifests:
-        if manifest.path in seen:
-            raise Corrupt(file, f"it lists {manifest.path} twice")
-        seen.add(manifest.path)
+        if manifest.path not in seen:
+            seen[manifest.path] = manifest
+            yield manifest
+        elif manifest != seen[manifest.path]:
+            raise Corrupt(file, f"it lists {manifest.path} twice, and differently")

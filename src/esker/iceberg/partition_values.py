@@ -7,6 +7,7 @@ binary as binary: a member that was written before its source was promoted (int,
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -88,15 +89,15 @@ def held_partition(file: str, name: str, type_: Type, array: pa.Array, node: Nod
             return as_type(file, array, held_arrow_type(type_), what)
 
 
-def member_nodes(schema: Record) -> dict[int | str, Node]:
-    """The writer's declarations of the partition members, by id and by name, null branches left out."""
-    found: dict[int | str, Node] = {}
+def member_nodes(schema: Record, names: Mapping[str, int]) -> dict[int, Node]:
+    """The writer's declarations of the partition members by id, null branches left out."""
+    found: dict[int, Node] = {}
     data_file = _member(schema, 2, "data_file")
     partition = _member(data_file, 102, "partition") if isinstance(data_file, Record) else None
     for field in partition.fields if isinstance(partition, Record) else ():
-        found[field.name] = _not_null(field.type)
-        if field.id is not None:
-            found[field.id] = _not_null(field.type)
+        id_ = names.get(field.name) if field.id is None else field.id
+        if id_ is not None:
+            found[id_] = _not_null(field.type)
     return found
 
 

@@ -23,7 +23,7 @@ from esker.iceberg.schema import encode_schema
 from esker.model.partition import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.types import StructType
-from esker.tree.data_file import DataFile, FileContent, Metrics
+from esker.tree.data_file import FileContent, Metrics
 from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 
@@ -128,9 +128,15 @@ def describe_manifest(
 def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[dict[str, Any]]:
     write_partition = partition_writer(form.partition_type)
     written = [c for c in REST if c.is_written_in(form.format_version)]
+    live: set[tuple[str, int | None]] = set()
     for entry in entries:
         file = entry.data_file
         _check(entry, form)
+        if entry.status is not EntryStatus.DELETED:
+            key = (file.path, file.content_offset)  # several deletion vectors may share a file
+            if key in live:
+                raise InvalidInput(f"cannot list {file.path} twice: a live file has one entry (B6)")
+            live.add(key)
         added = entry.status is EntryStatus.ADDED
         yield {
             "status": int(entry.status),
