@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esker.errors import InvalidInput
+from esker.model.naming import TableName
 from esker.model.partition import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.sort_order import SortOrder
-from esker.ports.catalog import TableState
+from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import Engine
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
@@ -17,6 +19,10 @@ from esker.read.resolve_snapshot import AsOf
 from esker.read.scan import Scan, Where, scan
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+from esker.write.build_snapshot import head_of
+from esker.write.table_changes import MAIN
+from esker.write.verbs import Predicate, Transaction
+from esker.write.workbench import Tools
 
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
@@ -31,14 +37,35 @@ class Workings:
     storage: Storage
 
 
-class Table:
-    """An Iceberg table at one version of its metadata; ``refresh()`` moves it to the newest."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where a table can be changed: its catalog, its name there, and the tools of writing."""
 
-    def __init__(self, *, name: str, state: TableState, workings: Workings, reload: Callable[[], TableState]) -> None:
+    catalog: Catalog
+    name: TableName
+    tools: Tools
+
+
+class Table:
+    """An Iceberg table at one version of its metadata; ``refresh()`` moves it to the newest.
+
+    Every write is one atomic snapshot, and leaves this object at the version it made.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        state: TableState,
+        workings: Workings,
+        reload: Callable[[], TableState],
+        home: Home | None = None,
+    ) -> None:
         self._name = name
         self._state = state
         self._workings = workings
         self._reload = reload
+        self._home = home
 
     def __repr__(self) -> str:
         return f"<esker.Table {self._name}: v{self.format_version}, {len(self.snapshots)} snapshots>"
@@ -152,3 +179,71 @@ class Table:
             ref=ref,
             limit=limit,
         )
+
+    def append(self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
+        """Add rows."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.append(data)
+        return self._result(tx)
+
+    def overwrite(
+        self,
+        data: object,
+        where: Predicate | None = None,
+        *,
+        ref: str = MAIN,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot:
+        """Replace the rows that match, all of them without ``where``, by these."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.overwrite(data, where)
+        return self._result(tx)
+
+    def overwrite_partitions(
+        self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None
+    ) -> Snapshot:
+        """Replace every partition that these rows fall into."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.overwrite_partitions(data)
+        return self._result(tx)
+
+    def delete(self, where: Predicate, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot | None:
+        """Remove the rows that match; where none does, nothing is committed and the newest snapshot comes back."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.delete(where)
+        return tx.snapshot or head_of(self.metadata, ref)
+
+    def add_files(self, paths: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
+        """Take in Parquet files where they lie; nothing is copied."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.add_files(paths)
+        return self._result(tx)
+
+    def transaction(self, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Transaction:
+        """Several changes, one snapshot: ``with table.transaction() as tx:`` and the same verbs on ``tx``."""
+        home = self._at_home()
+        return Transaction(
+            catalog=home.catalog,
+            name=home.name,
+            base=self._state,
+            tools=home.tools,
+            done=self._move_to,
+            ref=ref,
+            extra=dict(summary or {}),
+        )
+
+    def _at_home(self) -> Home:
+        if self._home is None:
+            raise InvalidInput(
+                f"cannot change {self._name}: a table opened by its path is read-only; "
+                "register it in a catalog with lake.register_table(name, metadata_location)",
+                table=self._name,
+            )
+        return self._home
+
+    def _move_to(self, state: TableState) -> None:
+        self._state = state
+
+    def _result(self, tx: Transaction) -> Snapshot:
+        assert tx.snapshot is not None  # these verbs always make one
+        return tx.snapshot

@@ -15,8 +15,7 @@ from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 
-_CODECS = {"gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "snappy": "snappy", "zstd": "zstandard"}
-_CODECS |= {"zstandard": "zstandard", "uncompressed": "null", "none": "null"}
+_CODECS = {"gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "uncompressed": "null", "none": "null"}
 
 
 class IcebergFormatWriter:

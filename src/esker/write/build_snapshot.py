@@ -30,7 +30,7 @@ class SnapshotChange:
     names: MetadataNames
     ref: str = MAIN
     stage: bool = False
-    operation: str | None = None  # None: told from what was added and removed
+    operation: str | None = None  # None: told from what was added and removed; nothing of either is no commit
     extra: Mapping[str, str] = field(default_factory=dict)
     snapshot: Snapshot | None = None  # the one last proposed
     _snapshot_id: int | None = None
@@ -43,7 +43,7 @@ class SnapshotChange:
         parent = head_of(metadata, self.ref)
         manifests = () if parent is None else self.tools.format.manifests(metadata, parent)
         outcome = apply_steps(self.tools, self._get_rewriter(), metadata, manifests, self.steps)
-        if not outcome.added and not outcome.removed_files and not self._adds_nothing_on_purpose():
+        if not outcome.added and not outcome.removed_files and self.operation is None:
             self.snapshot = None
             return None
         new = self._identity(metadata, parent)
@@ -61,10 +61,6 @@ class SnapshotChange:
     def abandon(self) -> None:
         """Take back every file of this operation: none is visible."""
         self.scratch.discard()
-
-    def _adds_nothing_on_purpose(self) -> bool:
-        """An append of no rows is still a commit that was asked for; a delete that matches nothing is none."""
-        return self.operation == "append"
 
     def _identity(self, metadata: TableMetadata, parent: Snapshot | None) -> NewSnapshot:
         """The id stays the same over attempts, since manifests hold it; the numbers are the attempt's."""

@@ -63,31 +63,26 @@ class Transaction:
     def append(self, data: object) -> None:
         """Add rows."""
         self._check_open()
-        self._steps.append(AddFiles(self._write(data)))
-        if self._operation is None and len(self._steps) == 1:
-            self._operation = "append"
+        self._take("append", AddFiles(self._write(data)))
 
     def overwrite(self, data: object, where: Predicate | None = None) -> None:
         """Replace the rows that match, all of them without ``where``, by these."""
         self._check_open()
         predicate = TRUE if where is None else self._bind(where)
         files = self._write(data)
-        self._steps += [RemoveRows(predicate), AddFiles(files)]
-        self._operation = "overwrite"
+        self._take("overwrite", RemoveRows(predicate), AddFiles(files))
 
     def overwrite_partitions(self, data: object) -> None:
         """Replace every partition that these rows fall into."""
         self._check_open()
         files = self._write(data)
         keys = frozenset(partition_key(file) for file in files)
-        self._steps += [RemovePartitions(self.base.metadata.default_spec_id, keys), AddFiles(files)]
-        self._operation = "overwrite"
+        self._take("overwrite", RemovePartitions(self.base.metadata.default_spec_id, keys), AddFiles(files))
 
     def delete(self, where: Predicate) -> None:
         """Remove the rows that match: by metadata alone where whole files do."""
         self._check_open()
-        self._steps.append(RemoveRows(self._bind(where)))
-        self._operation = None
+        self._take(None, RemoveRows(self._bind(where)))
 
     def add_files(self, paths: Sequence[str]) -> None:
         """Take in Parquet files where they lie; nothing is copied."""
@@ -98,9 +93,7 @@ class Transaction:
         if doubled:
             raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
         files = tuple(self.tools.writer.describe(self.base.metadata, path) for path in paths)
-        self._steps.append(AddFiles(files))
-        if self._operation is None and len(self._steps) == 1:
-            self._operation = "append"
+        self._take("append", AddFiles(files))
 
     def commit(self) -> Snapshot | None:
         """Make it one snapshot now; None where there was nothing to change."""
@@ -115,7 +108,7 @@ class Transaction:
             names=self._names,
             ref=self.ref,
             stage=self._is_staged(),
-            operation=self._operation if len({type(step) for step in self._steps}) <= 2 else None,
+            operation=self._operation,
             extra=checked_extra(self.extra),
         )
         self.done(commit(self.catalog, self.name, self.base, change))
@@ -126,6 +119,11 @@ class Transaction:
         """Give up: take back what was written."""
         self._is_over = True
         self._get_scratch().discard()
+
+    def _take(self, operation: str | None, *steps: Step) -> None:
+        """One verb names the snapshot's operation; of several, what they come to does."""
+        self._operation = None if self._steps else operation
+        self._steps.extend(steps)
 
     def _write(self, data: object) -> tuple[DataFile, ...]:
         metadata = self.base.metadata
