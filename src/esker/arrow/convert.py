@@ -52,7 +52,7 @@ def convert(array: pa.Array, type_: Type, *, file: str, column: str) -> pa.Array
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Without extension, dictionary, run ends, views or 64-bit offsets: only what a value is, not how it is kept."""
+    """Without extension, dictionary, views or 64-bit offsets: only what a value is, not how it is kept."""
     kinds = pa.types
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -60,8 +60,6 @@ def plain(array: pa.Array) -> pa.Array:
         return plain(array.storage)
     if kinds.is_dictionary(array.type):
         return plain(array.dictionary_decode())
-    if kinds.is_run_end_encoded(array.type):
-        return plain(array.cast(array.type.value_type))
     if kinds.is_large_string(array.type) or kinds.is_string_view(array.type):
         return array.cast(pa.string())
     if kinds.is_large_binary(array.type) or kinds.is_binary_view(array.type):

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from esker.arrow.chunk import ChunkRequest
-from esker.arrow.deleted_positions import Deleted, read_deletion_vector, read_position_deletes
+from esker.arrow.deleted_positions import Deleted, PositionDeletes, read_deletion_vector, read_position_deletes
 from esker.arrow.equality_keys import KeySet
 from esker.arrow.field_paths import branch, path_of, tip
 from esker.arrow.file_columns import FileColumn, by_field_id, every_column, wanted_leaves
@@ -68,11 +68,8 @@ class DeleteStore:
         metadata: TableMetadata,
         schema: Schema,
         get_mapping: GetMapping,
-        *,
-        budget: int = BUDGET,
     ) -> None:
         self._storage, self._metadata, self._schema, self._get_mapping = storage, metadata, schema, get_mapping
-        self._budget = budget
         self._kept: OrderedDict[Hashable, Sized] = OrderedDict()
 
     def positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> tuple[Deleted, ...]:
@@ -95,10 +92,13 @@ class DeleteStore:
         if delete.is_deletion_vector:
             key = (delete.path, delete.content_offset)
             return self._once(key, lambda: read_deletion_vector(self._storage, delete))
-        source = open_data(self._storage, delete, lambda columns: columns)
         if delete.record_count > LARGE:
-            return read_position_deletes(source, delete.path, only=path).of(path)
-        return self._once(delete.path, lambda: read_position_deletes(source, delete.path)).of(path)
+            return self._position_deletes(delete, path).of(path)
+        return self._once(delete.path, partial(self._position_deletes, delete)).of(path)
+
+    def _position_deletes(self, delete: DataFile, only: str | None = None) -> PositionDeletes:
+        source = open_data(self._storage, delete, lambda columns: columns)
+        return read_position_deletes(source, delete.path, only=only)
 
     def _equality(self, ids: tuple[int, ...], files: Sequence[DataFile]) -> EqualityDelete:
         paths = tuple(self._path(id_, files[0].path) for id_ in ids)
@@ -143,7 +143,7 @@ class DeleteStore:
             return self._kept[key]  # type: ignore[return-value]  # a key is only ever used with one kind of thing
         found = read()
         self._kept[key] = found
-        while len(self._kept) > 1 and sum(thing.nbytes for thing in self._kept.values()) > self._budget:
+        while len(self._kept) > 1 and sum(thing.nbytes for thing in self._kept.values()) > BUDGET:
             self._kept.popitem(last=False)
         return found
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from esker.arrow.chunk import Chunk, ChunkRequest, DataSource
+from esker.arrow.chunk import BATCH_ROWS, Chunk, ChunkRequest, DataSource
+from esker.arrow.constants import repeated
 from esker.arrow.convert import convert
 from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.file_names import same_file, spelt
 from esker.errors import Corrupt
 from esker.iceberg.deletion_vector import decode_deletion_vector
 from esker.iceberg.puffin import LARGEST_BLOB
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 FILE_PATH, POS = 2147483546, 2147483545
 Int64s = npt.NDArray[np.int64]
+_NOTHING: Int64s = np.empty(0, dtype=np.int64)
 
 
 class Deleted(Protocol):
@@ -88,12 +92,16 @@ def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
     return Bitmap(decode_deletion_vector(file.path, blob, cardinality=file.record_count), size)
 
 
+Stretch = tuple[str, int, int]
+"""A data file as it is named, and from where to where its positions go."""
+
+
 @dataclass(frozen=True, slots=True)
 class PositionDeletes:
     """A position delete file, read: its positions sorted within each data file's stretch."""
 
     positions: Int64s
-    stretches: Mapping[str, tuple[int, int]]
+    stretches: Mapping[str, tuple[Stretch, ...]]  # by the path alone, without scheme and host
 
     @property
     def nbytes(self) -> int:
@@ -101,30 +109,44 @@ class PositionDeletes:
         return self.positions.nbytes + sum(len(path) + 200 for path in self.stretches)
 
     def of(self, path: str) -> SortedPositions:
-        """The positions deleted from a data file, which must be named byte for byte (checklist H5)."""
-        first, last = self.stretches.get(path, (0, 0))
-        return SortedPositions(self.positions[first:last])
+        """The positions deleted from a data file."""
+        named = self.stretches.get(spelt(path)[2], ())
+        parts = [self.positions[first:last] for name, first, last in named if same_file(name, path)]
+        return SortedPositions(parts[0] if len(parts) == 1 else np.sort(np.concatenate([*parts, _NOTHING])))
 
 
 def read_position_deletes(source: DataSource, file: str, *, only: str | None = None) -> PositionDeletes:
     """All of a position delete file, or just what it says of the data file ``only``."""
-    path_column = _column(source.columns, FILE_PATH, "file_path", file)
-    pos_column = _column(source.columns, POS, "pos", file)
-    leaves = frozenset((path_column.first_leaf, pos_column.first_leaf))
     paths, positions = [], []
-    for chunk in source.chunks(ChunkRequest(leaves=leaves, schema=Schema(fields=()))):
-        path = convert(_array(chunk, path_column), STRING, file=file, column="file_path")
-        pos = convert(_array(chunk, pos_column), LONG, file=file, column="pos")
-        kept = path.is_valid() if only is None else _equal(path, only)
-        paths.append(path.filter(kept).dictionary_encode())
-        positions.append(_checked(pos.filter(kept), file))
+    for path, pos in position_rows(source, file, only=only):
+        paths.append(path.dictionary_encode())
+        positions.append(pos)
     return _grouped(paths, positions)
 
 
-def _equal(path: pa.Array, only: str) -> pa.Array:
+def position_rows(source: DataSource, file: str, *, only: str | None = None) -> Iterator[tuple[pa.Array, Int64s]]:
+    """A position delete file's rows, batch by batch; rows that name no data file are passed over."""
+    path_column = _column(source.columns, FILE_PATH, "file_path", file)
+    pos_column = _column(source.columns, POS, "pos", file)
+    leaves = frozenset((path_column.first_leaf, pos_column.first_leaf))
+    for chunk in source.chunks(ChunkRequest(leaves=leaves, schema=Schema(fields=()))):
+        path = convert(_array(chunk, path_column), STRING, file=file, column="file_path")
+        pos = convert(_array(chunk, pos_column), LONG, file=file, column="pos")
+        kept = path.is_valid() if only is None else _may_be(path, only)
+        yield path.filter(kept), _checked(pos.filter(kept), file)
+
+
+def vector_rows(vector: Bitmap, data_file: str) -> Iterator[tuple[pa.Array, Int64s]]:
+    """A deletion vector as the rows of a position delete file, batch by batch."""
+    left = iter(vector.bitmap)
+    while some := list(islice(left, BATCH_ROWS)):
+        yield repeated(STRING, data_file, len(some)), np.array(some, dtype=np.int64)
+
+
+def _may_be(path: pa.Array, only: str) -> pa.Array:
     import pyarrow.compute as pc
 
-    return pc.fill_null(pc.equal(path, only), False)
+    return pc.fill_null(pc.ends_with(path, pattern=spelt(only)[2]), False)
 
 
 def _checked(pos: pa.Array, file: str) -> Int64s:
@@ -138,7 +160,7 @@ def _checked(pos: pa.Array, file: str) -> Int64s:
 
 def _grouped(paths: list[pa.DictionaryArray], positions: list[Int64s]) -> PositionDeletes:
     if not positions:
-        return PositionDeletes(np.empty(0, dtype=np.int64), {})
+        return PositionDeletes(_NOTHING, {})
     encoded = pa.chunked_array(paths).unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):  # older pyarrow: one chunk inside
         encoded = encoded.chunk(0)
@@ -149,7 +171,11 @@ def _grouped(paths: list[pa.DictionaryArray], positions: list[Int64s]) -> Positi
     names = encoded.dictionary.to_pylist()
     ends = np.searchsorted(codes, np.arange(len(names)), side="right")
     starts = np.searchsorted(codes, np.arange(len(names)), side="left")
-    return PositionDeletes(flat[order], {n: (int(a), int(b)) for n, a, b in zip(names, starts, ends, strict=True)})
+    stretches: dict[str, tuple[Stretch, ...]] = {}
+    for name, first, last in zip(names, starts, ends, strict=True):
+        place = spelt(name)[2]
+        stretches[place] = (*stretches.get(place, ()), (name, int(first), int(last)))
+    return PositionDeletes(flat[order], stretches)
 
 
 def _column(columns: tuple[FileColumn, ...], field_id: int, name: str, file: str) -> FileColumn:

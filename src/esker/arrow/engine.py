@@ -11,6 +11,7 @@ from esker.model.name_mapping import MappedField, mapping_of
 from esker.model.schema import Schema
 from esker.ports.engine import ReadRequest
 from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,20 @@ class ArrowEngine:
                 else:
                     yield batch.slice(0, left)
                     return
+
+    def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
+        """The rows of a position delete file or deletion vector: ``file_path`` and ``pos``."""
+        import pyarrow as pa
+
+        from esker.arrow.deleted_positions import position_rows, read_deletion_vector, vector_rows
+        from esker.arrow.open_data import open_data
+
+        if delete.is_deletion_vector:
+            rows = vector_rows(read_deletion_vector(self._storage, delete), delete.referenced_data_file or "")
+        else:
+            rows = position_rows(open_data(self._storage, delete, lambda columns: columns), delete.path)
+        for path, pos in rows:
+            yield pa.RecordBatch.from_arrays([path, pa.array(pos)], names=["file_path", "pos"])
 
     def _mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
         """The table's name mapping, or None; names as they are now, where it cannot be meant for this table."""

@@ -56,9 +56,9 @@ class TaskReader:
         chunks = source.chunks(self._chunk_request(task, equality, source.columns))
         for chunk in chunks:
             rows = Rows(chunk=chunk, data_file=data_file, spec=spec, origin=origin)
-            batch = self._batch(rows, deleted, equality)
-            if batch.num_rows:
-                yield batch
+            alive = self._alive(rows, deleted, equality)
+            if alive.any():
+                yield _selected(rows, tuple(self.request.projection), alive)
 
     def _chunk_request(
         self, task: ScanTask, equality: tuple[EqualityDelete, ...], columns: tuple[FileColumn, ...]
@@ -78,7 +78,8 @@ class TaskReader:
         fields = {term.field.id: term.field for term in terms(residual)}
         return tuple(path_of(id_, self.request.row_schema) or (field,) for id_, field in fields.items())
 
-    def _batch(self, rows: Rows, deleted: tuple[Deleted, ...], equality: tuple[EqualityDelete, ...]) -> pa.RecordBatch:
+    def _alive(self, rows: Rows, deleted: tuple[Deleted, ...], equality: tuple[EqualityDelete, ...]) -> Bools:
+        """Which rows are left after deletes and filter."""
         chunk = rows.chunk
         alive = np.ones(chunk.length, dtype=bool)
         for positions in deleted:
@@ -90,7 +91,7 @@ class TaskReader:
             columns = {path[-1].id: rows.at(path) for path in self._filtered(chunk.residual)}
             passed = matches(chunk.residual, columns, chunk.length)
             alive &= passed.fill_null(False).to_numpy(zero_copy_only=False)
-        return _selected(rows, tuple(self.request.projection), alive)
+        return alive
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,18 +129,11 @@ class Rows:
 
 def _selected(rows: Rows, fields: tuple[Field, ...], alive: Bools) -> pa.RecordBatch:
     count = int(np.count_nonzero(alive))
-    if not fields or not count:
-        return _only_counted(fields, count)
+    if not fields:  # rows without columns, to be counted
+        return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
     arrays = [rows.column(wanted) for wanted in fields]
     batch = pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(fields))
     return batch if count == rows.chunk.length else batch.filter(pa.array(alive))
-
-
-def _only_counted(fields: tuple[Field, ...], count: int) -> pa.RecordBatch:
-    """A batch that has rows but no columns, or columns but no rows."""
-    if fields:
-        return to_arrow_schema(fields).empty_table().to_batches()[0]
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
 
 
 def _identity_values(spec: PartitionSpec, data_file: DataFile) -> dict[int, Any]:
