@@ -12,6 +12,8 @@ import argparse
 import json
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from esker.iceberg.partition_spec import encode_partition_spec
@@ -43,7 +45,9 @@ def synthesise(
     place.mkdir(parents=True)
     schema = _schema(columns)
     form = ManifestForm.of(schema, _spec(schema, partitioned))
-    listed = [_write_manifest(place, form, number, files) for number in range(manifests)]
+    with ProcessPoolExecutor() as pool:
+        write = partial(_write_manifest, place, form, files=files)
+        listed = list(pool.map(write, range(manifests), chunksize=16))
     snapshot_list = place / f"snap-{SNAPSHOT_ID}.avro"
     snapshot_list.write_bytes(encode_manifest_list(listed, snapshot_id=SNAPSHOT_ID, sequence_number=1))
     target.write_text(json.dumps(_metadata(place.parent, form, snapshot_list, manifests * files)))
@@ -63,7 +67,7 @@ def _spec(schema: Schema, partitioned: bool) -> PartitionSpec:
     )
 
 
-def _write_manifest(place: Path, form: ManifestForm, number: int, files: int) -> ManifestFile:
+def _write_manifest(place: Path, form: ManifestForm, number: int, *, files: int) -> ManifestFile:
     entries = list(_entries(place.parent, form, number, files))
     data = encode_manifest(entries, form)
     path = place / f"manifest-{number:06}.avro"

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from esker import avro
 from esker.errors import NoSuchFile, Unsupported
-from esker.iceberg.manifest import decode_manifests, refuse_encryption
+from esker.iceberg.manifest import decode_manifests
 from esker.iceberg.manifest_list import decode_manifest_list
 from esker.iceberg.spec_of_manifest import spec_id_of_header
 from esker.ports.storage import Storage
@@ -83,7 +83,6 @@ class IcebergFormat:
         size = 0
         for manifest in chunk:
             data = self._read(manifest.path, "manifest")
-            refuse_encryption(manifest, data)
             held.append((manifest, data))
             size += len(data)
             if size >= BYTES_AT_ONCE:

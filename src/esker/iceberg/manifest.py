@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from esker import avro
 from esker.errors import Corrupt, Unsupported
@@ -76,7 +75,7 @@ def decode_manifests(
 ) -> Iterator[Entries]:
     """The entries of manifests of one spec id and one content kind, a batch per kind of writer's schema."""
     for manifest, data in read:
-        refuse_encryption(manifest, data)
+        _refuse_encryption(manifest, data)
     spec = metadata.spec_by_id.get(read[0][0].spec_id) if read else None
     for batch in _decode(read, spec, columns):
         manifests = tuple(read[part.index][0] for part in batch.parts)
@@ -96,7 +95,7 @@ def _decode(
     return avro.decode_many(files, want=projection(spec, replace(columns, full_metrics=True)), limits=_LIMITS)
 
 
-def refuse_encryption(manifest: ManifestFile, data: bytes) -> None:
+def _refuse_encryption(manifest: ManifestFile, data: bytes) -> None:
     """`Unsupported` for a manifest that needs a key."""
     refuse_encrypted(manifest.path, data)
     if manifest.key_metadata:
@@ -130,7 +129,7 @@ def _entries(
             rows, entries.nullable(FILE_SEQUENCE_NUMBER, pa.int64()), versions
         ),
         path=_text(rows, files, 100, "file_path"),
-        file_format=pc.utf8_lower(_text(rows, files, 101, "file_format")),  # A9: the spec and Java differ in case
+        file_format=_lower(_text(rows, files, 101, "file_format")),
         record_count=record_count,
         file_size=_count(rows, files, 104, "file_size_in_bytes"),
         partition=_partition(batch, files, spec, metadata),
@@ -183,11 +182,20 @@ def _count(rows: Rows, files: FoundColumns, id_: int, name: str) -> npt.NDArray[
 
 
 def _text(rows: Rows, files: FoundColumns, id_: int, name: str) -> pa.Array:
+    import pyarrow.compute as pc  # late: slow to import, and a command that opens no manifest does without
+
     text = files.required(id_, pa.string(), name)
     if text.null_count or (len(text) and pc.min(pc.binary_length(text)).as_py() == 0):
         bad = pc.equal(pc.binary_length(text), 0).fill_null(True).to_numpy(zero_copy_only=False)
         raise Corrupt(rows.first(bad).path, f"an entry has no {name}")
     return text
+
+
+def _lower(text: pa.Array) -> pa.Array:
+    """File formats in one case: the spec's spelling and Java's differ (A9)."""
+    import pyarrow.compute as pc
+
+    return pc.utf8_lower(text)
 
 
 def _partition(
