@@ -1,4 +1,4 @@
-"""Tokens of a predicate's text, each with its place, and the ways the grammar takes them."""
+"""Tokens of SQL text (predicates, column lists, partition terms), each with its place, and how grammars take them."""
 
 from __future__ import annotations
 
@@ -64,21 +64,22 @@ class Token:
         return repr(self.text if len(self.text) <= 40 else self.text[:37] + "…")
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The text cut into tokens; ``InvalidInput`` names where that fails."""
+def tokens_of(text: str, subject: str = "the predicate") -> list[Token]:
+    """The text cut into tokens; ``InvalidInput`` names the subject and where that fails."""
     if len(text) > MAX_TEXT:
-        raise InvalidInput(f"the predicate has {len(text)} characters, and {MAX_TEXT} is the most that is read")
+        raise InvalidInput(f"{subject} has {len(text)} characters, and {MAX_TEXT} is the most that is read")
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    opened = "(" + text  # a first word such as SHOW or CALL would else turn the rest of the text into a command's
     try:
-        raw = sqlglot.tokenize(text, read="spark")
+        raw = sqlglot.tokenize(opened, read="spark")
     except SqlglotError as error:
         start = getattr(error, "start", None)
-        place = "" if not isinstance(start, int) else f" at {_Places(text).of(start)}"
+        place = "" if not isinstance(start, int) else f" at {_Places(text).of(max(start - 1, 0))}"
         unclosed = "a quote or comment is not closed, or a byte string is not hexadecimal"
-        raise InvalidInput(f"cannot read the predicate{place}: {unclosed}") from None
-    return list(_Cutter(text, raw).tokens())
+        raise InvalidInput(f"cannot read {subject}{place}: {unclosed}") from None
+    return list(_Cutter(opened, raw[1:]).tokens())
 
 
 class _Places:
@@ -100,7 +101,7 @@ class _Cutter:
     def __init__(self, text: str, raw: Sequence[Any]) -> None:
         self.text = text
         self.raw = raw
-        self.places = _Places(text)
+        self.places = _Places(text[1:])  # places are those of the text as it was given
 
     def tokens(self) -> list[Token]:
         found: list[Token] = []
@@ -118,7 +119,7 @@ class _Cutter:
         return found
 
     def _token(self, kind: Kind, text: str, start: int, end: int, suffix: str = "") -> Token:
-        return Token(kind, text, start, end, self.places.of(start), suffix)
+        return Token(kind, text, start - 1, end - 1, self.places.of(start - 1), suffix)
 
     def _strings(self, at: int, found: list[Token]) -> int:
         """Strings side by side are one; with nothing between them, the doubled quote is a quote."""
@@ -170,9 +171,10 @@ def _is_name(token: Any) -> bool:
 class TokenStream:
     """The tokens from left to right. ``peek`` looks, ``take_…`` moves on if it finds, ``expect_…`` insists."""
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
+    def __init__(self, text: str, tokens: list[Token], subject: str = "the predicate") -> None:
         self.tokens = tokens
         self.at = 0
+        self.subject = subject
         self.end_place = f"{_Places(text).of(len(text))} (the end)"
 
     def peek(self, ahead: int = 0) -> Token | None:
@@ -189,7 +191,7 @@ class TokenStream:
         """The next token, which must be there."""
         token = self.peek()
         if token is None:
-            raise InvalidInput(f"cannot read the predicate: expected {what} at {self.end_place}", place=self.end_place)
+            raise InvalidInput(f"cannot read {self.subject}: expected {what} at {self.end_place}", place=self.end_place)
         return token
 
     def at_word(self, word: str) -> bool:
@@ -215,7 +217,7 @@ class TokenStream:
         if not self.take_sign(sign):
             token = self.expect(repr(sign))
             reason = f"expected {sign!r}, not {token.shown}"
-            raise InvalidInput(f"cannot read the predicate at {token.place}: {reason}", place=token.place)
+            raise InvalidInput(f"cannot read {self.subject} at {token.place}: {reason}", place=token.place)
 
     def opens_call(self) -> bool:
         """Whether a parenthesis follows the next token."""
@@ -244,7 +246,7 @@ class TokenStream:
             depth += (token.text == "(") - (token.text == ")")
             words.append(token.text)
             if len(words) > 12:
-                raise InvalidInput(f"cannot read the predicate at {token.place}: that is no type", place=token.place)
+                raise InvalidInput(f"cannot read {self.subject} at {token.place}: that is no type", place=token.place)
         self.next()
         return "".join(words)
 
@@ -264,14 +266,14 @@ class TokenStream:
             return text_literal(token.text, token.place)
         if token.kind is Kind.BYTES:
             return Literal(bytes.fromhex(token.text if len(token.text) % 2 == 0 else "0" + token.text), BINARY)
-        return _number(token, negative=negative)
+        return _number(token, self.subject, negative=negative)
 
 
-def _number(token: Token, *, negative: bool) -> Literal:
+def _number(token: Token, subject: str, *, negative: bool) -> Literal:
     """Spark's rules: an exponent makes a double, a point a decimal, a suffix what it says."""
     text = ("-" if negative else "") + token.text
     if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
-        raise InvalidInput(f"cannot read the predicate at {token.place}: {token.shown} is not a number")
+        raise InvalidInput(f"cannot read {subject} at {token.place}: {token.shown} is not a number")
     suffix = token.suffix.lower()
     exponent = "e" in text.lower()
     if suffix in _SUFFIXES:
@@ -279,7 +281,7 @@ def _number(token: Token, *, negative: bool) -> Literal:
     if exponent and suffix != "bd":
         return Literal(float(text), DOUBLE, token.place)
     if len(token.text) > 80:
-        raise InvalidInput(f"cannot read the predicate at {token.place}: {token.shown} has too many digits")
+        raise InvalidInput(f"cannot read {subject} at {token.place}: {token.shown} has too many digits")
     if "." in text or suffix == "bd" or not -(2**63) <= int(text) < 2**63:
         literal = decimal_literal(Decimal(text))
         return Literal(literal.value, literal.type, token.place)
