@@ -69,7 +69,8 @@ class Comparison:
 
     def row(self) -> str:
         """A line of the report."""
-        return f"| {self.what} | {self.ours} | {self.theirs} | {self.ratio:.1f} | {self.asked} | {'yes' if self.met else 'NO'} |"
+        cells = (self.what, self.ours, self.theirs, f"{self.ratio:.1f}", self.asked, "yes" if self.met else "NO")
+        return f"| {' | '.join(cells)} |"
 
 
 HEADER = "| what | Esker | peer | ratio | asked | met |\n|---|--:|--:|--:|---|---|"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esker.errors import InvalidInput
+from esker.errors import Conflict, InvalidInput
 from esker.model.naming import TableName
 from esker.model.partition import PartitionSpec
 from esker.model.schema import Schema
@@ -154,7 +154,7 @@ class Table:
 
     def refresh(self) -> Table:
         """Move to the newest version, and return the table itself."""
-        self._state = self._reload()
+        self._move_to(self._same_table(self._reload()))
         return self
 
     def scan(
@@ -225,7 +225,7 @@ class Table:
         return Transaction(
             catalog=home.catalog,
             name=home.name,
-            base=self._state,
+            base=self._same_table(home.catalog.load(home.name, self._state)),
             tools=home.tools,
             done=self._move_to,
             ref=ref,
@@ -240,6 +240,14 @@ class Table:
                 table=self._name,
             )
         return self._home
+
+    def _same_table(self, state: TableState) -> TableState:
+        """One dropped and made again under the name looks like an update and is another table."""
+        if self.uuid is not None and state.metadata.uuid != self.uuid:
+            raise Conflict(
+                f"{self._name} was dropped and another table made under its name; open it again", table=self._name
+            )
+        return state
 
     def _move_to(self, state: TableState) -> None:
         self._state = state

@@ -12,6 +12,7 @@ from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_manifests import BuiltManifests, ManifestBuilder
 from esker.write.commit import Proposal
+from esker.write.detect_conflicts import detect_conflicts
 from esker.write.layout import MetadataNames, new_snapshot_id
 from esker.write.remove import Outcome, Rewriter, apply_steps
 from esker.write.steps import Step
@@ -29,6 +30,7 @@ class SnapshotChange:
     scratch: Scratch
     names: MetadataNames
     ref: str = MAIN
+    start: Snapshot | None = None  # the branch's head when the change began
     stage: bool = False
     operation: str | None = None  # None: told from what was added and removed; nothing of either is no commit
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -42,6 +44,8 @@ class SnapshotChange:
         metadata = base.metadata
         parent = head_of(metadata, self.ref)
         manifests = () if parent is None else self.tools.format.manifests(metadata, parent)
+        if parent != self.start:
+            detect_conflicts(self.tools.format, metadata, self.start, parent, manifests, self.steps)
         outcome = apply_steps(self.tools, self._get_rewriter(), metadata, manifests, self.steps)
         if not outcome.added and not outcome.removed_files and self.operation is None:
             self.snapshot = None

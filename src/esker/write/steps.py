@@ -22,6 +22,7 @@ class RemoveRows:
     """Rows that match leave the table: whole files where all of a file matches, else the file is rewritten."""
 
     predicate: Bound
+    replaces: bool = False  # other rows take their place, so rows that arrive meanwhile must not vanish unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class RemovePartitions:
 
     spec_id: int
     keys: frozenset[PartitionKey]
+    replaces: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,4 @@ class RemoveFiles:
 
 Step: TypeAlias = AddFiles | RemoveRows | RemovePartitions | RemoveFiles
 Removal: TypeAlias = RemoveRows | RemovePartitions | RemoveFiles
+Replacement: TypeAlias = RemoveRows | RemovePartitions

@@ -70,7 +70,7 @@ class Transaction:
         self._check_open()
         predicate = TRUE if where is None else self._bind(where)
         files = self._write(data)
-        self._take("overwrite", RemoveRows(predicate), AddFiles(files))
+        self._take("overwrite", RemoveRows(predicate, replaces=True), AddFiles(files))
 
     def overwrite_partitions(self, data: object) -> None:
         """Replace every partition that these rows fall into."""
@@ -107,6 +107,7 @@ class Transaction:
             scratch=self._get_scratch(),
             names=self._names,
             ref=self.ref,
+            start=head_of(self.base.metadata, self.ref),
             stage=self._is_staged(),
             operation=self._operation,
             extra=checked_extra(self.extra),
