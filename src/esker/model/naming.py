@@ -9,7 +9,7 @@ from esker.errors import InvalidInput
 
 Namespace = tuple[str, ...]
 
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")  # a lone half of a surrogate pair has no bytes
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,0 +1,1 @@
+"""What holds the pointers to tables: memory, SQL databases, directories."""

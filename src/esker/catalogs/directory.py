@@ -1,0 +1,329 @@
+"""A directory as a catalog: ``<warehouse>/<namespace>/<table>/metadata/v<N>.metadata.json``, as Hadoop tables lie.
+
+A folder is a namespace, unless it has a ``metadata`` folder of its own: then it is a table, and its newest version
+file is the table. A table's place is its identity here, so none can be renamed or lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from esker.catalogs.metadata_files import (
+    METADATA_PATH,
+    check_same_table,
+    codec_of,
+    encoded,
+    forgotten,
+    with_log,
+)
+from esker.catalogs.refusals import (
+    checked_name,
+    checked_namespace,
+    dotted,
+    namespace_exists,
+    namespace_in_use,
+    no_such_namespace,
+    no_such_table,
+    table_exists,
+)
+from esker.catalogs.version_folder import Mark, VersionFolder
+from esker.errors import AlreadyExists, InvalidInput, OutcomeUnknown, Unsupported
+from esker.iceberg.table_metadata import decode_table_metadata
+from esker.model.naming import Namespace, TableName
+from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered
+from esker.ports.storage import Storage
+from esker.storage.local import LocalStorage, sync_folder
+from esker.storage.location import Location
+from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
+
+_METADATA = "metadata"
+_DROPPED = "metadata.dropped-"
+_ATTEMPTS = 5  # a version read while its table is tidied may be gone; the newest cannot be, time and again
+
+
+class DirectoryCatalog:
+    """Folders and version files below one root; keeps the contract of ``ports.catalog.Catalog``."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).resolve()
+        self._storage = LocalStorage(roots=[self._root])
+        # Version numbers begin anew with a table made anew, so a name alone does not say whose version it is (D1).
+        self._seen: dict[TableName, tuple[TableState, Mark]] = {}
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        with _told("list namespaces"):
+            return tuple(sorted(self._below(self._root, ())))
+
+    def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
+        self._existing(namespace)
+        return {}
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        if properties:
+            raise Unsupported(
+                f"cannot create namespace {dotted(namespace)} with properties: a folder has none",
+                feature="namespace properties",
+            )
+        folder = self._folder(checked_namespace(namespace))
+        with _told(f"create namespace {dotted(namespace)}"):
+            for depth in range(1, len(namespace)):
+                above = self._folder(namespace[:depth])
+                if _is_table_like(above):
+                    raise InvalidInput(
+                        f"cannot create namespace {dotted(namespace)}: {dotted(namespace[:depth])} is a table"
+                    )
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                raise namespace_exists(namespace) from None
+            sync_folder(folder.parent)
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        folder = self._existing(namespace)
+        with _told(f"drop namespace {dotted(namespace)}"):
+            held = [str(name) for name in self.tables(namespace)]
+            held += [dotted(below) for below in self._below(folder, namespace)]
+            held += [] if held else [str(file.relative_to(folder)) for file in folder.rglob("*") if not file.is_dir()]
+            if held:
+                raise namespace_in_use(namespace, held)
+            for left in sorted((place for place in folder.rglob("*")), reverse=True):  # empty folders of dropped tables
+                left.rmdir()
+            folder.rmdir()  # refuses when a table was made in it meanwhile
+
+    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
+        folder = self._existing(namespace)
+        with _told(f"list tables of {dotted(namespace)}"):
+            names = (entry for entry in _folders(folder) if _is_table_like(folder / entry))
+            return tuple(sorted(TableName(namespace, name) for name in names if _has_versions(folder / name)))
+
+    def location_for(self, name: TableName) -> str:
+        return str(self._folder((*checked_name(name).namespace, name.name)))
+
+    def load(self, name: TableName, known: TableState | None = None) -> TableState:
+        with _told(f"load table {name}"):
+            for _ in range(_ATTEMPTS):
+                with suppress(FileNotFoundError), self._versions(name) as folder:
+                    found = folder.newest()
+                    if found is None:
+                        break
+                    if known is not None and self._is_same(name, folder, found.name, known):
+                        return known
+                    return self._read(name, folder, found.name)
+        raise no_such_table(name, f"{self.location_for(name)} holds no version of one")
+
+    def create(self, name: TableName, metadata: TableMetadata) -> TableState:
+        self._existing(checked_name(name).namespace)
+        self._check_place(name, metadata)
+        codec_of(metadata.properties)
+        state = TableState(metadata=metadata, metadata_location=self._file(name, "v1.metadata.json"))
+        with _told(f"create table {name}"):
+            self._make_folders(name)
+            with self._versions(name) as folder:
+                if folder.newest() is not None:
+                    raise table_exists(name)
+                try:
+                    # never compressed: two creators must reach for one name
+                    folder.create("v1.metadata.json", encoded(metadata, "none"))
+                except AlreadyExists:
+                    raise table_exists(name) from None
+                folder.leave_hint(1)
+                self._saw(name, folder, state)
+        return state
+
+    def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
+        check_same_table(base.metadata, new)
+        self._check_place(name, new)
+        codec_of(new.properties)
+        try:
+            with _told(f"commit to {name}"), self._versions(name) as folder:
+                return self._swap(name, folder, base, with_log(base, new))
+        except FileNotFoundError:
+            return Rejected(f"table {name} was dropped")
+        except OutcomeUnknown as error:
+            return Unanswered(error.message, error.facts.get("made"))
+
+    def register(self, name: TableName, metadata_location: str) -> TableState:
+        self._existing(checked_name(name).namespace)
+        content = self._storage.read(metadata_location)
+        metadata = decode_table_metadata(metadata_location, content)
+        entry = MetadataLogEntry(timestamp_ms=metadata.last_updated_ms, metadata_file=metadata_location)
+        return self.create(name, replace(metadata, metadata_log=(*metadata.metadata_log, entry)))
+
+    def drop(self, name: TableName) -> None:
+        self._current_version(name)
+        folder = self._folder((*name.namespace, name.name))
+        try:
+            with _told(f"drop table {name}"):
+                (folder / _METADATA).rename(folder / f"{_DROPPED}{uuid4().hex[:12]}")
+                sync_folder(folder)
+        except FileNotFoundError:
+            raise no_such_table(name) from None
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        checked_name(new)
+        self._current_version(old)
+        raise Unsupported(
+            f"cannot rename table {old} to {new}: in a directory catalog a table is the folder it lies in, and its "
+            "files name each other by that folder",
+            feature="rename",
+        )
+
+    def storage(self) -> Storage:
+        return self._storage
+
+    def _current_version(self, name: TableName) -> int:
+        """The number of the current version; `NoSuchTable` where there is none."""
+        with _told(f"look for table {name}"), suppress(FileNotFoundError), self._versions(name) as folder:
+            found = folder.newest()
+            if found is not None:
+                return found.version
+        raise no_such_table(name, f"{self.location_for(name)} holds no version of one")
+
+    def _swap(self, name: TableName, folder: VersionFolder, base: TableState, new: TableMetadata) -> Swap:
+        current = folder.newest()
+        if current is None:
+            return Rejected(f"table {name} was dropped")
+        if self._file(name, current.name) != base.metadata_location:
+            return Rejected(f"table {name} has moved on to version {current.version}")
+        if not self._is_same(name, folder, current.name, base):
+            return Rejected(f"table {name} was dropped and made anew")
+        # The name follows the base's codec: writers on one base reach for one name even when one changes the codec.
+        codec = codec_of(base.metadata.properties)
+        file = f"v{current.version + 1}{'.gz' if codec == 'gzip' else ''}.metadata.json"
+        try:
+            folder.create(file, encoded(new, codec))
+        except AlreadyExists:
+            return Rejected(f"another writer made version {current.version + 1} of {name} first")
+        if not folder.has(current.name):
+            return Unanswered(
+                f"version {current.version} of {name} was cleaned up during the commit, so the next may be an old name "
+                "used again"
+            )
+        state = TableState(metadata=new, metadata_location=self._file(name, file))
+        folder.leave_hint(current.version + 1)
+        self._saw(name, folder, state)
+        for old in forgotten(base, new):
+            folder.remove(old.rpartition("/")[2])
+        return Accepted(state)
+
+    def _read(self, name: TableName, folder: VersionFolder, file: str) -> TableState:
+        location = self._file(name, file)
+        mark = folder.mark(file)
+        metadata = decode_table_metadata(location, folder.read(file))
+        state = TableState(metadata=metadata, metadata_location=location)
+        self._seen[name] = (state, mark)
+        return state
+
+    def _saw(self, name: TableName, folder: VersionFolder, state: TableState) -> None:
+        with suppress(OSError):
+            self._seen[name] = (state, folder.mark(state.metadata_location.rpartition("/")[2]))
+
+    def _is_same(self, name: TableName, folder: VersionFolder, file: str, known: TableState) -> bool:
+        """Whether ``known`` is what that file says."""
+        if self._file(name, file) != known.metadata_location:
+            return False
+        state, mark = self._seen.get(name, (None, None))
+        if state is known and mark == folder.mark(file):
+            return True
+        there = self._read(name, folder, file).metadata
+        return (there.uuid, there.last_updated_ms) == (known.metadata.uuid, known.metadata.last_updated_ms)
+
+    def _file(self, name: TableName, file: str) -> str:
+        return f"{self.location_for(name)}/{_METADATA}/{file}"
+
+    def _versions(self, name: TableName) -> VersionFolder:
+        return VersionFolder(self._folder((*checked_name(name).namespace, name.name)) / _METADATA)
+
+    def _folder(self, levels: Namespace) -> Path:
+        """A folder below the root, reached by no symbolic link that leads out of it."""
+        if _METADATA in levels:
+            raise InvalidInput("'metadata' is not a name here: it is the folder that makes a table", name=_METADATA)
+        folder = self._root.joinpath(*levels)
+        self._storage.check(str(folder))
+        return folder
+
+    def _existing(self, namespace: Namespace) -> Path:
+        folder = self._folder(checked_namespace(namespace))
+        with _told(f"look at namespace {dotted(namespace)}"):
+            if not folder.is_dir() or _is_table_like(folder):
+                raise no_such_namespace(namespace)
+        return folder
+
+    def _make_folders(self, name: TableName) -> None:
+        table = self._folder((*name.namespace, name.name))
+        for folder in (table, table / _METADATA):
+            try:
+                folder.mkdir(exist_ok=True)  # no parents: a namespace dropped meanwhile does not come back
+            except FileNotFoundError:
+                raise no_such_namespace(name.namespace) from None
+            sync_folder(folder.parent)
+
+    def _check_place(self, name: TableName, metadata: TableMetadata) -> None:
+        home = self.location_for(name)
+        if Location.parse(metadata.location) != Location.parse(home):
+            raise InvalidInput(
+                f"cannot keep table {name} at {metadata.location}: in a directory catalog its place is {home}",
+                location=metadata.location,
+            )
+        named = metadata.properties.get(METADATA_PATH)
+        if named and Location.parse(named) != Location.parse(f"{home}/{_METADATA}"):
+            raise InvalidInput(
+                f"cannot keep the metadata of {name} at {named}: a directory catalog finds it in {home}/{_METADATA}",
+                property=METADATA_PATH,
+            )
+
+    def _below(self, folder: Path, namespace: Namespace) -> Iterator[Namespace]:
+        for name in _folders(folder):
+            if not _is_table_like(folder / name):
+                yield (*namespace, name)
+                yield from self._below(folder / name, (*namespace, name))
+
+
+def _folders(folder: Path) -> list[str]:
+    """Folders whose names can be names here; links are not followed."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    return [name for name in names if _can_be_named(name)]
+
+
+def _can_be_named(name: str) -> bool:
+    try:
+        return checked_namespace((name,)) == (name,)
+    except InvalidInput:
+        return False
+
+
+def _is_table_like(folder: Path) -> bool:
+    """Whether the folder has, or had, the folder that makes a table."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISDIR((folder / _METADATA).stat().st_mode):
+            return True
+        return any(entry.name.startswith(_DROPPED) for entry in folder.iterdir())
+    return False
+
+
+def _has_versions(folder: Path) -> bool:
+    with suppress(OSError), VersionFolder(folder / _METADATA) as versions:
+        return versions.newest() is not None
+    return False
+
+
+@contextmanager
+def _told(act: str) -> Iterator[None]:
+    """What the system refuses, as an error of ours; a missing file stays one, for the caller to read its meaning."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InvalidInput(f"cannot {act}: {error.filename}: {error.strerror}", file=str(error.filename)) from error

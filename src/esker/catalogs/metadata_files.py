@@ -1,0 +1,128 @@
+"""Metadata files: what one is called, what it logs of its predecessors, and which of them may go (D4, D9)."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from esker.catalogs.warehouse import Warehouse
+from esker.errors import EskerError, InvalidInput
+from esker.iceberg.table_metadata import decode_table_metadata
+from esker.iceberg.write_table_metadata import encode_table_metadata
+from esker.ports.catalog import TableState
+from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
+
+METADATA_PATH = "write.metadata.path"
+CODEC = "write.metadata.compression-codec"
+LOG_LENGTH = "write.metadata.previous-versions-max"
+DELETE_OLD = "write.metadata.delete-after-commit.enabled"
+
+_VERSION = re.compile(r"(?:^|/)v?(\d{1,18})[^/]*$")
+_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFiles:
+    """Reads and writes whole metadata files. Each is written once, under a name nobody else can choose."""
+
+    warehouse: Warehouse
+
+    def read(self, location: str) -> TableState:
+        """The table as that file states it; the catalog's pointer to it opens the folder it lies in."""
+        with suppress(InvalidInput):  # a pointer too odd to be a place is refused by the storage, in its words
+            self.warehouse.admit(_table_folder(location))
+        content = self.warehouse.storage.read(location)
+        return TableState(metadata=decode_table_metadata(location, content), metadata_location=location)
+
+    def write_first(self, metadata: TableMetadata) -> TableState:
+        """The first file of a new table."""
+        return self._write(metadata, version=0)
+
+    def write_next(self, base: TableState, new: TableMetadata) -> TableState:
+        """The file that follows ``base``; it is not the table until the pointer says so."""
+        return self._write(with_log(base, new), version=version_of(base.metadata_location) + 1)
+
+    def discard(self, state: TableState) -> None:
+        """Take back a file that is certain never to have been pointed at."""
+        with suppress(EskerError):
+            self.warehouse.storage.delete(state.metadata_location)
+
+    def tidy(self, base: TableState, state: TableState) -> None:
+        """After a commit: delete the files that fell off the log, where the table asks for it. Never raises."""
+        with suppress(EskerError):
+            for location in forgotten(base, state.metadata):
+                self.warehouse.storage.delete(location)
+
+    def folder_of(self, metadata: TableMetadata) -> str:
+        """Where a table's metadata files go; refused where no one let the catalog write."""
+        named = metadata.properties.get(METADATA_PATH)
+        if named:
+            return self.warehouse.check(named, METADATA_PATH)
+        return self.warehouse.check(metadata.location, "the table's location") + "/metadata"
+
+    def _write(self, metadata: TableMetadata, *, version: int) -> TableState:
+        codec = codec_of(metadata.properties)
+        location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{_SUFFIXES[codec]}"
+        self.warehouse.storage.write_new(location, encoded(metadata, codec))
+        return TableState(metadata=metadata, metadata_location=location)
+
+
+def check_same_table(base: TableMetadata, new: TableMetadata) -> None:
+    """A table's uuid never changes; only a v1 table may come by one (D1)."""
+    if base.uuid is not None and (new.uuid or "").lower() != base.uuid.lower():
+        raise InvalidInput(f"cannot commit: the table's uuid is {base.uuid}, the new metadata has {new.uuid}")
+
+
+def encoded(metadata: TableMetadata, codec: str) -> bytes:
+    """The metadata as the bytes of a file."""
+    content = encode_table_metadata(metadata)
+    return gzip.compress(content, mtime=0) if codec == "gzip" else content
+
+
+def codec_of(properties: Mapping[str, str]) -> str:
+    """``none`` or ``gzip``."""
+    codec = properties.get(CODEC, "none").lower()
+    if codec not in _SUFFIXES:
+        raise InvalidInput(f"cannot write metadata: {CODEC} is {codec!r}, it may be none or gzip", property=CODEC)
+    return codec
+
+
+def with_log(base: TableState, new: TableMetadata) -> TableMetadata:
+    """The new metadata with its predecessor's file in its log, the oldest cut off (D4)."""
+    keep = _log_length(new.properties)
+    entry = MetadataLogEntry(timestamp_ms=base.metadata.last_updated_ms, metadata_file=base.metadata_location)
+    return replace(new, metadata_log=(*base.metadata.metadata_log, entry)[-keep:])
+
+
+def forgotten(base: TableState, new: TableMetadata) -> list[str]:
+    """Files that fell off the log, oldest first, of those in the new file's own folder; none unless asked for."""
+    if new.properties.get(DELETE_OLD, "false").lower() != "true":
+        return []
+    kept = {entry.metadata_file for entry in new.metadata_log}
+    own = (f"{new.location.rstrip('/')}/metadata/", f"{new.properties.get(METADATA_PATH, new.location).rstrip('/')}/")
+    gone = (entry.metadata_file for entry in base.metadata.metadata_log)
+    return [file for file in gone if file not in kept and file.startswith(own) and "/../" not in file]
+
+
+def version_of(location: str) -> int:
+    """The number a metadata file's name begins with; -1 where it has none, so that the next is 0."""
+    found = _VERSION.search(location)
+    return int(found[1]) if found else -1
+
+
+def _log_length(properties: Mapping[str, str]) -> int:
+    text = properties.get(LOG_LENGTH, "100")
+    try:
+        return max(1, int(text))
+    except ValueError:
+        raise InvalidInput(f"cannot commit: {LOG_LENGTH} is {text!r}, not a number", property=LOG_LENGTH) from None
+
+
+def _table_folder(metadata_location: str) -> str:
+    folder = metadata_location.rpartition("/")[0]
+    above, _, last = folder.rpartition("/")
+    return above if last == "metadata" else folder

@@ -1,0 +1,112 @@
+"""Which catalog a URI names.
+
+| URI | catalog |
+| --- | --- |
+| ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
+| ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
+| ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
+| ``memory:`` | this process |
+
+Three slashes and a relative path are how SQLAlchemy, and so PyIceberg, spells SQLite. A database may hold several
+catalogs: ``?catalog_name=prod`` picks one, ``default`` otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from esker.catalogs.directory import DirectoryCatalog
+from esker.catalogs.memory import MemoryPointers, memory_catalog
+from esker.catalogs.pointer import PointerCatalog
+from esker.catalogs.sql import SqlPointers
+from esker.catalogs.sqlite import SqliteDatabase
+from esker.catalogs.warehouse import Warehouse
+from esker.errors import InvalidInput, Unsupported
+from esker.ports.catalog import Catalog
+from esker.storage.local import LocalStorage
+from esker.storage.location import Location
+
+DEFAULT_NAME = "default"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_LATER = {
+    "postgresql": "PostgreSQL catalogs",
+    "postgres": "PostgreSQL catalogs",
+    "http": "REST catalogs",
+    "https": "REST catalogs",
+}
+
+
+def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str] = ()) -> Catalog:
+    """The catalog at ``uri``; looking at it creates nothing.
+
+    ``warehouse`` is where new tables go, beside the database by default. ``roots`` are further folders that tables
+    and their files may lie in.
+    """
+    found = _SCHEME.match(uri)
+    scheme = found[1].lower() if found else "file"
+    match scheme:
+        case "sqlite":
+            return _sqlite(uri, warehouse, roots)
+        case "file":
+            return _directory(uri, warehouse)
+        case "memory":
+            return _memory(uri, warehouse, roots)
+        case _ if scheme in _LATER:
+            raise Unsupported(f"cannot open {uri}: {_LATER[scheme]} are not supported by this version", feature=scheme)
+        case _:
+            raise InvalidInput(
+                f"cannot open {uri}: a catalog is sqlite:///file, file:///directory, a directory's path or memory:"
+            )
+
+
+def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+    text, _, query = uri.partition(":")[2].partition("?")
+    path = text.removeprefix("///")
+    if path.startswith("//") or not path or path == ":memory:":
+        raise InvalidInput(f"cannot open {uri}: name the file, as in sqlite:///lake/catalog.db (memory: needs none)")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    name = options.pop("catalog_name", DEFAULT_NAME)
+    if options or not name or len(name) > 255:
+        raise InvalidInput(f"cannot open {uri}: the only option is catalog_name, of 1 to 255 characters")
+    file = Path(path).resolve()
+    place = str(file.parent / "warehouse") if warehouse is None else warehouse
+    return PointerCatalog(SqlPointers(SqliteDatabase(file), name), _local_warehouse(place, roots))
+
+
+def _directory(uri: str, warehouse: str | None) -> Catalog:
+    location = Location.parse(uri)
+    if location.authority not in ("", "localhost") or not location.path:
+        raise InvalidInput(f"cannot open {uri}: name a directory, as in file:///data/warehouse")
+    root = Path(location.path).resolve()
+    if root.exists() and not root.is_dir():
+        raise InvalidInput(f"cannot open {uri}: it is a file; a SQLite catalog is written sqlite:///{location.path}")
+    if warehouse is not None and Path(Location.parse(warehouse).path).resolve() != root:
+        raise InvalidInput(
+            f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse"
+        )
+    return DirectoryCatalog(root)
+
+
+def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+    if uri.partition(":")[2].strip("/"):
+        raise InvalidInput(f"cannot open {uri}: write memory: and nothing after it")
+    if warehouse is None:
+        return memory_catalog()
+    return PointerCatalog(MemoryPointers(), _local_warehouse(warehouse, roots))
+
+
+def _local_warehouse(place: str, roots: Iterable[str]) -> Warehouse:
+    scheme = Location.parse(place).scheme
+    if scheme != "file":
+        raise Unsupported(f"cannot use {place} as warehouse: {scheme} is not supported by this version", feature=scheme)
+    storage = LocalStorage(roots=())
+    return Warehouse(_absolute(place), storage, fence=storage, roots=map(_absolute, roots))
+
+
+def _absolute(place: str) -> str:
+    """A plain path made absolute; a URI as it was written, since tables record it."""
+    return place.rstrip("/") if _SCHEME.match(place) else str(Path(place).resolve())

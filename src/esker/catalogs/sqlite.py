@@ -1,0 +1,220 @@
+"""SQLite as the database of a catalog: one file, any number of threads and processes.
+
+Every write takes the database's one write lock at its start (``BEGIN IMMEDIATE``), so what a transaction has read
+still holds when it writes. Looking creates nothing: the file is made by the first write.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from esker.catalogs.sql import CREATE_TABLES, Row, Session
+from esker.errors import AlreadyExists, Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown
+
+T = TypeVar("T")
+
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_BROKEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_MOST_IDLE = 8
+
+
+class SqliteDatabase:
+    """A database file; keeps the promise of ``catalogs.sql.Database``."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        busy_seconds: float = 30.0,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> None:
+        self._path = Path(path).absolute()
+        self._busy_seconds = busy_seconds
+        self._connection = connection
+        self._has_tables = False
+        self._lock = threading.Lock()
+        self._idle: list[_Open] = []
+        weakref.finalize(self, _close_all, self._idle)
+
+    def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
+        with self._told(act):
+            if not self._path.exists():
+                return nothing
+        with self._told(act), self._borrowed() as connection:
+            session = SqliteSession(connection)
+            return work(session) if self._tables_are_there(session) else nothing
+
+    def write(self, act: str, work: Callable[[Session], T]) -> T:
+        with self._told(act):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._told(act), self._borrowed() as connection:
+            session = SqliteSession(connection)
+            if not self._tables_are_there(session):
+                # readers and the one writer do not wait for each other; where the disk cannot do that, nothing is lost
+                with suppress(sqlite3.OperationalError):
+                    connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if not self._has_tables:
+                    for statement in CREATE_TABLES:
+                        connection.execute(statement)
+                result = work(session)
+            except BaseException:
+                if connection.in_transaction:  # a full disk has rolled it back already
+                    connection.execute("ROLLBACK")
+                raise
+            self._commit(act, connection)
+        self._has_tables = True
+        return result
+
+    def _commit(self, act: str, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if _code(error) in _LOCKED and connection.in_transaction:
+                connection.execute("ROLLBACK")  # SQLite says so: a busy commit has done nothing and may be undone
+                raise
+            raise OutcomeUnknown(
+                f"cannot tell whether it happened: to {act}, {self._path} was told to commit and failed: {error}",
+                file=str(self._path),
+            ) from error
+
+    def _tables_are_there(self, session: SqliteSession) -> bool:
+        if not self._has_tables:
+            found = session.rows(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+                " AND name IN ('iceberg_tables', 'iceberg_namespace_properties')"
+            )
+            self._has_tables = len(found) == 2
+        return self._has_tables
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        """A connection nobody else uses meanwhile; one that met an error is not used again."""
+        kept = self._take()
+        try:
+            yield kept.connection
+        except BaseException as error:
+            if isinstance(error, EskerError) and not isinstance(error, OutcomeUnknown):
+                self._give_back(kept)
+            else:
+                kept.connection.close()
+            raise
+        self._give_back(kept)
+
+    def _take(self) -> _Open:
+        while True:
+            kept = self._idle_one()
+            if kept is None:
+                return self._open()
+            if kept.file == _identity(self._path):
+                return kept
+            kept.connection.close()  # the file was removed or replaced: what we would write, nobody would see
+            self._has_tables = False
+
+    def _idle_one(self) -> _Open | None:
+        """An idle connection of this process; those of a parent stay untouched, they may not cross a fork."""
+        with self._lock:
+            for at in range(len(self._idle) - 1, -1, -1):
+                if self._idle[at].process == os.getpid():
+                    return self._idle.pop(at)
+        return None
+
+    def _give_back(self, kept: _Open) -> None:
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.append(kept)
+                return
+        kept.connection.close()
+
+    def _open(self) -> _Open:
+        connection = sqlite3.connect(
+            f"file:{quote(str(self._path))}",
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=self._connection,
+        )
+        try:
+            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged commit survives a power cut
+        except BaseException:
+            connection.close()
+            raise
+        return _Open(connection, os.getpid(), _identity(self._path))
+
+    @contextmanager
+    def _told(self, act: str) -> Iterator[None]:
+        """What SQLite refuses, as an error of ours. Each says that nothing changed."""
+        file = str(self._path)
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise AlreadyExists(f"cannot {act}: {error}", file=file) from error
+        except sqlite3.Error as error:
+            code = _code(error)
+            if code in _LOCKED:
+                raise Conflict(
+                    f"cannot {act}: {file} stayed locked for {self._busy_seconds:g} s; nothing was changed", file=file
+                ) from error
+            if code in _BROKEN:
+                raise Corrupt(file, f"{error}") from error
+            raise InvalidInput(f"cannot {act}: {file}: {error}", file=file) from error
+        except OSError as error:
+            raise InvalidInput(f"cannot {act}: {error.filename}: {error.strerror}", file=file) from error
+
+
+class SqliteSession:
+    """Statements on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        cursor = self._connection.execute(statement, values)
+        names = [column[0].lower() for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def columns(self, table: str) -> frozenset[str]:
+        cursor = self._connection.execute(f"SELECT * FROM {table} WHERE 1 = 0")
+        return frozenset(column[0].lower() for column in cursor.description)
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+
+class _Open:
+    """A connection, and the process and file it belongs to."""
+
+    __slots__ = ("connection", "file", "process")
+
+    def __init__(self, connection: sqlite3.Connection, process: int, file: tuple[int, int] | None) -> None:
+        self.connection = connection
+        self.process = process
+        self.file = file
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the extended codes refine the low byte
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _close_all(idle: list[_Open]) -> None:
+    for kept in idle:
+        if kept.process == os.getpid():
+            kept.connection.close()
