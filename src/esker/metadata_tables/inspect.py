@@ -9,6 +9,7 @@ from esker.metadata_tables import (
     entries,
     file_changes,
     files,
+    hierarchy,
     history,
     manifests,
     metadata_log_entries,
@@ -109,3 +110,8 @@ class Inspect:
     def file_changes(self, from_snapshot: int | None, to_snapshot: int | None) -> pa.Table:
         """Files that only one of two snapshots has; None is the table before its first."""
         return file_changes.file_changes(self._subject, from_snapshot, to_snapshot)
+
+    def tree(self, *, snapshots: int = 3, manifests: int = 5, files: int = 3) -> tuple[hierarchy.SnapshotNode, ...]:
+        """The table's tree, so much of each level; broken parts are told where they hang."""
+        bounds = hierarchy.Bounds(snapshots=snapshots, manifests=manifests, files=files)
+        return hierarchy.hierarchy(self._subject, bounds)

@@ -1,0 +1,1 @@
+"""The ``esker`` command: looking at tables from a shell."""

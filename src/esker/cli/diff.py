@@ -1,0 +1,175 @@
+"""``esker diff``: what changed between two snapshots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from esker.cli.settings import chosen_limit, limit_options, shared_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from esker.cli.screen import Screen
+    from esker.table import Table
+
+DEFAULT = 20
+
+
+@click.command("diff")
+@click.argument("table")
+@click.argument("a")
+@click.argument("b", default="current")
+@limit_options(DEFAULT, "files")
+@shared_options
+def command(table: str, a: str, b: str, limit: int | None, every: bool) -> None:
+    """Show what changed from snapshot A to snapshot B: files, rows, columns, properties.
+
+    A and B are snapshot ids, branches, tags or times; B is the current snapshot unless given.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.opening import open_named
+
+    facts = diff_facts(open_named(table), a, b, chosen_limit(limit, every, DEFAULT))
+    answer(facts, lambda screen: _show(screen, facts))
+
+
+def diff_facts(table: Table, a: str, b: str, limit: int | None) -> dict[str, Any]:
+    """Every difference between the two, files by kind and the first of them by name."""
+    from esker.cli.opening import snapshot_named
+    from esker.cli.schema_changes import property_changes, schema_changes
+    from esker.cli.table_facts import commit_facts
+
+    before, after = snapshot_named(table, a), snapshot_named(table, b)
+    old_id, new_id = (None if s is None else s.snapshot_id for s in (before, after))
+    changes = table.inspect.file_changes(old_id, new_id)
+    shown = changes if limit is None else changes.slice(0, limit)
+    return {
+        "name": table.name,
+        "location": table.location,
+        "from": commit_facts(before),
+        "to": commit_facts(after),
+        "data": _sums(changes, (0,)),
+        "position_deletes": _sums(changes, (1,)),
+        "equality_deletes": _sums(changes, (2,)),
+        "schema": schema_changes(table, before, after),
+        "properties": property_changes(table, before, after),
+        "files_total": changes.num_rows,
+        "files": [_file(row) for row in shown.to_pylist()],
+    }
+
+
+def _sums(changes: pa.Table, contents: tuple[int, ...]) -> dict[str, Any]:
+    import numpy as np
+
+    of_kind = np.isin(changes["content"].to_numpy(), contents)
+    words = np.array(changes["change"].to_pylist(), dtype=object)
+    rows, size = changes["record_count"].to_numpy(), changes["file_size_in_bytes"].to_numpy()
+    sums: dict[str, Any] = {}
+    for change in ("added", "removed"):
+        chosen = of_kind & (words == change)
+        sums[change] = {
+            "files": int(np.count_nonzero(chosen)),
+            "rows": int(rows[chosen].sum()),
+            "bytes": int(size[chosen].sum()),
+        }
+    return sums
+
+
+def _file(row: dict[str, Any]) -> dict[str, Any]:
+    from esker.cli.files import KINDS
+
+    return {
+        "change": row["change"],
+        "path": row["file_path"],
+        "content": KINDS[row["content"]],
+        "rows": row["record_count"],
+        "bytes": row["file_size_in_bytes"],
+        "partition": row.get("partition"),
+    }
+
+
+def _show(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.wording import counted
+
+    screen.title(facts["name"], f"{_side(facts['from'])}  to  {_side(facts['to'])}")
+    _show_sums(screen, facts)
+    _show_schema(screen, facts["schema"])
+    _show_properties(screen, facts["properties"])
+    if facts["files"]:
+        _show_files(screen, facts)
+    left = facts["files_total"] - len(facts["files"])
+    if left:
+        screen.note(f"{counted(left, 'more changed file')} not shown; --all shows them.")
+
+
+def _side(commit: dict[str, Any] | None) -> str:
+    from esker.read.resolve_snapshot import show_ms
+
+    return "nothing" if commit is None else f"{commit['snapshot_id']} ({show_ms(commit['timestamp_ms'])})"
+
+
+def _show_sums(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.screen import Column
+    from esker.cli.wording import number, size
+
+    rows = []
+    for kind in ("data", "position_deletes", "equality_deletes"):
+        for change, sign in (("added", "+"), ("removed", "-")):
+            sums = facts[kind][change]
+            if sums["files"]:
+                counts = (sign + number(sums["files"]), sign + number(sums["rows"]), sign + size(sums["bytes"]))
+                rows.append((kind.replace("_", " "), *counts))
+    if not rows:
+        screen.note("The same files on both sides.")
+        return
+    columns = [Column(""), Column("files", right=True), Column("rows", right=True), Column("size", right=True)]
+    screen.table(columns, rows)
+
+
+def _show_schema(screen: Screen, changes: dict[str, Any]) -> None:
+    said = [f"+ {column['name']} {column['type']}" for column in changes["added"]]
+    said += [f"- {column['name']} {column['type']}" for column in changes["removed"]]
+    said += [f"~ {column['name']}: {', '.join(column['changes'])}" for column in changes["changed"]]
+    if said:
+        screen.card([("schema", "\n".join(said))])
+
+
+def _show_properties(screen: Screen, changes: dict[str, Any] | None) -> None:
+    if changes is None:
+        screen.note("Properties of then are unknown: the metadata files of that time are gone.")
+        return
+    said = [f"+ {key} = {value}" for key, value in changes["added"].items()]
+    said += [f"- {key} = {value}" for key, value in changes["removed"].items()]
+    said += [f"~ {key}: {old} is now {new}" for key, (old, new) in changes["changed"].items()]
+    if said:
+        screen.card([("properties", "\n".join(said))])
+
+
+def _show_files(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.files import partition_text
+    from esker.cli.opening import relative_path
+    from esker.cli.screen import Column
+    from esker.cli.wording import number, size
+
+    columns = [
+        Column(""),
+        Column("rows", right=True),
+        Column("size", right=True),
+        Column("content"),
+        Column("partition", wraps=True),
+        Column("file", wraps=True),
+    ]
+    rows = [
+        (
+            "+" if file["change"] == "added" else "-",
+            number(file["rows"]),
+            size(file["bytes"]),
+            "" if file["content"] == "data" else file["content"],
+            partition_text(file["partition"]),
+            relative_path(file["path"], facts["location"]),
+        )
+        for file in facts["files"]
+    ]
+    screen.table(columns, rows)

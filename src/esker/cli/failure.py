@@ -1,0 +1,110 @@
+"""How an error becomes a line on stderr, a JSON document and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from esker.cli.plain_values import plain
+from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown
+
+DONE, FINDING, USAGE, CONFLICT, UNKNOWN, CORRUPT = range(6)
+INTERNAL = 70  # a mistake of ours, apart from everything a caller may meet
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong, as a person and a program want to know it."""
+
+    status: int
+    kind: str
+    message: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    quiet: bool = False  # the user knows: an interrupt, a closed pipe
+    hint: str | None = None
+
+
+def wants(flag: str, arguments: Sequence[str]) -> bool:
+    """Whether a flag was given, even where the rest could not be understood."""
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return flag in before
+
+
+def describe(error: BaseException) -> Failure:
+    """The failure that an exception stands for."""
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            return Failure(INTERRUPTED, "Interrupted", "interrupted", quiet=True)
+        case click.UsageError():
+            return Failure(USAGE, "Usage", error.format_message(), hint=_usage_hint(error))
+        case click.ClickException():
+            return Failure(USAGE, "Usage", error.format_message())
+        case EskerError():
+            return Failure(_status(error), type(error).__name__, error.message, dict(error.facts))
+        case OSError() if error.errno == errno.EPIPE:
+            return Failure(PIPE_CLOSED, "PipeClosed", "the reader went away", quiet=True)
+        case OSError():
+            where = f" {error.filename}" if error.filename else ""
+            return Failure(USAGE, "System", f"cannot reach{where}: {error.strerror or error}")
+        case SystemExit(code=int(code)):
+            return Failure(PIPE_CLOSED if code else DONE, "Exit", "ended", quiet=True)
+        case MemoryError():
+            return Failure(INTERNAL, "OutOfMemory", "out of memory")
+        case _:
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            return Failure(INTERNAL, "Internal", f"a mistake inside esker: {said}", hint="--debug shows where")
+
+
+def _status(error: EskerError) -> int:
+    match error:
+        case Conflict():
+            return CONFLICT
+        case OutcomeUnknown():
+            return UNKNOWN
+        case Corrupt():
+            return CORRUPT
+        case _:
+            return USAGE
+
+
+def _usage_hint(error: click.UsageError) -> str | None:
+    return None if error.ctx is None else f"try '{error.ctx.command_path} --help'"
+
+
+def report(failure: Failure, error: BaseException, *, as_json: bool, debug: bool) -> None:
+    """Tell it: one JSON document on stdout, or a line or two on stderr."""
+    if debug and not failure.quiet:
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    if failure.status == PIPE_CLOSED:
+        _drop_stdout()
+        return
+    if as_json:
+        facts = {key: plain(value) for key, value in failure.facts.items()}
+        document = {"error": {"kind": failure.kind, "message": failure.message, **facts}}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    elif not failure.quiet:
+        click.secho(f"esker: {failure.message}", err=True, fg="red" if _coloured() else None)
+        if failure.hint:
+            click.echo(f"       {failure.hint}", err=True)
+
+
+def _coloured() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _drop_stdout() -> None:
+    """Nobody reads: let the interpreter's last flush go nowhere instead of failing."""
+    with contextlib.suppress(OSError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # stays open until the end

@@ -1,0 +1,98 @@
+"""``esker ls``: the tables of a catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from esker.cli.settings import current_settings, shared_options
+
+
+@click.command("ls")
+@click.argument("namespace", required=False)
+@click.option("-l", "--long", "detailed", is_flag=True, help="Open each table: rows, files, size, last commit.")
+@shared_options
+def command(namespace: str | None, detailed: bool) -> None:
+    """List the tables of a catalog, or of one of its namespaces."""
+    from esker.cli.answer import answer
+    from esker.cli.opening import open_lake
+
+    lake = open_lake(current_settings())
+    namespaces = [namespace] if namespace is not None else [_dotted(found) for found in lake.namespaces()]
+    facts: dict[str, Any] = {
+        "catalog": current_settings().catalog,
+        "namespaces": [{"namespace": name, "tables": _tables(lake, name, detailed)} for name in namespaces],
+    }
+    answer(facts, lambda screen: _show(screen, facts, detailed))
+
+
+def _tables(lake: Any, namespace: str, detailed: bool) -> list[dict[str, Any]]:
+    """The namespace's tables. One that cannot be opened is listed with the reason, and hides no other."""
+    from esker.cli.table_facts import totals
+    from esker.errors import EskerError
+
+    found: list[dict[str, Any]] = []
+    for name in lake.tables(namespace):
+        facts: dict[str, Any] = {"name": _dotted(name) if "." in _dotted(name) else f"{namespace}.{_dotted(name)}"}
+        if detailed:
+            try:
+                table = lake.table(facts["name"])
+                facts |= totals(table, open_manifests=False)
+                current = table.current_snapshot
+                facts["snapshots"] = len(table.snapshots)
+                facts["last_commit_ms"] = None if current is None else current.timestamp_ms
+                facts["problem"] = None
+            except EskerError as error:
+                facts["problem"] = error.message
+        found.append(facts)
+    return found
+
+
+def _dotted(name: Any) -> str:
+    return ".".join(name) if isinstance(name, tuple) else str(name)
+
+
+def _show(screen: Any, facts: dict[str, Any], detailed: bool) -> None:
+    from esker.cli.screen import Column
+    from esker.cli.wording import ago, counted, number, size
+
+    tables = [table for namespace in facts["namespaces"] for table in namespace["tables"]]
+    if not detailed:
+        for table in tables:
+            screen.line(table["name"])
+    elif tables:
+        columns = [
+            Column("table"),
+            Column("rows", right=True),
+            Column("files", right=True),
+            Column("deletes", right=True),
+            Column("size", right=True),
+            Column("snapshots", right=True),
+            Column("last commit"),
+            Column("", wraps=True, style="red"),
+        ]
+        rows = []
+        for table in tables:
+            if table["problem"] is not None:
+                rows.append((table["name"], "", "", "", "", "", "", table["problem"]))
+                continue
+            last = table["last_commit_ms"]
+            rows.append(
+                (
+                    table["name"],
+                    number(table["rows"]),
+                    number(table["data_files"]),
+                    number(table["delete_files"]),
+                    size(table["total_bytes"]),
+                    number(table["snapshots"]),
+                    "never" if last is None else ago(last),
+                    "",
+                )
+            )
+        screen.table(columns, rows)
+    empty = [namespace["namespace"] for namespace in facts["namespaces"] if not namespace["tables"]]
+    if not facts["namespaces"]:
+        screen.note("The catalog is empty: it has no namespaces yet.")
+    elif not tables:
+        screen.note(f"No tables in {counted(len(empty), 'namespace')}: {', '.join(empty)}.")

@@ -1,0 +1,115 @@
+"""The ``esker`` command: which subcommands there are, and how a failure becomes a message and an exit status.
+
+Nothing heavy is imported here: a subcommand's module is loaded when it is asked for, pyarrow, rich and the rest when
+the subcommand runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from esker.cli.failure import Failure, describe, report, wants
+from esker.cli.settings import shared_options
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Look": (
+        "ls",
+        "info",
+        "schema",
+        "snapshots",
+        "refs",
+        "files",
+        "manifests",
+        "tree",
+        "diff",
+        "scan",
+        "explain",
+    ),
+    "Start": ("doctor",),
+}
+
+
+class Esker(click.Group):
+    """A group whose commands lie in modules of their own names, and whose failures are told in a line or two."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of its section."""
+        return [name for names in SECTIONS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, loaded now."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        found = import_module(f"esker.cli.{cmd_name}").command
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, by section."""
+        for title, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(name, found.get_short_help_str(100)) for name, found in commands if found])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; every way it can end has its exit status."""
+        given = list(sys.argv[1:] if args is None else args)
+        status = self._status(given, prog_name or "esker", complete_var, extra)
+        if standalone_mode:
+            sys.exit(status)
+        return status
+
+    def _status(self, given: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
+        _forgive_odd_characters()
+        try:
+            result = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
+            return result if isinstance(result, int) else 0
+        except click.exceptions.Exit as end:
+            return end.exit_code
+        except BaseException as error:
+            failure = describe(error)
+            report(failure, error, as_json=wants("--json", given), debug=wants("--debug", given))
+            return failure.status
+
+
+def _forgive_odd_characters() -> None:
+    """Paths may hold bytes that no terminal's encoding has: show them escaped rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+@click.group(cls=Esker, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@shared_options
+@click.version_option(package_name="esker", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Look into Apache Iceberg tables: by the path of a table, or by name in a catalog.
+
+    TABLE is a path when it exists on disk, contains a slash or ends in .json; otherwise it is a table of the
+    catalog: --catalog, else $ESKER_CATALOG, else ./lake.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    cli.main()
+
+
+__all__ = ["Failure", "cli", "main"]
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""From what a user typed to the table or catalog it means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from esker.cli.settings import Settings, current_settings
+
+if TYPE_CHECKING:
+    from esker.ports.storage import Storage
+    from esker.table import Table
+    from esker.tree.snapshot import Snapshot
+
+
+def looks_like_path(text: str) -> bool:
+    """Whether a TABLE argument is a place on disk rather than a name in a catalog."""
+    if "/" in text or os.sep in text or text in (".", "..") or text.endswith((".json", ".json.gz")):
+        return True
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def open_named(text: str) -> Table:
+    """The table that a TABLE argument means."""
+    if looks_like_path(text):
+        from esker.connect import open_table
+
+        return open_table(text)
+    table: Table = open_lake(current_settings()).table(text)
+    return table
+
+
+def open_lake(settings: Settings) -> Any:
+    """The catalog that was asked for."""
+    from importlib import import_module
+
+    connect = import_module("esker.connect").connect
+    options = {} if settings.warehouse is None else {"warehouse": settings.warehouse}
+    return connect(settings.catalog, **options)
+
+
+def storage_of(table: Table) -> Storage:
+    """Where the table's files lie, for their sizes."""
+    return table._workings.storage
+
+
+def chosen_snapshot(table: Table, snapshot_id: int | None, as_of: str | None, ref: str | None) -> Snapshot | None:
+    """The snapshot that the options choose, the current one without any; None while the table is empty."""
+    from esker.read.resolve_snapshot import resolve_snapshot
+
+    return resolve_snapshot(table.metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref).snapshot
+
+
+def snapshot_named(table: Table, text: str) -> Snapshot | None:
+    """A snapshot by id, branch, tag, ``current`` or time, whichever fits first."""
+    from esker.errors import InvalidInput, NoSuchSnapshot
+    from esker.read.resolve_snapshot import resolve_snapshot
+
+    metadata = table.metadata
+    if text in metadata.refs or text == "main":
+        return resolve_snapshot(metadata, ref=text).snapshot
+    if text == "current":
+        return resolve_snapshot(metadata).snapshot
+    if text.lstrip("-").isdigit() and metadata.snapshot(int(text)) is not None:
+        return metadata.snapshot(int(text))
+    try:
+        return resolve_snapshot(metadata, as_of=text).snapshot
+    except InvalidInput as error:
+        if text.lstrip("-").isdigit():
+            return resolve_snapshot(metadata, snapshot_id=int(text)).snapshot
+        try:
+            return resolve_snapshot(metadata, ref=text).snapshot
+        except NoSuchSnapshot as missing:
+            raise NoSuchSnapshot(
+                missing.message.replace("no branch or tag", "no snapshot, branch, tag or time", 1), **missing.facts
+            ) from error
+
+
+def relative_path(path: str, location: str) -> str:
+    """A file's path below the table, which is how people tell files apart."""
+    base = location.rstrip("/") + "/"
+    return path.removeprefix(base)

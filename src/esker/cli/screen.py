@@ -1,0 +1,148 @@
+"""What a command says to a person: lines, cards, tables and trees, as wide as the terminal and no wider.
+
+Off a terminal nothing is cut and nothing coloured, so that output can be piped and searched. Names come from files
+that anyone may have written, so control characters are shown, never sent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNBOUNDED = 100_000
+
+
+def clean(text: object) -> str:
+    """Text that cannot steer a terminal."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A table's column: its heading and how its cells lie."""
+
+    name: str
+    right: bool = False
+    wraps: bool = False  # may be folded where the terminal is narrow
+    style: str = ""
+
+
+@dataclass(slots=True)
+class Branch:
+    """A node of a tree: what it says, what hangs from it."""
+
+    text: str
+    note: str = ""
+    children: list[Branch] = field(default_factory=list)
+    bad: bool = False
+
+
+class Screen:
+    """Collects what is to be shown, and shows it at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        terminal = sys.stdout.isatty()
+        self._buffer = StringIO()
+        self._console = Console(
+            file=self._buffer,
+            force_terminal=terminal,
+            no_color=True if os.environ.get("NO_COLOR") else None,
+            width=None if terminal or os.environ.get("COLUMNS") else _UNBOUNDED,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=False,
+        )
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """One line."""
+        self._console.print(clean(text), style=style or None, soft_wrap=True)
+
+    def lines(self, text: str) -> None:
+        """Text that is laid out already."""
+        for line in text.splitlines():
+            self.line(line)
+
+    def title(self, text: str, note: str = "") -> None:
+        """A heading, with something quieter beside it."""
+        from rich.text import Text
+
+        self._console.print(
+            Text.assemble((clean(text), "bold"), "  " if note else "", (clean(note), "dim")), soft_wrap=True
+        )
+
+    def note(self, text: str) -> None:
+        """Something to know beside the facts."""
+        self.line(text, style="dim")
+
+    def warning(self, text: str) -> None:
+        """Something that is not as it should be."""
+        self.line(text, style="yellow")
+
+    def card(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Labels and what they say, aligned; pairs that say nothing are left out."""
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="cyan", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, said in pairs:
+            if said:
+                grid.add_row("  " + clean(label), "\n".join(map(clean, said.split("\n"))))
+        self._console.print(grid)
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, keep_empty: bool = False) -> None:
+        """Rows under headings; a column that is empty in every row is left out unless it is to be kept."""
+        from rich import box
+        from rich.table import Table
+
+        held = [tuple(map(clean, row)) for row in rows]
+        kept = [at for at in range(len(columns)) if keep_empty or not held or any(row[at] for row in held)]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", safe_box=True)
+        for at in kept:
+            column = columns[at]
+            table.add_column(
+                clean(column.name),
+                justify="right" if column.right else "left",
+                no_wrap=not column.wraps,
+                overflow="fold",
+                style=column.style or None,
+            )
+        for row in held:
+            table.add_row(*(row[at] for at in kept))
+        self._console.print(table)
+
+    def tree(self, root: Branch) -> None:
+        """A tree, drawn with lines."""
+        self._console.print(_drawn(root))
+
+    def show(self) -> None:
+        """Write everything to stdout."""
+        text = "".join(f"{line.rstrip()}\n" for line in self._buffer.getvalue().splitlines())
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _drawn(branch: Branch) -> Tree:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    label = Text.assemble(
+        (clean(branch.text), "red" if branch.bad else ""),
+        "  " if branch.note else "",
+        (clean(branch.note), "red" if branch.bad else "dim"),
+    )
+    drawn = Tree(label, guide_style="dim")
+    drawn.children.extend(_drawn(child) for child in branch.children)
+    return drawn

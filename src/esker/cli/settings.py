@@ -1,0 +1,90 @@
+"""The options that every command takes, before its name or after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PREFIX = "esker.cli."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What was said about where to look and how to answer."""
+
+    catalog: str | None = None  # None: $ESKER_CATALOG, else ./lake
+    warehouse: str | None = None
+    as_json: bool = False
+
+
+def shared_options(function: F) -> F:
+    """Add ``--catalog``, ``--warehouse``, ``--json`` and ``--debug``."""
+    options = [
+        click.option(
+            "--catalog", metavar="URI", expose_value=False, callback=_remember, help="The catalog; else $ESKER_CATALOG."
+        ),
+        click.option(
+            "--warehouse", metavar="LOCATION", expose_value=False, callback=_remember, help="Where its tables lie."
+        ),
+        click.option("--json", is_flag=True, expose_value=False, callback=_remember, help="Print one JSON document."),
+        click.option(
+            "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show where an error came from."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value:
+        ctx.meta[_PREFIX + str(param.name)] = value
+
+
+def current_settings() -> Settings:
+    """What was said, wherever on the command line it was said."""
+    meta = click.get_current_context().meta
+    return Settings(
+        catalog=meta.get(_PREFIX + "catalog") or os.environ.get("ESKER_CATALOG") or None,
+        warehouse=meta.get(_PREFIX + "warehouse") or None,
+        as_json=bool(meta.get(_PREFIX + "json")),
+    )
+
+
+def snapshot_options(function: F) -> F:
+    """Add ``--snapshot-id``, ``--as-of`` and ``--ref``, of which one may be given."""
+    options = [
+        click.option("--snapshot-id", type=int, metavar="ID", help="The snapshot of that id."),
+        click.option("--as-of", metavar="TIME", help="The snapshot current at that time (ISO 8601 or epoch ms)."),
+        click.option("--ref", metavar="NAME", help="The snapshot of that branch or tag."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def limit_options(default: int, what: str) -> Callable[[F], F]:
+    """Add ``--limit`` and ``--all``. People get ``default`` lines, programs everything unless they say otherwise."""
+
+    def decorate(function: F) -> F:
+        shown = click.option(
+            "--limit", type=click.IntRange(min=0), metavar="N", help=f"Show at most N {what} [default: {default}]."
+        )
+        every = click.option("--all", "every", is_flag=True, help=f"Show all {what}.")
+        return shown(every(function))
+
+    return decorate
+
+
+def chosen_limit(limit: int | None, every: bool, default: int) -> int | None:
+    """How many to show; None for all."""
+    if limit is not None and every:
+        raise click.UsageError("--limit and --all exclude each other")
+    if limit is not None:
+        return limit
+    return None if every or current_settings().as_json else default

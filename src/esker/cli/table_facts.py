@@ -1,0 +1,146 @@
+"""What several commands say of a table: totals, partitioning, who wrote last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from esker.cli.plain_values import iso
+from esker.model.transform import BucketTransform, IdentityTransform, Transform, TruncateTransform
+
+if TYPE_CHECKING:
+    from esker.table import Table
+    from esker.tree.snapshot import Snapshot
+
+_DELETES = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
+_TOTALS = ("total-records", "total-data-files", "total-files-size", *_DELETES)
+_ENGINES = (
+    #  key of a summary       who writes it
+    ("spark.app.id", "spark"),
+    ("trino_query_id", "trino"),
+    ("presto_query_id", "presto"),
+    ("flink.job-id", "flink"),
+    ("dremio-job-id", "dremio"),
+    ("pyiceberg-version", "pyiceberg"),
+)
+
+
+def totals(table: Table, *, open_manifests: bool = True) -> dict[str, Any]:
+    """Files, rows and bytes of the current snapshot: as its summary counts them, else counted here.
+
+    ``rows`` is what a scan gives, which only reading tells once there are deletes: a position may be deleted twice,
+    or in a file that is gone. Then it is None, and ``rows_at_most`` is what the data files hold.
+    """
+    snapshot = table.current_snapshot
+    if snapshot is None:
+        return _shaped(dict.fromkeys(_TOTALS, 0), "nothing: the table is empty")
+    found = {name: summary_number(snapshot.summary, name) for name in _TOTALS}
+    if table.format_version == 1:
+        found |= dict.fromkeys(_DELETES, 0)  # which v1 does not have, so its writers do not count them
+    if found["total-delete-files"] == 0:
+        found |= {"total-position-deletes": 0, "total-equality-deletes": 0}
+    counted = all(found[name] is not None for name in ("total-records", "total-data-files", "total-delete-files"))
+    return _counted(table) if open_manifests and not counted else _shaped(found, "snapshot summary")
+
+
+def _counted(table: Table) -> dict[str, Any]:
+    """Totals from the manifests, for a writer that kept none."""
+    import numpy as np
+
+    files = table.inspect.files(columns=("content", "record_count", "file_size_in_bytes"))
+    content, rows, size = (files[name].to_numpy() for name in files.column_names)
+    found = {
+        "total-records": int(rows[content == 0].sum()),
+        "total-data-files": int(np.count_nonzero(content == 0)),
+        "total-delete-files": int(np.count_nonzero(content != 0)),
+        "total-files-size": int(size.sum()),
+        "total-position-deletes": int(rows[content == 1].sum()),
+        "total-equality-deletes": int(rows[content == 2].sum()),
+    }
+    return _shaped(found, "manifests")
+
+
+def _shaped(found: Mapping[str, int | None], source: str) -> dict[str, Any]:
+    held = found["total-records"]
+    return {
+        "rows": held if found["total-delete-files"] == 0 else None,
+        "rows_at_most": held,
+        "data_files": found["total-data-files"],
+        "delete_files": found["total-delete-files"],
+        "position_deletes": found["total-position-deletes"],
+        "equality_deletes": found["total-equality-deletes"],
+        "total_bytes": found["total-files-size"],
+        "counted_from": source,
+    }
+
+
+def summary_number(summary: Mapping[str, str], name: str) -> int | None:
+    """A count of a snapshot's summary; None where it is missing or no count."""
+    text = summary.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def commit_facts(snapshot: Snapshot | None) -> dict[str, Any] | None:
+    """Who made a snapshot, when, with what, and what it changed."""
+    if snapshot is None:
+        return None
+    summary = snapshot.summary
+    engine = summary.get("engine-name") or next((name for key, name in _ENGINES if key in summary), None)
+    return {
+        "snapshot_id": snapshot.snapshot_id,
+        "parent_id": snapshot.parent_snapshot_id,
+        "committed_at": iso(snapshot.timestamp_ms),
+        "timestamp_ms": snapshot.timestamp_ms,
+        "operation": snapshot.operation,
+        "engine": engine,
+        "engine_version": summary.get("engine-version"),
+        "application": summary.get("spark.app.id") or summary.get("trino_query_id") or summary.get("flink.job-id"),
+        "user": summary.get("trino_user") or summary.get("user"),
+        "schema_id": snapshot.schema_id,
+        "manifest_list": snapshot.manifest_list,
+        "summary": dict(summary),
+    }
+
+
+def term(transform: Transform, source: str) -> str:
+    """A transform as it is written in DDL: ``bucket(16, id)``, ``day(ts)``, ``region``."""
+    match transform:
+        case IdentityTransform():
+            return source
+        case BucketTransform(parameter) | TruncateTransform(parameter):
+            return f"{transform.__class__.__name__.removesuffix('Transform').lower()}({parameter}, {source})"
+        case _:
+            return f"{transform}({source})"
+
+
+def column_name(table: Table, field_id: int) -> str:
+    """A column's full name, by the newest schema that has it."""
+    for schema in (table.schema, *sorted(table.metadata.schemas, key=lambda s: -s.schema_id)):
+        if field_id in schema.name_by_id:
+            return schema.name_by_id[field_id]
+    return f"#{field_id}"
+
+
+def partitioning(table: Table) -> list[str]:
+    """The present spec in DDL terms; dropped fields left out."""
+    live = (field for field in table.spec.fields if str(field.transform) != "void")
+    return [term(field.transform, column_name(table, field.source_id)) for field in live]
+
+
+def sort_terms(table: Table) -> list[str]:
+    """The present sort order in DDL terms."""
+    return [
+        f"{term(key.transform, column_name(table, key.source_id))} "
+        f"{'desc' if key.descending else 'asc'} nulls {'last' if key.nulls_last else 'first'}"
+        for key in table.sort_order.fields
+    ]
+
+
+def ref_names(table: Table) -> dict[int, list[str]]:
+    """The branches and tags of each snapshot."""
+    from esker.metadata_tables.refs import all_refs
+
+    found: dict[int, list[str]] = {}
+    for name, ref in all_refs(table.metadata).items():
+        found.setdefault(ref.snapshot_id, []).append(name)
+    return found

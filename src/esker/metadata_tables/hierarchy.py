@@ -1,0 +1,84 @@
+"""A table's tree, level by level, no more of it than asked for.
+
+A part that is missing or corrupt is told where it hangs, and the rest is still shown: whoever looks at a broken table
+wants to see which part is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from esker.errors import EskerError
+from esker.metadata_tables.subject import Subject
+from esker.ports.table_format import EntryColumns
+from esker.tree.data_file import DataFile
+from esker.tree.manifest import Entries
+from esker.tree.manifest_list import ManifestFile
+from esker.tree.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestNode:
+    """A manifest with the first of its live files."""
+
+    manifest: ManifestFile
+    live_files: int | None  # None: not opened
+    live_rows: int | None
+    files: tuple[DataFile, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotNode:
+    """A snapshot with the first of its manifests."""
+
+    snapshot: Snapshot
+    manifests_total: int | None  # None: its list cannot be read
+    manifests: tuple[ManifestNode, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much of each level is wanted."""
+
+    snapshots: int = 3
+    manifests: int = 5
+    files: int = 3
+
+
+def hierarchy(subject: Subject, bounds: Bounds) -> tuple[SnapshotNode, ...]:
+    """The current snapshot first, then the newest others, each with its manifests and files."""
+    current = subject.metadata.current_snapshot_id
+    newest = sorted(subject.metadata.snapshots, key=lambda s: (s.snapshot_id == current, s.timestamp_ms), reverse=True)
+    return tuple(_snapshot(subject, snapshot, bounds) for snapshot in newest[: bounds.snapshots])
+
+
+def _snapshot(subject: Subject, snapshot: Snapshot, bounds: Bounds) -> SnapshotNode:
+    try:
+        listed = subject.table_format.manifests(subject.metadata, snapshot)
+    except EskerError as error:
+        return SnapshotNode(snapshot=snapshot, manifests_total=None, problem=error.message)
+    shown = tuple(_manifest(subject, manifest, bounds.files) for manifest in listed[: bounds.manifests])
+    return SnapshotNode(snapshot=snapshot, manifests_total=len(listed), manifests=shown)
+
+
+def _manifest(subject: Subject, manifest: ManifestFile, files: int) -> ManifestNode:
+    try:
+        batches = [b.take(b.is_live) for b in subject.entries((manifest,), EntryColumns())]
+        return ManifestNode(
+            manifest=manifest,
+            live_files=sum(map(len, batches)),
+            live_rows=sum(int(batch.record_count.sum()) for batch in batches),
+            files=_first(batches, files),
+        )
+    except EskerError as error:
+        return ManifestNode(manifest=manifest, live_files=None, live_rows=None, problem=error.message)
+
+
+def _first(batches: Sequence[Entries], count: int) -> tuple[DataFile, ...]:
+    found: list[DataFile] = []
+    for batch in batches:
+        found.extend(batch.data_file(row) for row in range(min(len(batch), count - len(found))))
+    return tuple(found)
