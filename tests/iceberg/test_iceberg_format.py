@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from manifest_makers import BY_REGION, UNPARTITIONED, a_delete, a_file, a_manifest, rewritten, table_of
+from manifest_makers import BY_REGION, UNPARTITIONED, a_delete, a_file, a_manifest, kept, rewritten, table_of
 
 from esker.errors import Corrupt, NoSuchFile, Unsupported
 from esker.iceberg import format as format_module
@@ -189,3 +192,33 @@ def test_an_encrypted_manifest_among_others_is_refused_by_name() -> None:
     manifests = [stored(storage, 0), replace(stored(storage, 1), key_metadata=b"key")]
     with pytest.raises(Unsupported, match=r"cannot read manifest mem://t/metadata/m0001\.avro: it is encrypted"):
         paths(IcebergFormat(storage), manifests)
+
+
+def test_reading_manifests_imports_no_pandas(tmp_path: Path) -> None:
+    """Several functions of pyarrow do, and it takes longer than a plan."""
+    row, data = a_manifest(
+        [
+            a_file("a", spec_id=3, partition=("eu",), split_offsets=(4, 8)),
+            kept(a_file("b", spec_id=3, partition=(None,))),
+        ],
+        spec=BY_REGION,
+        path="m.avro",
+    )
+    (tmp_path / "m.avro").write_bytes(data)
+    (tmp_path / "list.avro").write_bytes(encode_manifest_list([row], snapshot_id=1, sequence_number=7))
+    script = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from manifest_makers import BY_REGION, table_of
+from esker.iceberg.format import IcebergFormat
+from esker.ports.table_format import EntryColumns
+from esker.storage.local import LocalStorage
+from esker.tree.snapshot import Snapshot
+
+format_, table = IcebergFormat(LocalStorage()), table_of(BY_REGION)
+manifests = format_.manifests(table, Snapshot(snapshot_id=1, timestamp_ms=0, manifest_list="list.avro"))
+[entries] = format_.entries(table, manifests, EntryColumns(metrics=(1,)))
+print(len(entries.take([1])), "pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False"]

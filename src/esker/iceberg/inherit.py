@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from esker.errors import Corrupt
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.tree.manifest import EntryStatus
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 
@@ -43,11 +44,6 @@ class Rows:
         return self.manifests[int(self.index[int(np.argmax(bad))])]
 
 
-def is_null(array: pa.Array) -> Bools:
-    """Where an array is null, as a mask of its own."""
-    return array.is_null().to_numpy(zero_copy_only=False)
-
-
 def inherit_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[int]) -> Int64s:
     """The data sequence number of every row; ``versions`` are the manifests' format versions.
 
@@ -55,8 +51,8 @@ def inherit_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[i
     EXISTING or DELETED entry must carry its own. A data file that does not reads as 0, the number of files older
     than any count, so that no delete is lost on it; a live delete file that does not could apply to anything.
     """
-    missing = is_null(written)
-    values = written.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    missing = null_mask(written)
+    values = numbers_of(written, null=0).copy()
     _refuse_negative(rows, values, "sequence number")
     if not missing.any():
         return values
@@ -72,7 +68,7 @@ def inherit_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[i
 
 def inherit_file_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[int]) -> pa.Array:
     """The number of the snapshot that added the file; null where nobody says."""
-    missing = is_null(written)
+    missing = null_mask(written)
     if not missing.any():
         return written
     numbers = rows.of(
@@ -82,19 +78,19 @@ def inherit_file_sequence_numbers(rows: Rows, written: pa.Array, versions: Seque
         ]
     )
     inherits = missing & ((rows.status == EntryStatus.ADDED) | (numbers == 0))
-    values = np.where(inherits, numbers, written.fill_null(0).to_numpy(zero_copy_only=False))
-    return pa.array(values, mask=missing & ~inherits)
+    values = np.where(inherits, numbers, numbers_of(written, null=0))
+    return arrow_array(values, null=missing & ~inherits)
 
 
 def inherit_snapshot_ids(rows: Rows, written: pa.Array) -> pa.Array:
     """Who added the file, or removed it (B5): the manifest's own snapshot unless the entry names another."""
-    missing = is_null(written)
+    missing = null_mask(written)
     if not missing.any():
         return written
     known = rows.of([manifest.added_snapshot_id is not None for manifest in rows.manifests]).astype(bool)
     ids = rows.of([manifest.added_snapshot_id or 0 for manifest in rows.manifests])
-    values = np.where(missing, ids, written.fill_null(0).to_numpy(zero_copy_only=False))
-    return pa.array(values, mask=missing & ~known)
+    values = np.where(missing, ids, numbers_of(written, null=0))
+    return arrow_array(values, null=missing & ~known)
 
 
 def inherit_first_row_ids(rows: Rows, written: pa.Array, record_count: Int64s) -> pa.Array:
@@ -105,7 +101,7 @@ def inherit_first_row_ids(rows: Rows, written: pa.Array, record_count: Int64s) -
     assigned = rows.of(
         [manifest.content is ManifestContent.DATA and manifest.first_row_id is not None for manifest in rows.manifests]
     ).astype(bool)
-    missing = is_null(written)
+    missing = null_mask(written)
     takes = missing & assigned & (rows.status != EntryStatus.DELETED)
     if not takes.any():
         return written
@@ -114,8 +110,8 @@ def inherit_first_row_ids(rows: Rows, written: pa.Array, record_count: Int64s) -
     # a manifest without rows may begin where the last row ends
     at_start = np.append(before, 0)[rows.starts]
     first = rows.of([manifest.first_row_id or 0 for manifest in rows.manifests])
-    values = np.where(takes, first + before - at_start[rows.index], written.fill_null(0).to_numpy(zero_copy_only=False))
-    return pa.array(values, mask=missing & ~takes)
+    values = np.where(takes, first + before - at_start[rows.index], numbers_of(written, null=0))
+    return arrow_array(values, null=missing & ~takes)
 
 
 def _refuse_negative(rows: Rows, values: Int64s, what: str) -> None:

@@ -24,7 +24,6 @@ from esker.iceberg.inherit import (
     inherit_first_row_ids,
     inherit_sequence_numbers,
     inherit_snapshot_ids,
-    is_null,
 )
 from esker.iceberg.manifest_columns import (
     DATA_FILE,
@@ -43,6 +42,7 @@ from esker.iceberg.manifest_list import refuse_encrypted
 from esker.iceberg.metric_maps import picked_metrics, whole_metrics
 from esker.iceberg.partition_values import held_arrow_type, held_partition, member_nodes
 from esker.iceberg.spec_of_manifest import spec_of_manifest
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.partition import PartitionSpec
 from esker.model.transform import VoidTransform
 from esker.ports.table_format import EntryColumns
@@ -142,7 +142,7 @@ def _entries(
 def _rows(batch: avro.AvroColumns, manifests: tuple[ManifestFile, ...], entries: FoundColumns) -> Rows:
     counts = np.array([part.rows for part in batch.parts], np.int64)
     index = np.repeat(np.arange(len(manifests), dtype=np.int64), counts)
-    status = entries.required(STATUS, pa.int64(), "status").fill_null(-1).to_numpy(zero_copy_only=False)
+    status = numbers_of(entries.required(STATUS, pa.int64(), "status"), null=-1)
     rows = Rows(manifests, index, np.cumsum(counts) - counts, status.astype(np.int8))
     bad = (status < EntryStatus.EXISTING) | (status > EntryStatus.DELETED)
     if bad.any():
@@ -160,7 +160,7 @@ def _format_version(header: Mapping[str, bytes], entries: FoundColumns, files: F
 
 def _content(rows: Rows, files: FoundColumns) -> npt.NDArray[np.int8]:
     """What each file is (B7): a manifest lists data files or delete files, never both."""
-    written = files.nullable(134, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    written = numbers_of(files.nullable(134, pa.int64()), null=0)
     bad = (written < FileContent.DATA) | (written > FileContent.EQUALITY_DELETES)
     if bad.any():
         raise Corrupt(rows.first(bad).path, "a file's content is not 0, 1 or 2")
@@ -174,7 +174,7 @@ def _content(rows: Rows, files: FoundColumns) -> npt.NDArray[np.int8]:
 
 
 def _count(rows: Rows, files: FoundColumns, id_: int, name: str) -> npt.NDArray[np.int64]:
-    counts = files.required(id_, pa.int64(), name).fill_null(-1).to_numpy(zero_copy_only=False)
+    counts = numbers_of(files.required(id_, pa.int64(), name), null=-1)
     bad = (counts < 0) | (counts > MOST)
     if bad.any():
         raise Corrupt(rows.first(bad).path, f"a file's {name} is missing, negative or absurd")
@@ -233,15 +233,15 @@ def _rest(
 def _without(column: pa.Array, where: npt.NDArray[np.bool_]) -> pa.Array:
     if not where.any() or column.null_count == len(column):
         return column
-    return pa.array(column.fill_null(0).to_numpy(zero_copy_only=False), column.type, mask=is_null(column) | where)
+    return arrow_array(numbers_of(column, null=0), null=null_mask(column) | where)
 
 
 def _ascending(offsets: pa.ListArray) -> pa.ListArray:
     """Split offsets that do not ascend are no offsets: null, and the file is read whole (G9)."""
     if offsets.null_count == len(offsets):
         return offsets
-    values = offsets.values.to_numpy(zero_copy_only=False)
-    bounds = offsets.offsets.to_numpy()
+    values = numbers_of(offsets.values, null=-1)
+    bounds = numbers_of(offsets.offsets, null=0)
     falls = np.zeros(len(values) + 1, np.int64)
     falls[1:-1] = values[1:] <= values[:-1]
     falls[bounds] = 0  # a list's first value follows nothing
@@ -250,5 +250,5 @@ def _ascending(offsets: pa.ListArray) -> pa.ListArray:
     bad = total[bounds[1:]] > total[bounds[:-1]]
     if not bad.any():
         return offsets
-    mask = is_null(offsets) | bad
-    return pa.ListArray.from_arrays(offsets.offsets, offsets.values, mask=pa.array(mask))
+    mask = null_mask(offsets) | bad
+    return pa.ListArray.from_arrays(offsets.offsets, offsets.values, mask=arrow_array(mask))

@@ -15,6 +15,7 @@ from esker.errors import Corrupt
 from esker.iceberg.column import Column
 from esker.iceberg.found_columns import FoundColumns, as_type
 from esker.iceberg.manifest_columns import METRICS, PICKED
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.tree.manifest import ColumnMetrics
 
 _PART = {
@@ -65,10 +66,10 @@ def _sane(values: pa.Array) -> pa.Array:
     """Counts below zero say nothing: unknown."""
     if not pa.types.is_integer(values.type) or values.null_count == len(values):
         return values
-    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = numbers_of(values, null=0)
     if numbers.min() >= 0:
         return values
-    return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False) | (numbers < 0))
+    return arrow_array(numbers, null=null_mask(values) | (numbers < 0))
 
 
 def _whole(files: FoundColumns, column: Column) -> pa.MapArray:
@@ -104,15 +105,15 @@ def _int_keys(file: str, keys: pa.Array, what: str) -> pa.Array:
 
 def _offsets(array: pa.Array) -> pa.Array:
     """Offsets that carry the null rows with them, as Arrow's constructors take them."""
-    nulls = array.is_null().to_numpy(zero_copy_only=False)
-    offsets = array.offsets.to_numpy()
-    return pa.array(offsets, pa.int32(), mask=np.append(nulls, False))
+    nulls = null_mask(array)
+    offsets = numbers_of(array.offsets, null=0)
+    return arrow_array(offsets.astype(np.int32, copy=False), null=np.append(nulls, False))
 
 
 def _pick(maps: pa.MapArray, key: int) -> pa.Array:
     """One key's value in every row; of a repeated key the last counts."""
-    offsets = maps.offsets.to_numpy()
-    at = np.flatnonzero(maps.keys.to_numpy(zero_copy_only=False) == key)
+    offsets = numbers_of(maps.offsets, null=0)
+    at = np.flatnonzero(numbers_of(maps.keys, null=0) == key)
     index = np.full(len(maps), -1, np.int64)
     index[np.searchsorted(offsets, at, side="right") - 1] = at
-    return maps.items.take(pa.array(index, mask=index < 0))
+    return maps.items.take(arrow_array(index, null=index < 0))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from esker.avro.schema import Fixed, Node, Primitive, Record, Union
 from esker.errors import Corrupt
 from esker.iceberg.found_columns import as_type
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.transform import SECONDS_PER_DAY
 from esker.model.types import (
     BINARY,
@@ -80,8 +81,8 @@ def held_partition(file: str, name: str, type_: Type, array: pa.Array, node: Nod
             # written while the source was still a date
             days = as_type(file, array, pa.int64(), what)
             ticks = SECONDS_PER_DAY * type_.ticks_per_second
-            values = days.fill_null(0).to_numpy(zero_copy_only=False) * ticks
-            return pa.array(values, mask=days.is_null().to_numpy(zero_copy_only=False))
+            values = numbers_of(days, null=0) * ticks
+            return arrow_array(values, null=null_mask(days))
         case _ if held_arrow_type(type_) == pa.null():
             # no schema knows the source any more: the writer's own declaration must do
             return held_partition(file, name, _declared(file, what, node), array, node)
@@ -135,9 +136,9 @@ def _decimals(file: str, what: str, array: pa.Array, scale: int) -> pa.Array:
         unscaled = _padded(file, what, array)
     else:
         raise Corrupt(file, f"{what} is {array.type} where a decimal belongs")
-    mask = pa.array(array.is_valid().to_numpy(zero_copy_only=False))
+    valid = arrow_array(~null_mask(array)).buffers()[1]
     return pa.Array.from_buffers(
-        pa.decimal128(38, scale), len(array), [mask.buffers()[1], pa.py_buffer(unscaled)], array.null_count
+        pa.decimal128(38, scale), len(array), [valid, pa.py_buffer(unscaled)], array.null_count
     )
 
 

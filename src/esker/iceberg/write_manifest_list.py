@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from esker import avro
 from esker.errors import InvalidInput
-from esker.iceberg.column import avro_field, record
+from esker.iceberg.column import Column, avro_field, record
 from esker.iceberg.manifest_list import COLUMNS
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
 
 
-def encode_manifest_list(
-    manifests: Iterable[ManifestFile],
-    *,
-    snapshot_id: int,
-    parent_snapshot_id: int | None = None,
-    sequence_number: int = 0,
-    format_version: int = 2,
-    first_row_id: int | None = None,
-    codec: str = "deflate",
-) -> bytes:
-    """The list as an Avro container, with the header that Java and PyIceberg write (A6)."""
-    header = {
-        "snapshot-id": str(snapshot_id),
-        "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
-        "format-version": str(format_version),
-    }
-    if format_version > 1:
-        header["sequence-number"] = str(sequence_number)
-    if format_version > 2:
-        header["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
-    written = [column for column in COLUMNS if column.is_written_in(format_version)]
-    schema = record("manifest_file", [avro_field(column, format_version) for column in written])
-    rows = (
-        _checked({column.name: _stored(manifest, column.attribute) for column in written}, manifest, format_version)
-        for manifest in manifests
-    )
-    return avro.write(schema, rows, metadata=header, codec=codec)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListForm:
+    """What a list says of its snapshot, and in which version (A6)."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None = None
+    sequence_number: int = 0
+    format_version: int = 2
+    first_row_id: int | None = None
+
+    @property
+    def header(self) -> dict[str, str]:
+        """The header that Java and PyIceberg write."""
+        header = {
+            "snapshot-id": str(self.snapshot_id),
+            "parent-snapshot-id": "null" if self.parent_snapshot_id is None else str(self.parent_snapshot_id),
+            "format-version": str(self.format_version),
+        }
+        if self.format_version > 1:
+            header["sequence-number"] = str(self.sequence_number)
+        if self.format_version > 2:
+            header["first-row-id"] = "null" if self.first_row_id is None else str(self.first_row_id)
+        return header
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the version."""
+        return [column for column in COLUMNS if column.is_written_in(self.format_version)]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The Avro schema of a row."""
+        return record("manifest_file", [avro_field(column, self.format_version) for column in self.columns])
+
+    def rows(self, manifests: Iterable[ManifestFile]) -> Iterator[dict[str, Any]]:
+        """Manifests as records."""
+        for manifest in manifests:
+            row = {column.name: _stored(manifest, column.attribute) for column in self.columns}
+            yield _checked(row, self.format_version)
+
+
+def encode_manifest_list(manifests: Iterable[ManifestFile], form: ListForm, *, codec: str = "deflate") -> bytes:
+    """The list as an Avro container."""
+    return avro.write(form.schema, form.rows(manifests), metadata=form.header, codec=codec)
+
+
+def extend_manifest_list(
+    file: str, parent: bytes, new: Iterable[ManifestFile], form: ListForm
+) -> avro.Prepended | None:
+    """The new manifests and then those of the parent's list, which are copied undecoded; None where it is of
+    another version or writer."""
+    return avro.prepend(parent, file=file, schema=form.schema, records=form.rows(new), metadata=form.header)
 
 
 def assign_first_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[tuple[ManifestFile, ...], int]:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from esker.model.arrow_arrays import arrow_array
 from esker.model.partition import PartitionSpec
 from esker.tree.data_file import DataFile, FileContent, Metrics
 from esker.tree.manifest_list import ManifestFile
@@ -89,12 +90,11 @@ class Entries:
     def take(self, rows: Any) -> Entries:
         """The rows at these indices (or where this mask is true), in order."""
         import numpy as np
-        import pyarrow as pa
 
         at = np.flatnonzero(rows) if getattr(rows, "dtype", None) == np.bool_ else np.asarray(rows, dtype=np.int64)
         if len(at) == len(self) and (at == np.arange(len(self))).all():
             return self
-        index = pa.array(at)
+        index = arrow_array(at)
         return replace(
             self,
             manifest_index=self.manifest_index[at],
