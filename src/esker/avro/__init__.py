@@ -17,12 +17,14 @@ The modules, from the bytes up:
     columns      the walk's buffers, put together as Arrow arrays
     decoding     the entries named above
     write        records to a container, by way of fastavro
+    prepend      a few records before those of another container, copied undecoded
 """
 
 from __future__ import annotations
 
 from esker.avro.container import LIMITS, Header, Limits
 from esker.avro.decoding import AvroColumns, Part, arrow_schema, decode, decode_many, iter_batches, read_header
+from esker.avro.prepend import Prepended, prepend
 from esker.avro.projection import Projection
 from esker.avro.write import write
 
@@ -32,11 +34,13 @@ __all__ = [
     "Header",
     "Limits",
     "Part",
+    "Prepended",
     "Projection",
     "arrow_schema",
     "decode",
     "decode_many",
     "iter_batches",
+    "prepend",
     "read_header",
     "write",
 ]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from esker.errors import Unsupported
 from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
-from esker.iceberg.write_manifest_list import assign_first_row_ids, encode_manifest_list
+from esker.iceberg.write_manifest_list import (
+    ListForm,
+    assign_first_row_ids,
+    encode_manifest_list,
+    extend_manifest_list,
+)
 from esker.model.partition import PartitionSpec
 from esker.ports.storage import Storage
-from esker.ports.table_format import EntryColumns, NewSnapshot, TableFormat
+from esker.ports.table_format import EntryColumns, ExtendedList, NewSnapshot, TableFormat
 from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
+from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 
 _CODECS = {"gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "uncompressed": "null", "none": "null"}
@@ -69,17 +76,34 @@ class IcebergFormatWriter:
         if snapshot.first_row_id is not None:
             manifests, after = assign_first_row_ids(manifests, snapshot.first_row_id)
             row_ids = after - snapshot.first_row_id
-        data = encode_manifest_list(
-            manifests,
-            snapshot_id=snapshot.snapshot_id,
-            parent_snapshot_id=snapshot.parent_snapshot_id,
-            sequence_number=snapshot.sequence_number,
-            format_version=metadata.format_version,
-            first_row_id=snapshot.first_row_id,
-            codec=_codec(metadata),
-        )
+        data = encode_manifest_list(manifests, codec=_codec(metadata), **_form(metadata, snapshot))
         self._storage.write_new(location, data)
         return row_ids
+
+    def extend_manifest_list(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        snapshot: NewSnapshot,
+        *,
+        parent: Snapshot,
+        new: Sequence[ManifestFile],
+    ) -> ExtendedList | None:
+        """The parent's list with new rows before it. Dead manifests can only be in a list that removed files, and
+        unassigned row ids only in one of an earlier version: such a list is decoded and written anew."""
+        assigned = metadata.format_version < 3 or parent.first_row_id is not None
+        if parent.manifest_list is None or parent.operation != "append" or not assigned:
+            return None
+        manifests, row_ids = tuple(new), 0
+        if snapshot.first_row_id is not None:
+            manifests, after = assign_first_row_ids(manifests, snapshot.first_row_id)
+            row_ids = after - snapshot.first_row_id
+        old = self._storage.read(parent.manifest_list)
+        extended = extend_manifest_list(parent.manifest_list, old, manifests, ListForm(**_form(metadata, snapshot)))
+        if extended is None or _codec(metadata) != "deflate":
+            return None
+        self._storage.write_new(location, extended.data)
+        return ExtendedList(carried=extended.carried, row_ids=row_ids)
 
     def _complete(self, metadata: TableMetadata, manifest: ManifestFile) -> ManifestFile:
         """A row with the counts that v2 requires and a v1 writer may have left out, counted in the manifest."""
@@ -104,6 +128,16 @@ class IcebergFormatWriter:
             existing_rows=records[EntryStatus.EXISTING],
             deleted_rows=records[EntryStatus.DELETED],
         )
+
+
+def _form(metadata: TableMetadata, snapshot: NewSnapshot) -> dict[str, Any]:
+    return {
+        "snapshot_id": snapshot.snapshot_id,
+        "parent_snapshot_id": snapshot.parent_snapshot_id,
+        "sequence_number": snapshot.sequence_number,
+        "format_version": metadata.format_version,
+        "first_row_id": snapshot.first_row_id,
+    }
 
 
 def _codec(metadata: TableMetadata) -> str:

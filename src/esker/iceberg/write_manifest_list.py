@@ -51,11 +51,12 @@ class ListForm:
         """Manifests as records."""
         for manifest in manifests:
             row = {column.name: _stored(manifest, column.attribute) for column in self.columns}
-            yield _checked(row, self.format_version)
+            yield _checked(row, manifest, self.format_version)
 
 
-def encode_manifest_list(manifests: Iterable[ManifestFile], form: ListForm, *, codec: str = "deflate") -> bytes:
-    """The list as an Avro container."""
+def encode_manifest_list(manifests: Iterable[ManifestFile], *, codec: str = "deflate", **form_of: Any) -> bytes:
+    """The list as an Avro container; further keywords are those of ``ListForm``."""
+    form = ListForm(**form_of)
     return avro.write(form.schema, form.rows(manifests), metadata=form.header, codec=codec)
 
 

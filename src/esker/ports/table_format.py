@@ -49,6 +49,14 @@ class NewSnapshot:
     first_row_id: int | None = None  # v3: the table's next row id at this attempt
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtendedList:
+    """What a list that was extended without being decoded holds besides what is new."""
+
+    carried: int  # manifests taken over
+    row_ids: int  # assigned to the new ones (v3)
+
+
 class TableFormatWriter(Protocol):
     """Writes the two lower levels of a table's tree. Everything written is new; nothing is changed in place."""
 
@@ -75,4 +83,17 @@ class TableFormatWriter(Protocol):
         carried: Sequence[ManifestFile],
     ) -> int:
         """The list of the new and the carried manifests; gives the number of row ids that were assigned (v3)."""
+        ...
+
+    def extend_manifest_list(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        snapshot: NewSnapshot,
+        *,
+        parent: Snapshot,
+        new: Sequence[ManifestFile],
+    ) -> ExtendedList | None:
+        """The parent's list with new manifests, at a cost that does not grow with it; None, and nothing written,
+        where it must be written anew."""
         ...

@@ -10,15 +10,26 @@ from esker.ports.catalog import TableState
 from esker.ports.table_format import NewSnapshot
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
-from esker.write.build_manifests import BuiltManifests, ManifestBuilder
+from esker.write.build_manifests import ManifestBuilder
 from esker.write.commit import Proposal
 from esker.write.detect_conflicts import detect_conflicts
 from esker.write.layout import MetadataNames, new_snapshot_id
 from esker.write.remove import Outcome, Rewriter, apply_steps
-from esker.write.steps import Step
+from esker.write.steps import AddFiles, Step
 from esker.write.summary import build_summary
 from esker.write.table_changes import MAIN, next_ms, with_snapshot
 from esker.write.workbench import Scratch, Tools
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What one attempt wrote: manifests created, kept and replaced, and the row ids it took (v3)."""
+
+    outcome: Outcome
+    created: int
+    kept: int
+    replaced: int
+    row_ids: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,24 +54,45 @@ class SnapshotChange:
         """The snapshot on this base. Data and manifests of earlier attempts serve again."""
         metadata = base.metadata
         parent = head_of(metadata, self.ref)
+        new = self._identity(metadata, parent)
+        location = self.scratch.note(self.names.manifest_list(metadata, new.snapshot_id, attempt))
+        made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
+        if made is None:
+            self.snapshot = None
+            return None
+        self.snapshot = self._snapshot(metadata, parent, new, made, location)
+        return Proposal(
+            metadata=with_snapshot(metadata, self.snapshot, ref=None if self.stage else self.ref),
+            discard=lambda: self.scratch.discard([location]),
+        )
+
+    def _append(
+        self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
+    ) -> _Made | None:
+        """What only adds need not know what is there: the parent's list is taken over as it lies."""
+        if parent is None or not all(isinstance(step, AddFiles) for step in self.steps):
+            return None
+        added = [file for step in self.steps if isinstance(step, AddFiles) for file in step.files]
+        built = self._get_builder().build(metadata, new, (), added, {})
+        extended = self.tools.manifests.extend_manifest_list(metadata, location, new, parent=parent, new=built.new)
+        if extended is None:
+            return None
+        return _Made(Outcome(added=added), len(built.new), extended.carried, 0, extended.row_ids)
+
+    def _rebuild(
+        self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
+    ) -> _Made | None:
         manifests = () if parent is None else self.tools.format.manifests(metadata, parent)
         if parent != self.start:
             detect_conflicts(self.tools.format, metadata, self.start, parent, manifests, self.steps)
         outcome = apply_steps(self.tools, self._get_rewriter(), metadata, manifests, self.steps)
         if not outcome.added and not outcome.removed_files and self.operation is None:
-            self.snapshot = None
             return None
-        new = self._identity(metadata, parent)
         built = self._get_builder().build(metadata, new, manifests, outcome.added, outcome.removed)
-        location = self.scratch.note(self.names.manifest_list(metadata, new.snapshot_id, attempt))
         row_ids = self.tools.manifests.write_manifest_list(
             metadata, location, new, new=built.new, carried=built.carried
         )
-        self.snapshot = self._snapshot(metadata, parent, new, outcome, built, location, row_ids)
-        return Proposal(
-            metadata=with_snapshot(metadata, self.snapshot, ref=None if self.stage else self.ref),
-            discard=lambda: self.scratch.discard([location]),
-        )
+        return _Made(outcome, len(built.new), len(built.carried), built.replaced, row_ids)
 
     def abandon(self) -> None:
         """Take back every file of this operation: none is visible."""
@@ -82,15 +114,13 @@ class SnapshotChange:
         metadata: TableMetadata,
         parent: Snapshot | None,
         new: NewSnapshot,
-        outcome: Outcome,
-        built: BuiltManifests,
+        made: _Made,
         manifest_list: str,
-        row_ids: int,
     ) -> Snapshot:
         counts = {
-            "manifests-created": len(built.new),
-            "manifests-kept": len(built.carried),
-            "manifests-replaced": built.replaced,
+            "manifests-created": made.created,
+            "manifests-kept": made.kept,
+            "manifests-replaced": made.replaced,
         }
         return Snapshot(
             snapshot_id=new.snapshot_id,
@@ -100,12 +130,12 @@ class SnapshotChange:
             manifest_list=manifest_list,
             schema_id=metadata.current_schema_id,
             first_row_id=new.first_row_id,
-            added_rows=row_ids if metadata.format_version > 2 else None,
+            added_rows=made.row_ids if metadata.format_version > 2 else None,
             summary=build_summary(
-                self.operation or _operation(outcome),
+                self.operation or _operation(made.outcome),
                 parent=parent,
-                added=outcome.added,
-                removed=outcome.removed_files,
+                added=made.outcome.added,
+                removed=made.outcome.removed_files,
                 manifests=counts,
                 extra=self.extra,
             ),
