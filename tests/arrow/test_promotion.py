@@ -105,7 +105,7 @@ def test_e10_parquet_written_with_either_flag_reads_as_the_table_says() -> None:
     as_written = schema(column(1, "t", TIMESTAMP), column(2, "w", TIMESTAMPTZ))
     data_file = files.rows(as_written, [{"t": dt.datetime(2020, 1, 1), "w": dt.datetime(2020, 1, 1)}])
     got = read(files, metadata(of), task(data_file))
-    utc = dt.timezone.utc
+    utc = dt.UTC
     assert got.to_pylist() == [{"t": dt.datetime(2020, 1, 1, tzinfo=utc), "w": dt.datetime(2020, 1, 1)}]
 
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from esker.arrow.chunk import BATCH_BYTES, Chunk, ChunkRequest, Renumbered
 from esker.arrow.file_columns import FileColumn, file_columns, has_ids, pruned
 from esker.arrow.input_file import blaming, encrypted_file, open_input
-from esker.arrow.row_groups import row_group_statistics
+from esker.arrow.parquet_footer import read_statistics
+from esker.arrow.row_groups import columns_asked, row_group_evidence
 from esker.arrow.types import FIELD_ID
 from esker.model.predicate import TRUE, Bound
 from esker.model.schema import Schema
@@ -19,7 +20,8 @@ from esker.model.verdict import examine
 from esker.ports.storage import Storage
 
 _ENCRYPTED_MAGIC = b"PARE"
-_FEWEST_ROWS = 256
+_FEWEST_ROWS = 16
+_UNPACKED = 4  # how much larger rows are in memory than in a file, by rule of thumb
 
 
 class ParquetFile:
@@ -29,11 +31,11 @@ class ParquetFile:
         self._location = location
         self._encrypted = encrypted
         with blaming(location, encrypted=encrypted):
-            source = open_input(storage, location)
-            _refuse_encrypted(source, location)
+            self._source = open_input(storage, location)
+            _refuse_encrypted(self._source, location)
             # INT96 reaches far beyond what nanoseconds can count, and the spec has it as microseconds.
             self._file = pq.ParquetFile(
-                source, pre_buffer=True, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+                self._source, pre_buffer=True, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
             )
             columns = file_columns(self._file.schema_arrow, FIELD_ID)
         self._columns = columns if has_ids(columns) else without_ids(columns)
@@ -47,18 +49,19 @@ class ParquetFile:
         """The rows in file order; row groups are read one after the other, so memory holds one of them."""
         kept = pruned(self._columns, request.leaves)
         indices = sorted(request.leaves)
-        first_row = 0
-        residuals = self._judged(request.residual, request.schema)
-        for group in range(self._file.num_row_groups):
-            rows = self._file.metadata.row_group(group).num_rows
-            if residuals[group] is not None:
-                batch_rows = min(request.batch_rows, self._rows_per_batch(group, indices))
-                yield from self._row_group(group, first_row, kept, indices, batch_rows, residuals[group] or TRUE)
-            first_row += rows
+        position, row_bytes = 0, self._guessed_row_bytes(indices)
+        for group, (residual, rows) in enumerate(self._judged(request.residual, request.schema)):
+            if residual is None:
+                position += rows
+                continue
+            batch_rows = int(np.clip(BATCH_BYTES / max(row_bytes, 1.0), _FEWEST_ROWS, request.batch_rows))
+            for batch in self._batches(group, indices, batch_rows):
+                columns = tuple(zip(kept, batch.columns, strict=True))
+                yield Chunk(position=position, length=batch.num_rows, columns=columns, residual=residual)
+                position += batch.num_rows
+                row_bytes = batch.nbytes / max(1, batch.num_rows)
 
-    def _row_group(
-        self, group: int, position: int, kept: tuple[FileColumn, ...], indices: list[int], rows: int, residual: Bound
-    ) -> Iterator[Chunk]:
+    def _batches(self, group: int, indices: list[int], rows: int) -> Iterator[pa.RecordBatch]:
         with blaming(self._location, encrypted=self._encrypted):
             batches = self._file.reader.iter_batches(rows, row_groups=[group], column_indices=indices)
         while True:
@@ -66,27 +69,29 @@ class ParquetFile:
                 batch = next(batches, None)
             if batch is None:
                 return
-            columns = tuple(zip(kept, batch.columns, strict=True))
-            yield Chunk(position=position, length=batch.num_rows, columns=columns, residual=residual)
-            position += batch.num_rows
+            yield batch
 
-    def _judged(self, residual: Bound, schema: Schema) -> list[Bound | None]:
-        """Per row group what is left to check, or None where no row can match."""
+    def _judged(self, residual: Bound, schema: Schema) -> list[tuple[Bound | None, int]]:
+        """Per row group what is left to check, or None where no row can match, and its number of rows."""
         groups = self._file.num_row_groups
-        if residual == TRUE or not groups:
-            return [residual] * groups
+        unjudged: list[tuple[Bound | None, int]] = [(residual, 0)] * groups
+        asked = columns_asked(residual, schema, self._columns) if residual != TRUE else {}
+        if not asked:
+            return unjudged
         with blaming(self._location):
-            statistics = row_group_statistics(self._file.metadata, self._columns, residual, schema)
-        examination = examine(residual, statistics)
+            statistics = read_statistics(self._source, {column.first_leaf for column in asked.values()})
+        if statistics is None or len(statistics) != groups:
+            return unjudged
+        examination = examine(residual, row_group_evidence(statistics, asked, schema))
         pattern, left = examination.residuals()
-        return [left[at] if some else None for at, some in zip(pattern, examination.verdict.some, strict=True)]
+        judged = zip(pattern, examination.verdict.some, statistics, strict=True)
+        return [(left[at] if some else None, group.rows) for at, some, group in judged]
 
-    def _rows_per_batch(self, group: int, indices: list[int]) -> int:
-        """How many rows make a batch of reasonable size, by what the columns take unpacked."""
-        facts = self._file.metadata.row_group(group)
-        size = sum(max(0, facts.column(at).total_uncompressed_size) for at in indices)
-        per_row = size / max(1, facts.num_rows)
-        return int(np.clip(BATCH_BYTES / max(per_row, 1.0), _FEWEST_ROWS, 1 << 20))
+    def _guessed_row_bytes(self, indices: list[int]) -> float:
+        """About what a row takes in memory, until a first batch is there to be measured."""
+        leaves = sum(column.leaf_count for column in self._columns)
+        share = len(indices) / max(1, leaves)
+        return _UNPACKED * share * self._source.size() / max(1, self._file.metadata.num_rows)
 
 
 def _refuse_encrypted(source: pa.NativeFile, location: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from esker.arrow.convert import convert
 from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.parquet_footer import ChunkStatistics, RowGroupStatistics
 from esker.errors import EskerError
 from esker.model.predicate import Bound, field_ids
 from esker.model.schema import Schema
@@ -37,18 +37,19 @@ from esker.model.values import from_unscaled, to_bytes
 from esker.tree.manifest import ColumnMetrics
 
 
-def row_group_statistics(
-    metadata: pq.FileMetaData, columns: tuple[FileColumn, ...], residual: Bound, schema: Schema
+def columns_asked(residual: Bound, schema: Schema, columns: tuple[FileColumn, ...]) -> dict[int, FileColumn]:
+    """The file's columns that the filter asks about, by field id, where there is one value of them per row."""
+    paths = {id_: schema.path_by_id[id_] for id_ in field_ids(residual) if id_ in schema.path_by_id}
+    found = {id_: _leaf(path, columns) for id_, path in paths.items()}
+    return {id_: column for id_, column in found.items() if column is not None}
+
+
+def row_group_evidence(
+    groups: Sequence[RowGroupStatistics], asked: Mapping[int, FileColumn], schema: Schema
 ) -> Statistics:
     """Counts and bounds of the columns that the filter asks about, a row per row group."""
-    metrics = {}
-    for field_id in field_ids(residual):
-        path = schema.path_by_id.get(field_id)
-        leaf = None if path is None else _leaf(path, columns)
-        if path is not None and leaf is not None:
-            metrics[field_id] = _metrics(metadata, path[-1], leaf)
-    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    counts = pa.array([group.num_rows for group in groups], pa.int64())
+    metrics = {id_: _metrics(groups, schema.by_id[id_], column) for id_, column in asked.items()}
+    counts = pa.array([group.rows for group in groups], pa.int64())
     return Statistics(schema=schema, rows=len(groups), metrics=metrics, record_count=counts)
 
 
@@ -63,25 +64,18 @@ def _leaf(path: tuple[Field, ...], columns: tuple[FileColumn, ...]) -> FileColum
     return None if column is None or column.children else column
 
 
-def _metrics(metadata: pq.FileMetaData, field: Field, column: FileColumn) -> ColumnMetrics:
-    lower, upper, values, nulls = [], [], [], []
+def _metrics(groups: Sequence[RowGroupStatistics], field: Field, column: FileColumn) -> ColumnMetrics:
+    chunks = [group.columns.get(column.first_leaf, ChunkStatistics()) for group in groups]
     bound = _bound_maker(field.type, column.type)
-    for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(column.first_leaf)
-        facts = chunk.statistics if chunk.is_stats_set else None
-        trusted = facts is not None and facts.has_min_max  # pyarrow knows which writers got their order wrong
-        pair = (bound(facts.min_raw), bound(facts.max_raw)) if facts is not None and trusted else (None, None)
-        # One side that is NaN, or makes no sense, says that the writer ordered wrongly: then neither counts.
-        lower.append(pair[0] if None not in pair else None)
-        upper.append(pair[1] if None not in pair else None)
-        values.append(chunk.num_values)
-        nulls.append(facts.null_count if facts is not None and facts.has_null_count else None)
+    pairs = [(bound(chunk.minimum), bound(chunk.maximum)) for chunk in chunks]
+    # One side that is NaN, or makes no sense, says that the writer ordered wrongly: then neither counts.
+    trusted = [pair if None not in pair else (None, None) for pair in pairs]
     return ColumnMetrics(
-        lower=pa.array(lower, pa.binary()),
-        upper=pa.array(upper, pa.binary()),
-        value_count=pa.array(values, pa.int64()),
-        null_count=pa.array(nulls, pa.int64()),
-        nan_count=pa.nulls(metadata.num_row_groups, pa.int64()),
+        lower=pa.array([low for low, _ in trusted], pa.binary()),
+        upper=pa.array([high for _, high in trusted], pa.binary()),
+        value_count=pa.array([chunk.value_count for chunk in chunks], pa.int64()),
+        null_count=pa.array([chunk.null_count for chunk in chunks], pa.int64()),
+        nan_count=pa.nulls(len(chunks), pa.int64()),
     )
 
 
@@ -92,6 +86,8 @@ def _bound_maker(type_: Type, held: pa.DataType) -> BoundMaker:
     """From a footer's raw minimum or maximum to single-value bytes of the table's type; None where it cannot be."""
 
     def make(raw: Any) -> bytes | None:
+        if raw is None:
+            return None
         try:
             value = _held(raw, type_, held)
             return None if value is None else to_bytes(type_, value)
