@@ -1,0 +1,145 @@
+"""What a schema must keep to, whoever made it: names, ids, identifier columns, and types its format version has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from esker.errors import InvalidInput
+from esker.model.schema import MAX_FIELD_ID, Schema, walk
+from esker.model.types import (
+    Field,
+    GeographyType,
+    GeometryType,
+    ListType,
+    MapType,
+    StructType,
+    TimestampType,
+    Type,
+    UnknownType,
+    VariantType,
+    is_floating,
+    is_nested,
+)
+
+NEWEST_VERSION = 3
+RESERVED_NAMES = frozenset(
+    [
+        "_file",
+        "_pos",
+        "_deleted",
+        "_spec_id",
+        "_partition",
+        "_change_type",
+        "_change_ordinal",
+        "_commit_snapshot_id",
+        "_row_id",
+        "_last_updated_sequence_number",
+    ]
+)
+
+
+def check_schema(schema: Schema, format_version: int) -> None:
+    """Refuse a schema that a new table of that version cannot have."""
+    check_siblings(schema.fields)
+    seen: dict[int, str] = {}
+    for field, path in walk(schema.fields):
+        name = _dotted(path)
+        check_name(field.name, name)
+        check_version(field, name, format_version)
+        if isinstance(field.type, StructType):
+            check_siblings(field.type.fields, name)
+        if not 0 < field.id <= MAX_FIELD_ID:
+            raise InvalidInput(
+                f"cannot give column {name!r} the id {field.id}: ids are from 1 to {MAX_FIELD_ID}, "
+                "those above are reserved",
+                column=name,
+            )
+        if field.id in seen:
+            raise InvalidInput(f"columns {seen[field.id]!r} and {name!r} have the same id {field.id}", column=name)
+        seen[field.id] = name
+    check_identifiers(schema)
+
+
+def check_name(name: str, shown: str) -> None:
+    """Refuse a name that no column may have."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInput(f"cannot name a column {shown!r}: a name may not be empty", column=shown)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"cannot name a column {shown!a}: it holds half a surrogate pair") from None
+    if name.lower() in RESERVED_NAMES and name == shown:
+        raise InvalidInput(f"cannot name a column {name!r}: Iceberg reserves that name for metadata", column=name)
+
+
+def check_siblings(fields: Iterable[Field], above: str = "") -> None:
+    """Refuse two members of one struct whose names only case tells apart: Spark could not."""
+    seen: dict[str, str] = {}
+    for field in fields:
+        folded = field.name.casefold()
+        name = f"{above}.{field.name}" if above else field.name
+        if folded in seen and seen[folded] == field.name:
+            raise InvalidInput(f"column {name!r} is there twice", column=name)
+        if folded in seen:
+            raise InvalidInput(f"columns {seen[folded]!r} and {field.name!r} differ only in case", column=name)
+        seen[folded] = field.name
+
+
+def check_version(field: Field, name: str, format_version: int) -> None:
+    """Refuse what only a later format version has."""
+    if isinstance(field.type, UnknownType) and field.required:
+        raise InvalidInput(
+            f"cannot make column {name!r} required: a column of type unknown is always null", column=name
+        )
+    if format_version >= 3:
+        return
+    if needs_v3(field.type):
+        raise InvalidInput(
+            f"cannot have column {name!r} of type {field.type} in format version {format_version}: "
+            "the type came with version 3",
+            column=name,
+        )
+    if field.initial_default is not None or field.write_default is not None:
+        raise InvalidInput(
+            f"cannot give column {name!r} a default in format version {format_version}: defaults came with version 3",
+            column=name,
+        )
+
+
+def needs_v3(type_: Type) -> bool:
+    """Whether format versions 1 and 2 do not have the type."""
+    match type_:
+        case TimestampType(nanos=True) | UnknownType() | VariantType() | GeometryType() | GeographyType():
+            return True
+        case _:
+            return False
+
+
+def check_identifiers(schema: Schema) -> None:
+    """Refuse identifier columns that cannot tell rows apart (E8)."""
+    for field_id in sorted(schema.identifier_field_ids):
+        if field_id not in schema.path_by_id:
+            raise InvalidInput(f"cannot identify rows by field {field_id}: there is no such column")
+        path = schema.path_by_id[field_id]
+        why = _why_no_identifier(path)
+        if why is not None:
+            raise InvalidInput(f"cannot identify rows by column {_dotted(path)!r}: {why}", column=_dotted(path))
+
+
+def _why_no_identifier(path: tuple[Field, ...]) -> str | None:
+    field = path[-1]
+    if is_nested(field.type):
+        return f"it is a {type(field.type).__name__.removesuffix('Type').lower()}, not a primitive"
+    if any(isinstance(part.type, ListType | MapType) for part in path[:-1]):
+        return "it lies inside a list or map"
+    if any(not part.required for part in path[:-1]):
+        return "the struct it lies in is optional"
+    if not field.required:
+        return "it is optional"
+    if is_floating(field.type):
+        return f"a {field.type} has values that do not equal themselves"
+    return None
+
+
+def _dotted(path: tuple[Field, ...]) -> str:
+    return ".".join(part.name for part in path)
