@@ -139,7 +139,17 @@ def _entries(
     )
 
 
+def _check_whole(manifest: ManifestFile, rows: int) -> None:
+    """A container cut at a block border looks whole; only the list knows how many entries there were."""
+    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
+    listed = sum(count for count in counts if count is not None and count > 0)
+    if rows < listed:
+        raise Corrupt(manifest.path, f"it holds {rows} entries where its list counts {listed}: its end is missing")
+
+
 def _rows(batch: avro.AvroColumns, manifests: tuple[ManifestFile, ...], entries: FoundColumns) -> Rows:
+    for part, manifest in zip(batch.parts, manifests, strict=True):
+        _check_whole(manifest, part.rows)
     counts = np.array([part.rows for part in batch.parts], np.int64)
     index = np.repeat(np.arange(len(manifests), dtype=np.int64), counts)
     status = numbers_of(entries.required(STATUS, pa.int64(), "status"), null=-1)
