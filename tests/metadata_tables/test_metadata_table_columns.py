@@ -180,7 +180,7 @@ def test_a_metadata_table_of_an_empty_table_has_icebergs_columns_and_no_rows(nam
 
 def test_all_sixteen_are_there() -> None:
     methods = {name for name in vars(Inspect) if not name.startswith("_")}
-    assert methods == set(EXPECTED) | {"file_changes"}
+    assert methods == set(EXPECTED) | {"file_changes", "tree"}
     assert len(EXPECTED) == 16
 
 

@@ -91,14 +91,14 @@ def _location(facts: dict[str, Any]) -> str:
 
 
 def _rows(facts: dict[str, Any]) -> str:
-    from esker.cli.wording import number
+    from esker.cli.wording import counted, number
 
     if facts["rows"] is not None:
         return number(facts["rows"])
     if facts["rows_at_most"] is None:
         return "unknown"
-    kinds = [("position_deletes", "position deletes"), ("equality_deletes", "equality deletes")]
-    said = [f"{number(facts[key])} {what}" for key, what in kinds if facts[key]]
+    kinds = [("position_deletes", "position delete"), ("equality_deletes", "equality delete")]
+    said = [counted(facts[key], what) for key, what in kinds if facts[key]]
     return f"at most {number(facts['rows_at_most'])}, less {' and '.join(said) or 'deletes'} (--count tells)"
 
 

@@ -66,9 +66,9 @@ def _show(screen: Any, facts: dict[str, Any], detailed: bool) -> None:
             Column("table"),
             Column("rows", right=True),
             Column("files", right=True),
-            Column("deletes", right=True),
+            Column("deletes", right=True, spare=1),
             Column("size", right=True),
-            Column("snapshots", right=True),
+            Column("snapshots", right=True, spare=2),
             Column("last commit"),
             Column("", wraps=True, style="red"),
         ]

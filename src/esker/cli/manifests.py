@@ -79,8 +79,8 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
         Column("size", right=True),
         Column("added", right=True),
         Column("existing", right=True),
-        Column("deleted", right=True),
-        Column("by snapshot", right=True),
+        Column("deleted", right=True, spare=1),
+        Column("by snapshot", right=True, spare=2),
         Column("partitions", wraps=True),
         Column("manifest", wraps=True),
     ]

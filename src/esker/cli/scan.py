@@ -13,6 +13,7 @@ from esker.cli.settings import chosen_limit, current_settings, limit_options, sh
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from esker.cli.screen import Screen
     from esker.read.scan import Scan
 
 DEFAULT = 20
@@ -101,7 +102,11 @@ def _print_blocks(scan: Scan, shown: int | None) -> None:
     left, printed = shown, 0
     while block := list(islice(rows, BLOCK if left is None else min(BLOCK, left))):
         screen = Screen()
-        screen.table(columns, [[_cell(row[field.name]) for field in schema] for row in block], keep_empty=True)
+        cells = [[_cell(row[field.name]) for field in schema] for row in block]
+        if screen.fits(columns, cells):
+            screen.table(columns, cells, keep_empty=True)
+        else:
+            _stand(screen, schema.names, cells, printed)
         screen.show()
         printed += len(block)
         left = None if left is None else left - len(block)
@@ -112,6 +117,13 @@ def _print_blocks(scan: Scan, shown: int | None) -> None:
     said = "No rows." if not printed and not more else counted(printed, "row")
     screen.note(said + (" shown of more; --limit N or --all shows them." if more else ""))
     screen.show()
+
+
+def _stand(screen: Screen, names: list[str], cells: list[list[str]], before: int) -> None:
+    """Rows one below the other, a line for each column: how a wide table fits a narrow terminal."""
+    for at, row in enumerate(cells, before + 1):
+        screen.title(f"row {at:,}")
+        screen.card((name, cell or '""') for name, cell in zip(names, row, strict=True))
 
 
 def _is_number(type_: Any) -> bool:

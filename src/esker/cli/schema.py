@@ -81,7 +81,7 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
     columns = [
         Column("id", right=True),
         Column("column"),
-        Column("type"),
+        Column("type", wraps=True),
         Column("null"),
         Column("default"),
         Column("comment", wraps=True, style="dim"),

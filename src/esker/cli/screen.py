@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNBOUNDED = 100_000
+_FOLDED = 16  # a folded column narrower than this is no pleasure
 
 
 def clean(text: object) -> str:
@@ -34,6 +35,7 @@ class Column:
     right: bool = False
     wraps: bool = False  # may be folded where the terminal is narrow
     style: str = ""
+    spare: int = 0  # left out where the terminal is too narrow, the largest first; 0: never
 
 
 @dataclass(slots=True)
@@ -103,25 +105,55 @@ class Screen:
         self._console.print(grid)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, keep_empty: bool = False) -> None:
-        """Rows under headings; a column that is empty in every row is left out unless it is to be kept."""
+        """Rows under headings; a column that is empty in every row is left out unless it is to be kept.
+
+        Where the terminal is too narrow, spare columns go first, then cells are folded: nothing is cut off.
+        """
         from rich import box
         from rich.table import Table
 
         held = [tuple(map(clean, row)) for row in rows]
-        kept = [at for at in range(len(columns)) if keep_empty or not held or any(row[at] for row in held)]
+        full = [at for at in range(len(columns)) if keep_empty or not held or any(row[at] for row in held)]
+        kept = self._fitting(columns, held, full)
+        squeezed = self._needed(columns, held, kept) > self._console.width
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", safe_box=True)
         for at in kept:
             column = columns[at]
             table.add_column(
                 clean(column.name),
                 justify="right" if column.right else "left",
-                no_wrap=not column.wraps,
+                no_wrap=not (column.wraps or squeezed),
                 overflow="fold",
                 style=column.style or None,
             )
         for row in held:
             table.add_row(*(row[at] for at in kept))
         self._console.print(table)
+        gone = [columns[at].name for at in full if at not in kept and columns[at].name]
+        if gone:
+            self.note(f"Too narrow for: {', '.join(gone)}.")
+
+    def fits(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+        """Whether a table of these would be as wide as the terminal or less."""
+        return self._needed(columns, rows, range(len(columns))) <= self._console.width
+
+    def _fitting(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], full: list[int]) -> list[int]:
+        kept = full
+        spares = sorted((at for at in full if columns[at].spare), key=lambda at: columns[at].spare, reverse=True)
+        while spares and self._needed(columns, rows, kept) > self._console.width:
+            gone = spares.pop(0)
+            kept = [at for at in kept if at != gone]
+        return kept
+
+    @staticmethod
+    def _needed(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+        """The least width that shows these columns well; one that may be folded needs less than its cells."""
+        from rich.cells import cell_len
+
+        widths = [max((cell_len(row[at]) for row in rows), default=0) for at in kept]
+        widths = [min(w, _FOLDED) if columns[at].wraps else w for w, at in zip(widths, kept, strict=True)]
+        named = (max(width, cell_len(columns[at].name)) for width, at in zip(widths, kept, strict=True))
+        return sum(named) + 3 * (len(kept) - 1)
 
     def tree(self, root: Branch) -> None:
         """A tree, drawn with lines."""

@@ -65,12 +65,12 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
         Column("", style="green"),
         Column("snapshot", right=True),
         Column("committed"),
-        Column("", style="dim"),
+        Column("", style="dim", spare=4),
         Column("operation"),
-        Column("files", right=True),
-        Column("deletes", right=True),
+        Column("files", right=True, spare=2),
+        Column("deletes", right=True, spare=3),
         Column("rows", right=True),
-        Column("total rows", right=True),
+        Column("total rows", right=True, spare=1),
         Column("refs", wraps=True, style="cyan"),
     ]
     rows = []

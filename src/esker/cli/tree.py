@@ -123,7 +123,7 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
     metadata = facts["metadata"]
     root = Branch(facts["name"], f"Iceberg v{metadata['format_version']} at {facts['location']}")
     file = Branch(
-        relative_path(metadata["location"], facts["location"]),
+        relative_path(relative_path(metadata["location"], facts["location"]), facts["name"]),
         f"{size(metadata['bytes'])}, {when(metadata['last_updated_ms'])}",
     )
     root.children.append(file)
