@@ -89,7 +89,7 @@ class CatalogContract:
     def test_a_nested_namespace_makes_those_above_it_exist(self, catalog: Catalog) -> None:
         catalog.create_namespace(("a", "b", "c"), {})
         assert catalog.namespaces() == (("a",), ("a", "b"), ("a", "b", "c"))
-        with pytest.raises(AlreadyExists, match="cannot create namespace a.b: it exists"):
+        with pytest.raises(AlreadyExists, match=r"cannot create namespace a\.b: it exists"):
             catalog.create_namespace(("a", "b"), {})
         with pytest.raises(InvalidInput, match=r"cannot drop namespace a: it holds a\.b"):
             catalog.drop_namespace(("a",))

@@ -106,7 +106,7 @@ class StorageContract:
         assert [file.location for file in storage.list(f"{place}/new")] == [location]
 
     def test_a_streamed_object_that_fails_leaves_nothing(self, storage: Storage, place: str) -> None:
-        with pytest.raises(ZeroDivisionError), storage.open_new(f"{place}/new/bad") as file:
+        with pytest.raises(ZeroDivisionError), storage.open_new(f"{place}/new/bad") as file:  # noqa: PT012
             file.write(b"half")
             raise ZeroDivisionError
         assert list(storage.list(f"{place}/new")) == []

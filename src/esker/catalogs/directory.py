@@ -7,7 +7,6 @@ file is the table. A table's place is its identity here, so none can be renamed 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -305,9 +304,9 @@ def _can_be_named(name: str) -> bool:
 
 def _is_table_like(folder: Path) -> bool:
     """Whether the folder has, or had, the folder that makes a table."""
+    if (folder / _METADATA).is_dir():
+        return True
     with suppress(FileNotFoundError, NotADirectoryError):
-        if stat.S_ISDIR((folder / _METADATA).stat().st_mode):
-            return True
         return any(entry.name.startswith(_DROPPED) for entry in folder.iterdir())
     return False
 

@@ -7,6 +7,7 @@ commit lands in a table made anew under the old name (D10).
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from contextlib import suppress
@@ -21,6 +22,11 @@ Mark = tuple[int, int, int, int]
 
 _NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _HINT = "version-hint.text"
+# What a system says before it does anything; after any other error a network file system may still do it.
+_REFUSED = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EMLINK, errno.ENOENT}
+)
+_HANDLES = os.link in os.supports_dir_fd
 _LONGEST_HINT = 32
 _LONGEST_PROBE = 64
 
@@ -37,7 +43,7 @@ class VersionFolder:
     """An open handle of the folder; use it in a ``with``."""
 
     def __init__(self, path: Path) -> None:
-        if os.link not in os.supports_dir_fd:
+        if not _HANDLES:
             raise Unsupported("a directory can be a catalog only on a POSIX system", feature="directory catalog")
         self._path = path
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -104,9 +110,11 @@ class VersionFolder:
     def leave_hint(self, version: int) -> None:
         """Say where to begin looking. Only a hint: it may be late, lost or overtaken."""
         draft = f".{uuid4().hex}.tmp"
-        with suppress(OSError):
+        try:
             self._write(draft, str(version).encode())
             os.rename(draft, _HINT, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+        except OSError:
+            self.remove(draft)
 
     def _hint(self) -> int | None:
         try:
@@ -148,4 +156,6 @@ class VersionFolder:
                 return
             if isinstance(error, FileExistsError):
                 raise AlreadyExists(f"{self._path / name} exists", file=str(self._path / name)) from error
+            if error.errno not in _REFUSED:
+                raise OutcomeUnknown(f"cannot tell whether {self._path / name} was made: {error}") from error
             raise

@@ -51,6 +51,8 @@ class Warehouse:
         A renamed or dropped table leaves its files in the folder of its old name; two tables in one folder would
         clean up each other's files.
         """
+        if base:  # the namespace itself names the place
+            self.admit(base)
         parts = (name.name,) if base else (*name.namespace, name.name)
         home = "/".join(((base or self.location).rstrip("/"), *map(_folder, parts)))
         taken = next(iter(self.storage.list(home)), None) is not None

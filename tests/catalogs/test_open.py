@@ -1,0 +1,116 @@
+"""Which catalog a URI names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from catalog_contract import ORDERS, make
+
+from esker.catalogs.directory import DirectoryCatalog
+from esker.catalogs.open import open_catalog
+from esker.errors import InvalidInput, Unsupported
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:///lake/c.db", "sqlite:lake/c.db", "sqlite:////{here}/lake/c.db", "sqlite:/{here}/lake/c.db"]
+)
+def test_every_spelling_of_a_sqlite_file_opens_it_and_the_warehouse_lies_beside(here: Path, uri: str) -> None:
+    catalog = open_catalog(uri.format(here=str(here).lstrip("/")))
+    made = make(catalog)
+    assert (here / "lake" / "c.db").is_file()
+    assert made.metadata.location == str(here / "lake" / "warehouse" / "sales" / "orders")
+
+
+def test_a_catalog_does_not_follow_the_working_directory(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogs = [open_catalog("sqlite:///lake/c.db", warehouse="lake/w"), open_catalog("folder")]
+    (here / "sub").mkdir()
+    monkeypatch.chdir(here / "sub")
+    for catalog in catalogs:
+        make(catalog)
+    assert list((here / "sub").iterdir()) == []
+
+
+def test_a_warehouse_named_by_uri_is_recorded_as_it_was_named(here: Path) -> None:
+    catalog = open_catalog("sqlite:///c.db", warehouse=f"file://{here}/w/")
+    made = make(catalog)
+    assert made.metadata.location == f"file://{here}/w/sales/orders"
+    assert (here / "w" / "sales" / "orders" / "metadata").is_dir()
+
+
+@pytest.mark.parametrize(
+    "uri", ["file://{here}/w", "file:{here}/w", "{here}/w", "w", "./w", "file://localhost{here}/w"]
+)
+def test_every_spelling_of_a_directory_opens_it(here: Path, uri: str) -> None:
+    catalog = open_catalog(uri.format(here=here))
+    assert isinstance(catalog, DirectoryCatalog)
+    assert make(catalog).metadata.location == f"{here}/w/sales/orders"
+
+
+def test_a_directory_is_its_own_warehouse(here: Path) -> None:
+    open_catalog(f"file://{here}/w", warehouse="w")
+    with pytest.raises(InvalidInput, match="a directory catalog is its own warehouse"):
+        open_catalog("w", warehouse="elsewhere")
+
+
+def test_memory_holds_its_files_in_memory_or_where_it_is_told(here: Path) -> None:
+    assert make(open_catalog("memory:")).metadata.location == "memory://warehouse/sales/orders"
+    assert list(here.iterdir()) == []
+    made = make(open_catalog("memory:", warehouse="w"))
+    assert Path(made.metadata_location).is_relative_to(here / "w")
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"),
+    [
+        ("sqlite:", "name the file"),
+        ("sqlite://", "name the file"),
+        ("sqlite://host/c.db", "name the file"),
+        ("sqlite:///:memory:", "name the file"),
+        ("sqlite:///c.db?mode=ro", "the only option is catalog_name"),
+        ("sqlite:///c.db?catalog_name=", "the only option is catalog_name"),
+        ("file://host/w", "name a directory"),
+        ("", "name a directory"),
+        ("memory:x", "nothing after it"),
+        ("mysql://host/db", "a catalog is sqlite:///file"),
+        ("s3://bucket/w", "a catalog is sqlite:///file"),
+    ],
+)
+def test_a_uri_that_names_no_catalog_is_refused(here: Path, uri: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        open_catalog(uri)
+    assert list(here.iterdir()) == []
+
+
+def test_a_file_is_not_a_directory_and_the_error_says_what_to_write(here: Path) -> None:
+    (here / "c.db").write_text("x")
+    with pytest.raises(InvalidInput, match=r"a SQLite catalog is written sqlite:///c\.db"):
+        open_catalog("c.db")
+
+
+@pytest.mark.parametrize("uri", ["postgresql://user@host/db", "https://catalog.example", "http://localhost:8181"])
+def test_what_this_version_cannot_open_is_named(uri: str) -> None:
+    with pytest.raises(Unsupported, match="not supported by this version"):
+        open_catalog(uri)
+
+
+def test_a_warehouse_this_version_cannot_reach_is_named() -> None:
+    with pytest.raises(Unsupported, match="s3 is not supported by this version"):
+        open_catalog("sqlite:///c.db", warehouse="s3://bucket/w")
+
+
+def test_a_warehouse_may_not_be_the_root_of_everything() -> None:
+    with pytest.raises(InvalidInput, match="the root of everything"):
+        open_catalog("sqlite:///c.db", warehouse="/")
+
+
+def test_a_catalog_name_picks_one_of_several(here: Path) -> None:
+    make(open_catalog("sqlite:///c.db?catalog_name=prod"))
+    assert open_catalog("sqlite:///c.db").namespaces() == ()
+    assert open_catalog("sqlite:///c.db?catalog_name=prod").tables(("sales",)) == (ORDERS,)

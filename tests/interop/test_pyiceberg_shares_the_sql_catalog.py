@@ -1,0 +1,123 @@
+"""PyIceberg's SqlCatalog and Esker on one database: what either makes, the other lists, loads and commits to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from catalog_contract import ORDERS, count_up, make
+from tables import with_properties
+
+from esker.catalogs.open import open_catalog
+from esker.model.naming import TableName
+from esker.ports.catalog import Accepted, Catalog, Rejected
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+sql = pytest.importorskip("pyiceberg.catalog.sql")
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Catalog:
+    return open_catalog(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "ours"))
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[sql.SqlCatalog]:
+    catalog = sql.SqlCatalog("default", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/theirs")
+    yield catalog
+    catalog.engine.dispose()
+
+
+def their_table(theirs: sql.SqlCatalog, name: str = "sales.orders") -> object:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField
+
+    return theirs.create_table(name, Schema(NestedField(1, "id", LongType(), required=True)))
+
+
+def test_a_table_of_theirs_is_listed_loaded_and_committed_to(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    theirs.create_namespace("sales", {"owner": "them"})
+    table = their_table(theirs)
+    assert ours.namespaces() == (("sales",),)
+    assert ours.namespace_properties(("sales",)) == {"owner": "them"}
+    assert ours.tables(("sales",)) == (ORDERS,)
+    state = ours.load(ORDERS)
+    assert state.metadata.uuid == str(table.metadata.table_uuid)  # type: ignore[attr-defined]
+    outcome = ours.swap(ORDERS, state, with_properties(state.metadata, {"by": "us"}))
+    assert isinstance(outcome, Accepted), outcome
+    assert table.refresh().properties["by"] == "us"  # type: ignore[attr-defined]
+
+
+def test_a_table_of_ours_is_listed_loaded_and_committed_to(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    ours.create_namespace(("sales",), {"owner": "us"})
+    made = make(ours)
+    assert theirs.list_namespaces() == [("sales",)]
+    assert theirs.load_namespace_properties("sales")["owner"] == "us"
+    assert theirs.list_tables("sales") == [("sales", "orders")]
+    table = theirs.load_table("sales.orders")
+    assert str(table.metadata.table_uuid) == made.metadata.uuid
+    assert [field.name for field in table.schema().fields] == ["id", "name"]
+    with table.transaction() as transaction:
+        transaction.set_properties(by="them")
+    now = ours.load(ORDERS, made)
+    assert now.metadata.properties == {"by": "them"}
+    assert now.metadata.metadata_log[-1].metadata_file == made.metadata_location
+
+
+def test_a_stale_writer_loses_whoever_it_is(
+    ours: Catalog, theirs: sql.SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import SetPropertiesUpdate
+
+    base = make(ours)
+    stale = theirs.load_table("sales.orders")
+    theirs.load_table("sales.orders").transaction().set_properties(first="them").commit_transaction()
+    assert isinstance(ours.swap(ORDERS, base, with_properties(base.metadata, {"first": "us"})), Rejected)
+    count_up(ours, ORDERS, 1)
+    monkeypatch.setattr(theirs, "load_table", lambda _: stale)
+    with pytest.raises(CommitFailedException, match="updated by another process"):
+        theirs.commit_table(stale, (), (SetPropertiesUpdate(updates={"x": "y"}),))
+    assert ours.load(ORDERS).metadata.properties == {"first": "them", "n": "1"}
+
+
+def test_nested_namespaces_are_the_same_for_both(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    theirs.create_namespace("a.b")
+    their_table(theirs, "a.b.t")
+    make(ours, TableName(("a", "c"), "u"))
+    assert ours.namespaces() == (("a",), ("a", "b"), ("a", "c"))
+    assert ours.load(TableName(("a", "b"), "t")).metadata.schema.find("id").required
+    assert sorted(theirs.list_namespaces("a")) == [("a", "b"), ("a", "c")]
+    assert theirs.load_table("a.c.u").name() == ("a", "c", "u")
+
+
+def test_renames_and_drops_are_seen_by_both(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    made = make(ours)
+    theirs.rename_table("sales.orders", "sales.renamed")
+    renamed = TableName(("sales",), "renamed")
+    assert ours.load(renamed).metadata.uuid == made.metadata.uuid
+    ours.rename(renamed, ORDERS)
+    assert theirs.table_exists("sales.orders")
+    ours.drop(ORDERS)
+    assert not theirs.table_exists("sales.orders")
+    theirs.register_table("sales.orders", made.metadata_location)
+    assert ours.load(ORDERS).metadata.uuid == made.metadata.uuid
+    theirs.drop_table("sales.orders")
+    theirs.drop_namespace("sales")
+    assert ours.namespaces() == ()
+
+
+def test_a_namespace_that_holds_a_table_of_theirs_is_not_dropped(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    from esker.errors import InvalidInput
+
+    theirs.create_namespace("sales")
+    their_table(theirs)
+    with pytest.raises(InvalidInput, match=r"it holds sales\.orders"):
+        ours.drop_namespace(("sales",))
