@@ -209,7 +209,7 @@ def test_a_key_inside_a_list_is_refused_by_name() -> None:
 
 
 cells = st.one_of(st.none(), st.integers(0, 3))
-keys = st.lists(st.tuples(cells, st.one_of(st.none(), st.sampled_from(["", "a", "b"])), cells), max_size=12)
+keys = st.lists(st.tuples(cells, st.one_of(st.none(), st.sampled_from(["", "a", "b", "c", "d"])), cells), max_size=12)
 
 
 @given(keys, keys)

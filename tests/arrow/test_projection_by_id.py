@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from arrow_tables import Files, column, metadata, read, schema, task, with_id_key
 
-from esker.arrow.types import to_arrow_schema
+from esker.arrow.file_columns import file_columns
+from esker.arrow.project import Origin, project
+from esker.arrow.types import FIELD_ID, to_arrow_schema
 from esker.errors import Corrupt
 from esker.model.name_mapping import MappedField
 from esker.model.partition import PartitionField, PartitionSpec
@@ -289,3 +293,38 @@ def test_variant_and_geometry_come_as_their_binaries() -> None:
     rows = [{"v": {"metadata": b"\x01\x00\x00", "value": b"\x00"}, "g": wkb}, {"v": None, "g": None}]
     files = Files()
     assert read(files, metadata(of), task(files.rows(of, rows))).to_pylist() == rows
+
+
+def test_lists_kept_in_arrows_other_forms_are_lists() -> None:
+    of = schema(*(column(id_, name, ListType(element_id=id_ + 10, element=LONG)) for id_, name in ((1, "a"), (2, "b"))))
+    ids = [{FIELD_ID: b"1"}, {FIELD_ID: b"2"}]
+    kinds = pa.large_list(pa.int32()), pa.list_(pa.int32(), 2)
+    fields = [pa.field(n, k, metadata=i) for n, k, i in zip("ab", kinds, ids, strict=True)]
+    table = pa.table([pa.array([[1], None], kinds[0]), pa.array([[1, 2], [3, 4]], kinds[1])], schema=pa.schema(fields))
+    out = io.BytesIO()
+    pq.write_table(table, out)  # with Arrow's schema inside, so that its types come back
+    files = Files()
+    got = read(files, metadata(of), task(files.put(out.getvalue(), "parquet", 2)))
+    assert got.to_pylist() == [{"a": [1], "b": [1, 2]}, {"a": None, "b": [3, 4]}]
+
+
+def test_a_slice_projects_to_the_slice_of_the_projection() -> None:
+    of = schema(
+        column(1, "l", ListType(element_id=2, element=StructType((column(3, "x", LONG), column(4, "y", INT))))),
+        column(5, "m", MapType(key_id=6, key=STRING, value_id=7, value=LONG)),
+        column(8, "s", StructType((column(9, "l", ListType(element_id=10, element=LONG)),))),
+    )
+    rows = [
+        {"l": None if n % 4 == 3 else [{"x": n, "y": None}] * (n % 3), "m": [(str(n), n)], "s": {"l": [n] * (n % 2)}}
+        for n in range(9)
+    ]
+    rows[4]["s"] = None
+    batch = pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(of))
+    columns = file_columns(batch.schema, FIELD_ID)
+    for start in range(9):
+        for length in range(9 - start):
+            part = batch.slice(start, length)
+            for wanted, held, array in zip(of, columns, part.columns, strict=True):
+                made = project(wanted, (held, array), length, Origin(file="f"))
+                made.validate(full=True)
+                assert made.to_pylist() == array.to_pylist()

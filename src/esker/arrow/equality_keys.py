@@ -6,6 +6,7 @@ Keys compare as Java's boxed values do: null equals null, NaN equals NaN, and -0
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,50 +27,89 @@ class KeySet:
     """
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
-        self._values: list[pa.Array] = []
+        self._columns: list[_Column] = []
         self._pairs: list[Int64s] = []
         numbers: Int64s | None = None
         for column in columns:
             keys = comparable(column)
-            values = keys.unique()
-            own = _numbers(keys, values)
-            self._values.append(values)
+            known = _Integers(keys) if pa.types.is_integer(keys.type) else _Values(keys)
+            own = known.numbers(keys)
+            self._columns.append(known)
             if numbers is None:
                 numbers = own
                 continue
-            pairs = numbers * len(values) + own
-            known = np.unique(pairs)
-            self._pairs.append(known)
-            numbers = np.searchsorted(known, pairs)
+            pairs = numbers * known.count + own
+            self._pairs.append(np.unique(pairs))
+            numbers = np.searchsorted(self._pairs[-1], pairs)
 
     @property
     def nbytes(self) -> int:
         """About how much memory the keys take."""
-        return sum(values.nbytes for values in self._values) + sum(pairs.nbytes for pairs in self._pairs)
+        return sum(column.nbytes for column in self._columns) + sum(pairs.nbytes for pairs in self._pairs)
 
     def hits(self, columns: Sequence[pa.Array]) -> Bools:
         """Which rows have a key of the set."""
-        numbers: Int64s | None = None
-        for at, (column, values) in enumerate(zip(columns, self._values, strict=True)):
-            own = _numbers(comparable(column), values)
-            if numbers is None:
-                numbers = own
-                continue
-            known = self._pairs[at - 1]
-            pairs = np.where((numbers < 0) | (own < 0), -1, numbers * max(1, len(values)) + own)
-            place = np.searchsorted(known, pairs)
-            found = np.zeros(len(pairs), dtype=bool)
-            inside = place < len(known)
-            found[inside] = known[place[inside]] == pairs[inside]
-            numbers = np.where(found, place, -1)
-        return np.zeros(0, dtype=bool) if numbers is None else numbers >= 0
+        numbers = self._columns[0].numbers(comparable(columns[0]))
+        for column, known, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
+            own = known.numbers(comparable(column))
+            numbers = _places(np.where((numbers < 0) | (own < 0), -1, numbers * known.count + own), pairs)
+        return numbers >= 0
+
+
+class _Integers:
+    """Distinct whole numbers, sorted, so that a lookup builds no table."""
+
+    def __init__(self, keys: pa.Array) -> None:
+        self._sorted: Int64s = np.unique(_whole_numbers(keys.drop_null()))
+        self._null = len(self._sorted) if keys.null_count else -1
+        self.count = len(self._sorted) + (1 if keys.null_count else 0)
+
+    @property
+    def nbytes(self) -> int:
+        return self._sorted.nbytes
+
+    def numbers(self, keys: pa.Array) -> Int64s:
+        found = _places(_whole_numbers(keys.fill_null(0)), self._sorted)
+        if keys.null_count:
+            found[keys.is_null().to_numpy(zero_copy_only=False)] = self._null
+        return found
+
+
+class _Values:
+    """Distinct values of any other type, found by hashing."""
+
+    def __init__(self, keys: pa.Array) -> None:
+        self._values = keys.unique()
+        self.count = len(self._values)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._values.nbytes)
+
+    def numbers(self, keys: pa.Array) -> Int64s:
+        values, places = self._values, None
+        if len(values) > 2 * len(keys):
+            # A table is made of the right side each time: make it of the few keys, and look for the rest only.
+            asked = pc.is_in(values, value_set=keys.unique(), skip_nulls=False)
+            places = np.flatnonzero(asked.to_numpy(zero_copy_only=False))
+            values = values.filter(asked)
+        found = pc.index_in(keys, value_set=values, skip_nulls=False).fill_null(-1)
+        numbers: Int64s = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers if places is None else np.append(places, -1)[numbers]  # -1 stays -1: it is the last one
+
+
+_Column: TypeAlias = _Integers | _Values
 
 
 def comparable(column: pa.Array) -> pa.Array:
-    """The column in a form where equal keys are equal values: floats by their bits, extensions by their storage."""
+    """The column in a form where equal keys are equal values: floats by their bits, times by their ticks."""
     column = plain(column)
     if pa.types.is_null(column.type):
         return column.cast(pa.int8())
+    if pa.types.is_date32(column.type):
+        return column.view(pa.int32())
+    if pa.types.is_timestamp(column.type) or pa.types.is_time64(column.type):
+        return column.view(pa.int64())
     if column.type in (pa.float32(), pa.float64()):
         bits = pa.int32() if column.type == pa.float32() else pa.int64()
         one_nan = pc.if_else(pc.fill_null(pc.is_nan(column), False), pa.scalar(float("nan"), column.type), column)
@@ -77,7 +117,13 @@ def comparable(column: pa.Array) -> pa.Array:
     return column
 
 
-def _numbers(keys: pa.Array, values: pa.Array) -> Int64s:
-    """Each key's place among the distinct values, -1 where it is none of them; null is a value like others."""
-    found = pc.index_in(keys, value_set=values, skip_nulls=False)
-    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+def _whole_numbers(keys: pa.Array) -> Int64s:
+    return keys.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+
+
+def _places(numbers: Int64s, known: Int64s) -> Int64s:
+    """Where each number stands among the sorted known ones, -1 where it does not."""
+    if not len(known):
+        return np.full(len(numbers), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return np.where(known[place] == numbers, place, -1)

@@ -24,7 +24,8 @@ class OrcFile:
         self._location = location
         self._encrypted = encrypted
         with blaming(location, encrypted=encrypted):
-            self._file = pyarrow.orc.ORCFile(open_input(storage, location))
+            self._source = open_input(storage, location)
+            self._file = pyarrow.orc.ORCFile(self._source)
             columns = file_columns(self._file.schema, ORC_ID)
         self._columns = columns if has_ids(columns) else without_ids(columns)
 
@@ -38,11 +39,14 @@ class OrcFile:
         kept = self._kept(request.leaves)
         names = None if kept == self._columns else [column.name for column in kept]
         position = 0
-        for stripe in range(self._file.nstripes):
-            batch = self._stripe(stripe, names)
-            columns = tuple(zip(kept, batch.columns, strict=True))
-            yield Chunk(position=position, length=batch.num_rows, columns=columns, residual=request.residual)
-            position += batch.num_rows
+        try:
+            for stripe in range(self._file.nstripes):
+                batch = self._stripe(stripe, names)
+                columns = tuple(zip(kept, batch.columns, strict=True))
+                yield Chunk(position=position, length=batch.num_rows, columns=columns, residual=request.residual)
+                position += batch.num_rows
+        finally:
+            self._source.close()
 
     def _kept(self, leaves: frozenset[int]) -> tuple[FileColumn, ...]:
         """Whole top-level columns. pyarrow selects by dotted path, so a name that holds a dot would mean another."""

@@ -47,6 +47,12 @@ class ParquetFile:
 
     def chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
         """The rows in file order; row groups are read one after the other, so memory holds one of them."""
+        try:
+            yield from self._chunks(request)
+        finally:
+            self._source.close()
+
+    def _chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
         kept = pruned(self._columns, request.leaves)
         indices = sorted(request.leaves)
         position, row_bytes = 0, self._guessed_row_bytes(indices)

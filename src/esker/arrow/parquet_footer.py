@@ -201,7 +201,7 @@ def _decoded(facts: dict[int, Any], physical: int, *, ordered: bool) -> ChunkSta
     held = facts.get(_STATISTICS, {})
     values, nulls = facts.get(_NUM_VALUES), held.get(_NULL_COUNT)
     if not isinstance(values, int | None) or not isinstance(nulls, int | None):
-        raise ValueError("a count that is no number")
+        raise TypeError("a count that is no number")
     low, high = held.get(_MIN), held.get(_MAX)
     if not ordered or low is None or high is None:
         # The older pair compares by sign whatever the type, which is right for numbers and wrong for bytes.
