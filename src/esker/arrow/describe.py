@@ -1,0 +1,155 @@
+"""A Parquet file that lies there already, described as if it had been written here: what ``add_files`` needs.
+
+Its rows are not read. So its partition must follow from its footer's statistics, or, for a column that the file
+leaves out as Hive's writers do, from the ``name=value`` folders it lies in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from esker.arrow.convert import convert
+from esker.arrow.file_columns import FileColumn, by_field_id, every_column, file_columns, has_ids, with_mapped_ids
+from esker.arrow.footer_metrics import Seen, footer_metrics, leaf_of, seen_columns
+from esker.arrow.found_partition import found_partition, hive_values
+from esker.arrow.input_file import blaming, open_input
+from esker.arrow.metrics import split_offsets
+from esker.arrow.metrics_mode import metrics_modes
+from esker.arrow.partitioner import partitioner
+from esker.arrow.types import FIELD_ID
+from esker.errors import EskerError, InvalidInput
+from esker.model.schema import Schema
+from esker.model.transform import IdentityTransform
+from esker.model.types import Field, ListType, MapType, StructType, Type, is_nested
+from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile
+from esker.tree.table_metadata import TableMetadata
+
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An existing file: its footer, and its columns by field id."""
+
+    location: str
+    footer: pq.FileMetaData
+    columns: tuple[FileColumn, ...]
+
+
+def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFile:
+    """The file with its partition and metrics; ``InvalidInput`` says what keeps it out of the table."""
+    schema = metadata.schema
+    partitioner(schema, metadata.spec)
+    found = _open(storage, metadata, location)
+    seen = seen_columns(found.footer, found.columns, schema)
+    hive = hive_values(location)
+    _check_columns(found, schema, metadata)
+    _check_required(found, schema, metadata, seen, hive)
+    order = metadata.sort_order
+    leaf_ids = tuple(c.field_id for c in every_column(found.columns) if not c.children)
+    modes = metrics_modes(schema, order, metadata.properties)
+    return DataFile(
+        path=location,
+        file_format="parquet",
+        record_count=found.footer.num_rows,
+        file_size=storage.size(location),
+        spec_id=metadata.spec.spec_id,
+        partition=found_partition(location, metadata.spec, schema, seen, hive),
+        metrics=footer_metrics(found.footer, leaf_ids, seen, schema, modes),
+        split_offsets=split_offsets(found.footer),
+        sort_order_id=0 if order.order_id else None,
+    )
+
+
+def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
+    with blaming(location), open_input(storage, location) as source:
+        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+        columns, footer = file_columns(file.schema_arrow, FIELD_ID), file.metadata
+    if has_ids(columns):
+        return _Found(location, footer, columns)
+    text = metadata.properties.get(NAME_MAPPING)
+    if text is None:
+        raise InvalidInput(
+            f"cannot add {location}: its columns carry no field ids, and the table has no name mapping to find them "
+            f"by; set {NAME_MAPPING} first",
+            file=location,
+        )
+    from esker.iceberg.name_mapping import decode_name_mapping
+
+    mapping = decode_name_mapping(f"table property {NAME_MAPPING}", text)
+    return _Found(location, footer, with_mapped_ids(columns, mapping))
+
+
+def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata) -> None:
+    names = {schema_field.id: set[str]() for s in metadata.schemas for schema_field in s.by_id.values()}
+    for older in metadata.schemas:
+        for field in older.by_id.values():
+            names[field.id].add(field.name.casefold())
+    for column in found.columns:
+        if column.field_id is None or column.field_id not in names:
+            raise _refused(found, column.name, "the table has no such column")
+        if column.name.casefold() not in names[column.field_id] and has_ids(found.columns) and not _mapped(metadata):
+            known = schema.name_by_id.get(column.field_id, "a dropped column")
+            raise _refused(found, column.name, f"its field id {column.field_id} is {known!r} in the table")
+    present = by_field_id(found.columns)
+    for field in schema.fields:
+        if field.id in present:
+            _check_type(found, present[field.id], field.type, field.name)
+
+
+def _mapped(metadata: TableMetadata) -> bool:
+    return NAME_MAPPING in metadata.properties
+
+
+def _check_type(found: _Found, column: FileColumn, type_: Type, name: str) -> None:
+    held = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
+    kinds = pa.types
+    match type_:
+        case StructType(fields) if kinds.is_struct(held):
+            inner = by_field_id(column.children)
+            for field in fields:
+                if field.id in inner:
+                    _check_type(found, inner[field.id], field.type, f"{name}.{field.name}")
+        case ListType() if column.children and not kinds.is_struct(held) and not kinds.is_map(held):
+            _check_type(found, column.children[0], type_.element, f"{name}.element")
+        case MapType() if kinds.is_map(held):
+            _check_type(found, column.children[0], type_.key, f"{name}.key")
+            _check_type(found, column.children[1], type_.value, f"{name}.value")
+        case _:
+            if is_nested(type_) or kinds.is_nested(held):
+                raise _refused(found, name, f"it is {held} in the file and {type_} in the table")
+            try:
+                convert(pa.array([], held), type_, file=found.location, column=name)
+            except EskerError:
+                raise _refused(found, name, f"it is {held} in the file and {type_} in the table") from None
+
+
+def _check_required(
+    found: _Found, schema: Schema, metadata: TableMetadata, seen: dict[int, Seen], hive: dict[str, str | None]
+) -> None:
+    present = by_field_id(found.columns)
+    from_path = {f.source_id for f in metadata.spec.fields if isinstance(f.transform, IdentityTransform)}
+    for field in schema.fields:
+        if not field.required:
+            continue
+        if field.id not in present:
+            if field.initial_default is None and not (field.id in from_path and hive.get(field.name) is not None):
+                raise _refused(found, field.name, "it is required, and the file does not have it")
+        elif _nulls(found, field, seen) != 0:
+            raise _refused(found, field.name, "it is required, and the file's statistics do not rule out nulls")
+
+
+def _nulls(found: _Found, field: Field, seen: dict[int, Seen]) -> int | None:
+    if field.id in seen:
+        column = leaf_of((field,), found.columns)
+        optional = column is not None and found.footer.schema.column(column.first_leaf).max_definition_level > 0
+        return seen[field.id].nulls if optional else 0
+    return 0  # a nested column: its footer does not say, and readers see what there is
+
+
+def _refused(found: _Found, column: str, why: str) -> InvalidInput:
+    return InvalidInput(f"cannot add {found.location}: column {column!r}: {why}", file=found.location, column=column)

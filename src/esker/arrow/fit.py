@@ -1,0 +1,57 @@
+"""From any data a user hands over to a stream of exactly the table's types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from esker.arrow.fit_columns import Leniency, Member, members
+from esker.arrow.fit_values import Misfit
+from esker.arrow.incoming import Incoming, incoming
+from esker.arrow.types import to_arrow_schema
+from esker.errors import InvalidInput
+from esker.model.schema import Schema
+
+
+def fit(schema: Schema, data: object) -> pa.RecordBatchReader:
+    """The data as rows of the schema. ``InvalidInput`` names the column that does not fit, and the row.
+
+    What the schemas alone tell is refused here. Values are checked as the stream is read; those that are in memory
+    already are also checked here, so that nothing at all is written for them.
+    """
+    source = incoming(data, schema)
+    lenient = Leniency(whole_floats=source.whole_floats, round_floats=source.round_floats)
+    made = members(schema.fields, list(source.schema), (), lenient)
+    if source.again:
+        for _ in _batches(source, made, schema):
+            pass
+    return pa.RecordBatchReader.from_batches(to_arrow_schema(schema.fields), _batches(source, made, schema))
+
+
+def _batches(source: Incoming, made: tuple[Member, ...], schema: Schema) -> Iterator[pa.RecordBatch]:
+    target = to_arrow_schema(schema.fields)
+    row = 0
+    for batch in source.batches():
+        _check_sound(batch)
+        try:
+            arrays = [member.array(batch.columns, batch.num_rows) for member in made]
+        except Misfit as misfit:
+            raise _refusal(misfit, row) from None
+        row += batch.num_rows
+        yield pa.record_batch(arrays, schema=target)
+
+
+def _check_sound(batch: pa.RecordBatch) -> None:
+    """Data from elsewhere may be broken in itself: text that is no UTF-8, offsets out of bounds."""
+    try:
+        batch.validate(full=True)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(f"cannot take the data: {str(error).splitlines()[0]}") from None
+
+
+def _refusal(misfit: Misfit, row: int) -> InvalidInput:
+    column = ".".join(misfit.inside)
+    where = "" if misfit.at is None else f" in row {row + misfit.at}"
+    facts = {} if misfit.at is None else {"row": row + misfit.at}
+    return InvalidInput(f"column {column!r} does not fit{where}: {misfit.why}", column=column, **facts)

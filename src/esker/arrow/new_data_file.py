@@ -1,0 +1,168 @@
+"""One data file being written: row groups go in, a description comes out; nothing is visible before that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from esker.arrow.metrics import MetricsCollector, split_offsets
+from esker.arrow.metrics_mode import MetricsMode
+from esker.arrow.parquet_columns import column_for_file
+from esker.arrow.parquet_schema import parquet_paths, parquet_schema
+from esker.arrow.sorting import follows
+from esker.arrow.write_properties import WriteOptions
+from esker.model.schema import Schema
+from esker.model.sort_order import SortOrder
+from esker.model.types import Field
+from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileLayout:
+    """What all data files of one write have in common."""
+
+    schema: Schema  # the table's columns, and lineage columns where rows carry them
+    columns: tuple[Field, ...]  # what of them a file has
+    options: WriteOptions
+    modes: Mapping[int, MetricsMode]
+    spec_id: int
+    order: SortOrder
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema given to Parquet's writer."""
+        return parquet_schema(self.columns)
+
+    @cached_property
+    def paths(self) -> dict[int, str]:
+        """Parquet's path of every leaf, by field id."""
+        return parquet_paths(self.columns)
+
+    def parquet_arguments(self, rows: int | None) -> dict[str, Any]:
+        """Keyword arguments for Parquet's writer; ``rows`` where the whole file is known."""
+        arguments = {
+            **self.options.parquet,
+            "version": "2.6",
+            "store_schema": False,
+            "store_decimal_as_integer": True,
+            "use_deprecated_int96_timestamps": False,
+            "write_page_index": True,
+            "use_dictionary": self._all_but(self.options.without_dictionary),
+            "write_statistics": self._all_but(self.options.without_statistics),
+        }
+        filters = {
+            self.paths[id_]: f.options(rows) for id_, f in self.options.bloom_filters.items() if id_ in self.paths
+        }
+        return {**arguments, "bloom_filter_options": filters} if filters else arguments
+
+    def _all_but(self, field_ids: frozenset[int]) -> bool | list[str]:
+        return [path for id_, path in self.paths.items() if id_ not in field_ids] if field_ids else True
+
+    def table(self, batches: list[pa.RecordBatch]) -> pa.Table:
+        """Batches of the table's types as the file has them."""
+        by_id = self.schema.by_id
+        made = [
+            pa.record_batch(
+                [column_for_file(batch.column(f.name), f, by_id[f.id]) for f in self.columns], schema=self.arrow_schema
+            )
+            for batch in batches
+        ]
+        return pa.Table.from_batches(made, schema=self.arrow_schema)
+
+
+class NewDataFile:
+    """An open file. Leave it by ``finish`` or by ``abort``; a step that fails aborts it."""
+
+    def __init__(self, storage: Storage, location: str, layout: FileLayout, *, rows: int | None) -> None:
+        self.location = location
+        self._layout = layout
+        self._metrics = MetricsCollector(layout.schema, layout.modes)
+        self._footer: list[pq.FileMetaData] = []
+        self._rows = 0
+        self._last: pa.RecordBatch | None = None
+        self._in_order = True
+        self._open = ExitStack()
+        self._sink = self._open.enter_context(storage.open_new(location))
+        with self._step():
+            arguments = layout.parquet_arguments(rows)
+            schema = layout.arrow_schema
+            self._writer = pq.ParquetWriter(self._sink, schema, metadata_collector=self._footer, **arguments)
+            self._size = self._sink.tell()
+        self._open.callback(self._forget_writer)
+
+    @property
+    def size(self) -> int:
+        """Compressed bytes written so far."""
+        return self._size
+
+    def write(self, batches: list[pa.RecordBatch]) -> None:
+        """Write batches as a row group, or as several where they are more rows than one may have."""
+        with self._step():
+            for batch in batches:
+                self._metrics.add(batch)
+            self._note_order(batches)
+            table = self._layout.table(batches)
+            rows = min(max(table.num_rows, 1), self._layout.options.row_group_rows)
+            self._writer.write_table(table, row_group_size=rows)
+            self._rows += table.num_rows
+            self._size = self._sink.tell()
+
+    def finish(self, partition: tuple[Any, ...]) -> DataFile:
+        """Publish the file and describe it."""
+        with self._step():
+            self._writer.close()
+            self._size = self._sink.tell()
+        self._open.close()
+        footer = self._footer[0]
+        return DataFile(
+            path=self.location,
+            file_format="parquet",
+            record_count=self._rows,
+            file_size=self._size,
+            spec_id=self._layout.spec_id,
+            partition=partition,
+            metrics=self._metrics.metrics(footer, tuple(self._layout.paths)),
+            split_offsets=split_offsets(footer),
+            sort_order_id=self._layout.order.order_id if self._in_order else 0,
+        )
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        with suppress(_Abandoned), self._open:
+            raise _Abandoned
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """Where the step fails the draft is gone, and the storage has its say on why."""
+        with self._open.pop_all() as held:
+            yield
+            self._open = held.pop_all()
+
+    def _forget_writer(self) -> None:
+        """Parquet's writer would write its footer when it is collected, into a file that is gone."""
+        with suppress(Exception):
+            self._writer.close()
+        self._writer.is_open = False
+
+    def _note_order(self, batches: list[pa.RecordBatch]) -> None:
+        """Each call's rows are in order; whether the file is depends on how one call's follow the other's."""
+        if self._layout.order.is_unsorted or not self._in_order:
+            return
+        rows = [batch for batch in batches if batch.num_rows]
+        if not rows:
+            return
+        if self._last is not None:
+            self._in_order = follows(self._last, rows[0].slice(0, 1), self._layout.schema, self._layout.order)
+        # A copy, so that the batch can go.
+        self._last = rows[-1].take(pa.array([rows[-1].num_rows - 1]))
+
+
+class _Abandoned(Exception):
+    """Thrown into a draft that is not wanted any more."""
