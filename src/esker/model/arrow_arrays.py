@@ -6,6 +6,7 @@ plan over a hundred thousand files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,3 +46,24 @@ def numbers_of(array: pa.Array, *, null: float) -> npt.NDArray[Any]:
     if array.null_count == 0:
         return values
     return np.where(null_mask(array), np.array(null, dtype), values)
+
+
+def binary_array(values: Sequence[bytes | None]) -> pa.Array:
+    """Bytes, or null, as an Arrow array."""
+    import numpy as np
+    import pyarrow as pa
+
+    lengths = np.fromiter((len(value or b"") for value in values), np.int64, len(values))
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
+    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
+    valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    data = pa.py_buffer(b"".join(value or b"" for value in values))
+    return pa.Array.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(ends), data])
+
+
+def boolean_array(values: Sequence[bool | None]) -> pa.Array:
+    """Truth values, or null, as an Arrow array."""
+    import numpy as np
+
+    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
+    return arrow_array(np.fromiter((bool(value) for value in values), np.bool_, len(values)), null=missing)

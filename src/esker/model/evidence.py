@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from esker.model.arrow_arrays import null_mask, numbers_of
 from esker.model.orderable import Orderable, decode, from_values, is_orderable
 from esker.model.preimage import Interval, time_preimage, truncate_preimage
 from esker.model.statistics import Metrics, PartitionEvidence, PartitionSummary, PartitionValues, Statistics
@@ -115,7 +116,7 @@ def _add_metrics(
 
 def _counts(evidence: Evidence, column: pa.Array) -> Int64s:
     """Counts, with -1 where one is missing or makes no sense."""
-    counts = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    counts = numbers_of(column.cast(pa.int64()), null=-1)
     if len(counts) != evidence.rows:
         raise ValueError(f"{len(counts)} counts for {evidence.rows} rows")
     return np.where((counts < 0) | (counts > 2**62), -1, counts)
@@ -174,11 +175,11 @@ def _add_summary(evidence: Evidence, summary: PartitionSummary, type_: Type) -> 
 
 def _flags(evidence: Evidence, column: pa.Array) -> npt.NDArray[np.int8]:
     """1 for true, 0 for false, -1 for unknown."""
-    flags = column.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False)
+    flags = numbers_of(column.cast(pa.int8()), null=-1)
     if len(flags) != evidence.rows:
         raise ValueError(f"{len(flags)} flags for {evidence.rows} rows")
     return flags
 
 
 def _missing(column: pa.Array) -> Bools:
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return null_mask(column)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from esker.model.arrow_arrays import null_mask, numbers_of
 from esker.model.types import (
     BinaryType,
     BooleanType,
@@ -123,7 +124,7 @@ class _Raw:
     @classmethod
     def of(cls, column: pa.Array) -> _Raw:
         column = column.cast(pa.large_binary())
-        valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        valid = ~null_mask(column)
         _, offset_buffer, data_buffer = column.buffers()
         offsets = np.zeros(len(column) + 1, dtype=np.int64)
         if offset_buffer is not None and len(column):
@@ -216,12 +217,12 @@ def from_values(type_: Type, column: pa.Array) -> Orderable:
     """Partition values in held form; date, time and timestamp arrays are taken for what they count."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    valid = ~null_mask(column)
     match type_:
         case BooleanType() | IntType() | LongType() | DateType() | TimeType() | TimestampType():
             return Orderable(_integers(type_, column), valid)
         case FloatType() | DoubleType():
-            return Orderable(column.cast(pa.float64()).fill_null(0.0).to_numpy(), valid)
+            return Orderable(numbers_of(column.cast(pa.float64()), null=0.0), valid)
         case DecimalType(scale=scale):
             return Orderable(_unscaled_numbers(column, scale), valid)
         case _:
@@ -235,7 +236,7 @@ def _integers(type_: Type, column: pa.Array) -> Ints:
         column = column.cast(pa.time64("us")).cast(pa.int64())
     elif pa.types.is_date(column.type):
         column = column.cast(pa.date32()).cast(pa.int32())
-    return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers_of(column.cast(pa.int64()), null=0)
 
 
 def _unscaled_numbers(column: pa.Array, scale: int) -> npt.NDArray[Any]:

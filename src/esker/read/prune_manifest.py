@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from esker.model.arrow_arrays import arrow_array
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import Bound, field_ids
 from esker.model.schema import Schema
@@ -59,8 +60,6 @@ def prune_manifests(
 
 def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Examination:
     """The verdict on every file of a batch, by partition value and column statistics together."""
-    import pyarrow as pa
-
     return examine(
         predicate,
         Statistics(
@@ -68,7 +67,7 @@ def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Exami
             rows=len(entries),
             metrics=entries.metrics,
             partitions=_partition_values(entries.spec, entries),
-            record_count=pa.array(entries.record_count),
+            record_count=arrow_array(entries.record_count),
         ),
     )
 

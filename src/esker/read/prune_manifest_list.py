@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from esker.model.arrow_arrays import binary_array, boolean_array
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import Bound, conjuncts
 from esker.model.schema import Schema
@@ -84,12 +85,10 @@ def _summary(manifest: ManifestFile, spec: PartitionSpec | None, at: int) -> Fie
 
 
 def _evidence(transform: Transform, column: Sequence[FieldSummary | None]) -> PartitionSummary:
-    import pyarrow as pa
-
     return PartitionSummary(
         transform=transform,
-        lower=pa.array([None if s is None else s.lower_bound for s in column], pa.binary()),
-        upper=pa.array([None if s is None else s.upper_bound for s in column], pa.binary()),
-        contains_null=pa.array([None if s is None else s.contains_null for s in column], pa.bool_()),
-        contains_nan=pa.array([None if s is None else s.contains_nan for s in column], pa.bool_()),
+        lower=binary_array([None if s is None else s.lower_bound for s in column]),
+        upper=binary_array([None if s is None else s.upper_bound for s in column]),
+        contains_null=boolean_array([None if s is None else s.contains_null for s in column]),
+        contains_nan=boolean_array([None if s is None else s.contains_nan for s in column]),
     )
