@@ -12,9 +12,9 @@ from arrow_tables import Files, batches, column, metadata, no_mapping, read, sch
 
 from esker.arrow import delete_store
 from esker.arrow.engine import ArrowEngine
-from esker.arrow.file_names import same_file
 from esker.errors import Corrupt
 from esker.iceberg.deletion_vector import encode_deletion_vector
+from esker.model.file_names import same_file
 from esker.model.types import INT
 from esker.tree.data_file import DataFile, FileContent
 

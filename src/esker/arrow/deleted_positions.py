@@ -15,10 +15,10 @@ from esker.arrow.chunk import BATCH_ROWS, Chunk, ChunkRequest, DataSource
 from esker.arrow.constants import repeated
 from esker.arrow.convert import convert
 from esker.arrow.file_columns import FileColumn, by_field_id
-from esker.arrow.file_names import same_file, spelt
 from esker.errors import Corrupt
 from esker.iceberg.deletion_vector import decode_deletion_vector
 from esker.iceberg.puffin import LARGEST_BLOB
+from esker.model.file_names import same_file, spelt
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING
 from esker.ports.storage import Storage

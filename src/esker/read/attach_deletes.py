@@ -6,8 +6,8 @@ The spec's rules, all of them needed at once:
   vector to smaller or equal.
 - A delete applies within its own partition, spec id and tuple alike; an equality delete under an unpartitioned
   spec is global.
-- A deletion vector, or a position delete that names one file, applies to that file only; where there is a
-  vector, it has absorbed every earlier position delete of its file.
+- A deletion vector, or a position delete that names one file, applies to that file only, however its location is
+  spelt; where there is a vector, it has absorbed every earlier position delete of its file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esker.errors import Corrupt
+from esker.model.file_names import same_file, spelt
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.prune_manifest import PrunedManifests
 from esker.read.prune_manifest_list import PrunedList
@@ -35,9 +36,9 @@ class DeleteIndex:
     def __init__(self, metadata: TableMetadata, batches: Iterable[Entries]) -> None:
         self._global: list[DataFile] = []
         self._equality: dict[PartitionKey, list[DataFile]] = defaultdict(list)
-        self._by_path: dict[str, list[DataFile]] = defaultdict(list)
+        self._by_path: dict[str, list[tuple[str, DataFile]]] = defaultdict(list)  # by path without scheme and host
         self._by_partition: dict[PartitionKey, list[tuple[DataFile, bytes | None, bytes | None]]] = defaultdict(list)
-        self._vectors: dict[str, DataFile] = {}
+        self._vectors: dict[str, list[tuple[str, DataFile]]] = defaultdict(list)
         self._unpartitioned = {spec.spec_id for spec in metadata.specs if spec.is_unpartitioned}
         self.count = 0
         for entries in batches:
@@ -60,9 +61,9 @@ class DeleteIndex:
                 self._equality[partition_key(delete)].append(delete)
         elif delete.content is FileContent.POSITION_DELETES:
             if delete.referenced_data_file is not None:
-                self._by_path[delete.referenced_data_file].append(delete)
+                self._add_named(self._by_path, delete.referenced_data_file, delete)
             elif lower is not None and lower == upper:
-                self._by_path[lower.decode("utf-8", "surrogateescape")].append(delete)
+                self._add_named(self._by_path, lower.decode("utf-8", "surrogateescape"), delete)
             else:
                 self._by_partition[partition_key(delete)].append((delete, lower, upper))
 
@@ -70,30 +71,31 @@ class DeleteIndex:
         target = delete.referenced_data_file
         if target is None:
             raise Corrupt(delete.path, "a deletion vector names no data file")
-        other = self._vectors.get(target)
-        if other is not None and other.sequence_number == delete.sequence_number:
-            raise Corrupt(delete.path, f"{target} has two deletion vectors, the other in {other.path}")
-        if other is None or other.sequence_number < delete.sequence_number:
-            self._vectors[target] = delete
+        for other in _named(self._vectors, target):
+            if other.sequence_number == delete.sequence_number:
+                raise Corrupt(delete.path, f"{target} has two deletion vectors, the other in {other.path}")
+        self._add_named(self._vectors, target, delete)
+
+    @staticmethod
+    def _add_named(index: dict[str, list[tuple[str, DataFile]]], target: str, delete: DataFile) -> None:
+        index[spelt(target)[2]].append((target, delete))
 
     def applying_to(self, data: DataFile) -> tuple[DataFile, ...]:
         """The deletes that apply to a data file, equality deletes last."""
         return (*self._positions(data), *self._equalities(data))
 
     def _positions(self, data: DataFile) -> Iterator[DataFile]:
-        vector = self._vectors.get(data.path)
-        if vector is not None and data.sequence_number <= vector.sequence_number:
-            yield vector
+        vectors = [v for v in _named(self._vectors, data.path) if data.sequence_number <= v.sequence_number]
+        if vectors:
+            yield max(vectors, key=lambda vector: vector.sequence_number)
             return
-        for delete in self._by_path.get(data.path, ()):
+        for delete in _named(self._by_path, data.path):
             if data.sequence_number <= delete.sequence_number:
                 yield delete
         if not self._by_partition:
             return
-        path = data.path.encode("utf-8", "surrogateescape")
         for delete, lower, upper in self._by_partition.get(partition_key(data), ()):
-            outside = (lower is not None and path < lower) or (upper is not None and path > upper)
-            if data.sequence_number <= delete.sequence_number and not outside:
+            if data.sequence_number <= delete.sequence_number and _may_name(data.path, lower, upper):
                 yield delete
 
     def _equalities(self, data: DataFile) -> Iterator[DataFile]:
@@ -104,6 +106,20 @@ class DeleteIndex:
             for delete in self._equality.get(partition_key(data), ()):
                 if data.sequence_number < delete.sequence_number:
                     yield delete
+
+
+def _named(index: dict[str, list[tuple[str, DataFile]]], path: str) -> list[DataFile]:
+    return [delete for target, delete in index.get(spelt(path)[2], ()) if same_file(target, path)] if index else []
+
+
+def _may_name(path: str, lower: bytes | None, upper: bytes | None) -> bool:
+    """Whether a file lies between the bounds; where it is spelt unlike them, they prove nothing."""
+    if lower is None or upper is None:
+        return True
+    whole = path.encode("utf-8", "surrogateescape")
+    if lower <= whole <= upper:
+        return True
+    return spelt(path)[:2] != spelt(lower.decode("utf-8", "surrogateescape"))[:2]
 
 
 def partition_key(file: DataFile) -> PartitionKey:
