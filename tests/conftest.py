@@ -1,0 +1,12 @@
+"""How random tests run: quick by default, and as long as one likes with ``HYPOTHESIS_PROFILE=thorough``."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
+settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

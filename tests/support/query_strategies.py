@@ -1,0 +1,67 @@
+"""Random predicates over all columns of a table, with literals that its rows hold."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+from predicate_spelling import CannotSpell, about, as_expression, as_sql
+from predicate_strategies import leaves, own_literal
+from row_oracle import value_of
+from schema_strategies import leaves_of
+
+from esker.model.predicate import Op
+from esker.model.schema import Schema
+from esker.model.types import Field, StructType
+from esker.model.unbound import AllOf, Among, AnyOf, Comparison, Name, Not, NullTest, Unbound
+
+Path = tuple[Field, ...]
+
+
+_LEAVES = cache(leaves)
+_SHAPES = st.sampled_from(["leaf"] * 4 + ["not", "all", "any"])
+_OP = st.sampled_from(Op)
+
+
+@st.composite
+def queries(draw: st.DrawFn, schema: Schema, rows: list[Any]) -> Unbound:
+    """A condition on any columns of the schema, nested a little."""
+    return _query(draw, list(leaves_of(schema.fields)), schema, rows, depth=0)
+
+
+def _query(draw: st.DrawFn, paths: list[Path], schema: Schema, rows: list[Any], *, depth: int) -> Unbound:
+    shape = "leaf" if depth == 2 else draw(_SHAPES)
+    if shape == "leaf":
+        return _test(draw, paths, schema, rows)
+    parts = [_query(draw, paths, schema, rows, depth=depth + 1) for _ in range(1 if shape == "not" else 2)]
+    return Not(parts[0]) if shape == "not" else (AllOf if shape == "all" else AnyOf)(tuple(parts))
+
+
+def _test(draw: st.DrawFn, paths: list[Path], schema: Schema, rows: list[Any]) -> Unbound:
+    structs = [f for f in schema if isinstance(f.type, StructType)]
+    at = draw(st.integers(0, len(paths) + len(structs) - 1))
+    if at >= len(paths):
+        return NullTest(Name((structs[at - len(paths)].name,)))
+    path = paths[at]
+    held = [value for row in rows if (value := value_of(row, path)) is not None]
+    name, kind = Name(tuple(f.name for f in path)), path[-1].type
+    way = draw(_WAYS) if held else "any"
+    if way == "any":
+        return about(draw(_LEAVES(kind)), name)
+    if way == "compare":
+        return Comparison(name, draw(_OP), own_literal(kind, draw(st.sampled_from(held))))
+    return Among(name, tuple(own_literal(kind, value) for value in draw(st.lists(st.sampled_from(held), min_size=1))))
+
+
+_WAYS = st.sampled_from(["any", "any", "compare", "compare", "among"])
+
+
+def spelt(node: Unbound, way: str) -> Any:
+    """The predicate as ``scan`` is given it; an example that the way cannot say is left out."""
+    try:
+        return as_sql(node) if way == "sql" else as_expression(node) if way == "python" else node
+    except CannotSpell:
+        assume(way == "as it is")
+        raise AssertionError("unreachable") from None
