@@ -121,3 +121,30 @@ def test_a_namespace_that_holds_a_table_of_theirs_is_not_dropped(ours: Catalog, 
     their_table(theirs)
     with pytest.raises(InvalidInput, match=r"it holds sales\.orders"):
         ours.drop_namespace(("sales",))
+
+
+def test_a_purge_of_their_table_removes_every_file_of_it(ours: Catalog, theirs: sql.SqlCatalog, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    from esker.connect import workings_on
+    from esker.lake import Lake
+    from esker.table import Table
+
+    theirs.create_namespace("sales")
+    data = pa.table({"id": [1, 2, 3]})
+    table = theirs.create_table("sales.orders", data.schema)
+    for _ in range(3):
+        table.append(data)
+    table.overwrite(data)
+    neighbour = theirs.create_table("sales.neighbour", data.schema)
+    neighbour.append(data)
+    lake = Lake(
+        catalog=ours,
+        open_table=lambda name, state: Table(
+            name=str(name), state=state, workings=workings_on(ours.storage()), reload=lambda: ours.load(name)
+        ),
+    )
+    lake.drop_table("sales.orders", purge=True)
+    assert not theirs.table_exists("sales.orders")
+    assert [file for file in (tmp_path / "theirs" / "sales" / "orders").rglob("*") if file.is_file()] == []
+    assert theirs.load_table("sales.neighbour").scan().to_arrow().num_rows == 3

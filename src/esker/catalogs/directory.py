@@ -32,8 +32,9 @@ from esker.catalogs.refusals import (
     table_exists,
 )
 from esker.catalogs.version_folder import Mark, VersionFolder
-from esker.errors import AlreadyExists, InvalidInput, OutcomeUnknown, Unsupported
+from esker.errors import AlreadyExists, Corrupt, InvalidInput, OutcomeUnknown, Unsupported
 from esker.iceberg.table_metadata import decode_table_metadata
+from esker.maintain.purge import DROPPED, dropped_folder
 from esker.model.naming import Namespace, TableName
 from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered
 from esker.ports.storage import Storage
@@ -42,7 +43,6 @@ from esker.storage.location import Location
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 _METADATA = "metadata"
-_DROPPED = "metadata.dropped-"
 _ATTEMPTS = 5  # a version read while its table is tidied may be gone; the newest cannot be, time and again
 
 
@@ -158,9 +158,12 @@ class DirectoryCatalog:
     def drop(self, name: TableName) -> None:
         self._current_version(name)
         folder = self._folder((*name.namespace, name.name))
+        uuid = None
+        with suppress(Corrupt, Unsupported):  # a table that cannot be read can still be dropped
+            uuid = self.load(name).metadata.uuid
         try:
             with _told(f"drop table {name}"):
-                (folder / _METADATA).rename(folder / f"{_DROPPED}{uuid4().hex[:12]}")
+                (folder / _METADATA).rename(folder / f"{dropped_folder(uuid)}{uuid4().hex[:8]}")
                 sync_folder(folder)
         except FileNotFoundError:
             raise no_such_table(name) from None
@@ -307,7 +310,7 @@ def _is_table_like(folder: Path) -> bool:
     if (folder / _METADATA).is_dir():
         return True
     with suppress(FileNotFoundError, NotADirectoryError):
-        return any(entry.name.startswith(_DROPPED) for entry in folder.iterdir())
+        return any(entry.name.startswith(DROPPED) for entry in folder.iterdir())
     return False
 
 

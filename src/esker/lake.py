@@ -1,0 +1,154 @@
+"""A lake, as a user holds it: namespaces and tables of one catalog. It delegates and never decides."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from esker.errors import EskerError, NoSuchNamespace, NoSuchTable
+from esker.model.naming import Namespace, TableName, parse_namespace
+from esker.ports.catalog import Catalog, TableState
+from esker.table import Table
+from esker.write.new_table import FromArrow, define_table
+
+OpenTable = Callable[[TableName, TableState], Table]
+
+
+class Lake:
+    """The tables of one catalog. Names are dotted: ``sales.orders``, or ``a.b.orders`` in a nested namespace."""
+
+    def __init__(self, *, catalog: Catalog, open_table: OpenTable, schema_from_arrow: FromArrow | None = None) -> None:
+        self._catalog = catalog
+        self._open_table = open_table
+        self._schema_from_arrow = schema_from_arrow
+
+    @property
+    def catalog(self) -> Catalog:
+        """What holds the pointers."""
+        return self._catalog
+
+    def namespaces(self) -> list[str]:
+        """Every namespace, nested ones too."""
+        return [".".join(namespace) for namespace in self._catalog.namespaces()]
+
+    def create_namespace(self, name: str, properties: Mapping[str, str] | None = None) -> None:
+        """Make a namespace, and those above it where they are missing."""
+        self._catalog.create_namespace(parse_namespace(name), dict(properties or {}))
+
+    def namespace_properties(self, name: str) -> dict[str, str]:
+        """A namespace's settings."""
+        namespace = parse_namespace(name)
+        with self._helped(namespace):
+            return dict(self._catalog.namespace_properties(namespace))
+
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace that holds nothing."""
+        namespace = parse_namespace(name)
+        with self._helped(namespace):
+            self._catalog.drop_namespace(namespace)
+
+    def tables(self, namespace: str | None = None) -> list[str]:
+        """The tables of a namespace by their full names; of every namespace when none is named."""
+        if namespace is None:
+            return [str(name) for there in self._catalog.namespaces() for name in self._catalog.tables(there)]
+        parsed = parse_namespace(namespace)
+        with self._helped(parsed):
+            return [str(name) for name in self._catalog.tables(parsed)]
+
+    def create_table(
+        self,
+        name: str,
+        schema: object,
+        *,
+        partition_by: Iterable[str] = (),
+        sort_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+        location: str | None = None,
+        identifier_fields: Iterable[str] = (),
+    ) -> Table:
+        """Make a table. ``schema`` is DDL (``"id bigint not null, ts timestamp"``), a pyarrow schema or a Spark
+        ``StructType``; ``partition_by`` and ``sort_by`` take terms: ``"day(ts)"``, ``"bucket(16, id)"``, ``"region"``.
+        """
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace):
+            metadata = define_table(
+                schema=schema,
+                location=self._catalog.location_for(parsed) if location is None else location,
+                partition_by=partition_by,
+                sort_by=sort_by,
+                properties=properties,
+                format_version=format_version,
+                identifier_fields=identifier_fields,
+                schema_from_arrow=self._schema_from_arrow,
+            )
+            return self._open_table(parsed, self._catalog.create(parsed, metadata))
+
+    def table(self, name: str) -> Table:
+        """The table as it is now."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            return self._open_table(parsed, self._catalog.load(parsed))
+
+    def drop_table(self, name: str, purge: bool = False) -> None:
+        """Forget a table. Its files stay, unless ``purge`` asks to delete those that are its own."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            if not purge:
+                self._catalog.drop(parsed)
+                return
+            from esker.maintain.purge import own_files, remove
+
+            state = self._catalog.load(parsed)
+            files = own_files(state, self._open_table(parsed, state).inspect)
+            self._catalog.drop(parsed)  # only then: a table must never point at what was deleted
+            remove(self._catalog.storage(), state, files)
+
+    def rename_table(self, old: str, new: str) -> Table:
+        """Give a table another name; its files stay where they are."""
+        source, target = TableName.parse(old), TableName.parse(new)
+        with self._helped(target.namespace, source):
+            self._catalog.rename(source, target)
+        return self.table(new)
+
+    def register_table(self, name: str, metadata_location: str) -> Table:
+        """Take in a table that lies there already, by its newest metadata file."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace):
+            return self._open_table(parsed, self._catalog.register(parsed, metadata_location))
+
+    def __repr__(self) -> str:
+        return f"<esker.Lake on {type(self._catalog).__name__}>"
+
+    @contextmanager
+    def _helped(self, namespace: Namespace, name: TableName | None = None) -> Iterator[None]:
+        """Errors about what is missing say what is there."""
+        try:
+            yield
+        except NoSuchNamespace as error:
+            raise _with_names(error, ".".join(namespace), self.namespaces(), "the catalog has") from error
+        except NoSuchTable as error:
+            if name is None or error.facts.get("table") != str(name):
+                raise
+            raise self._instead(error, name) from error
+
+    def _instead(self, error: NoSuchTable, name: TableName) -> EskerError:
+        namespace = ".".join(name.namespace)
+        if name.namespace in self._catalog.namespaces():
+            return _with_names(error, str(name), self.tables(namespace), f"{namespace} has")
+        return _with_names(error, namespace, self.namespaces(), "there is no such namespace either; the catalog has")
+
+
+def _with_names(error: EskerError, asked: str, there: Iterable[str], holder: str) -> EskerError:
+    names = sorted(there)
+    # Names in one namespace are alike by what they share; only their last part tells them apart.
+    last = {name.rpartition(".")[2]: name for name in names}
+    near = [last[part] for part in difflib.get_close_matches(asked.rpartition(".")[2], last, n=3)]
+    if near:
+        more = f"did you mean {' or '.join(near)}?"
+    elif names:
+        more = f"{holder} {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    else:
+        more = f"{holder} none"
+    return type(error)(f"{error.message}; {more}", **error.facts, available=names)

@@ -1,0 +1,1 @@
+"""What keeps a table small, whole and clean."""
