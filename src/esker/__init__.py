@@ -1,9 +1,9 @@
 """Esker: Apache Iceberg tables for plain PySpark, with no jar.
 
-    import esker
+import esker
 
-    table = esker.open_table("path/to/table")
-    table.scan("ts >= '2026-01-01'", columns=["id", "ts"]).to_arrow()
+table = esker.open_table("path/to/table")
+table.scan("ts >= '2026-01-01'", columns=["id", "ts"]).to_arrow()
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from esker.errors import (
 )
 
 if TYPE_CHECKING:
-    from esker.connect import open_table
+    from esker.connect import connect, open_table
+    from esker.lake import Lake
     from esker.model.column import col
     from esker.read.plan_tasks import Plan
     from esker.read.scan import Scan
@@ -40,6 +41,7 @@ __all__ = [
     "Corrupt",
     "EskerError",
     "InvalidInput",
+    "Lake",
     "NoSuchFile",
     "NoSuchNamespace",
     "NoSuchSnapshot",
@@ -51,15 +53,18 @@ __all__ = [
     "Table",
     "Unsupported",
     "col",
+    "connect",
     "open_table",
 ]
 
 # Loaded when first used, so that a command which only prints a version does not load Arrow.
 _LATE = {
+    "Lake": "esker.lake",
     "Plan": "esker.read.plan_tasks",
     "Scan": "esker.read.scan",
     "Table": "esker.table",
     "col": "esker.model.column",
+    "connect": "esker.connect",
     "open_table": "esker.connect",
 }
 

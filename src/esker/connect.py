@@ -9,18 +9,61 @@ from functools import partial
 from pathlib import Path
 
 from esker.arrow.engine import ArrowEngine
+from esker.arrow.new_schema import schema_from_arrow
+from esker.arrow.writer import ArrowWriter
+from esker.catalogs.open import open_catalog
 from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchTable
 from esker.iceberg.format import IcebergFormat
+from esker.iceberg.format_writer import IcebergFormatWriter
 from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
 from esker.iceberg.table_metadata import decode_table_metadata
+from esker.lake import Lake
+from esker.model.naming import TableName
+from esker.model.schema import Schema
 from esker.ports.catalog import TableState
 from esker.ports.storage import Storage
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
-from esker.table import Table, Workings
+from esker.table import Home, Table, Workings
+from esker.write.workbench import Tools
 
 _VERSION = re.compile(r"v?(\d+)(?=[-.])")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
+
+
+def connect(uri: str | None = None, *, warehouse: str | None = None) -> Lake:
+    """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
+
+    Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files.
+    """
+    chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
+    catalog = open_catalog(chosen, warehouse=warehouse)
+    storage = catalog.storage()
+    workings = workings_on(storage)
+    tools = Tools(
+        format=workings.format,
+        manifests=IcebergFormatWriter(storage, workings.format),
+        engine=workings.engine,
+        writer=ArrowWriter(storage),
+        storage=storage,
+    )
+
+    def open_(name: TableName, state: TableState) -> Table:
+        return Table(
+            name=str(name),
+            state=state,
+            workings=workings,
+            reload=lambda: catalog.load(name),
+            home=Home(catalog=catalog, name=name, tools=tools),
+        )
+
+    return Lake(catalog=catalog, open_table=open_, schema_from_arrow=_schema_from_arrow)
+
+
+def _schema_from_arrow(given: object) -> Schema:
+    import pyarrow as pa
+
+    return schema_from_arrow(given if isinstance(given, pa.Schema) else pa.schema(given))
 
 
 def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
