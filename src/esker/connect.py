@@ -54,7 +54,7 @@ def connect(uri: str | None = None, *, warehouse: str | None = None) -> Lake:
             state=state,
             workings=workings,
             reload=lambda: catalog.load(name),
-            home=Home(catalog=catalog, name=name, tools=tools),
+            home=Home(catalog=catalog, name=name, tools=tools, schema_from_arrow=_schema_from_arrow),
         )
 
     return Lake(catalog=catalog, open_table=open_, schema_from_arrow=_schema_from_arrow)

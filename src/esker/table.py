@@ -19,7 +19,9 @@ from esker.read.resolve_snapshot import AsOf
 from esker.read.scan import Scan, Where, scan
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+from esker.write.alter import Alteration
 from esker.write.build_snapshot import head_of
+from esker.write.new_table import FromArrow
 from esker.write.table_changes import MAIN
 from esker.write.verbs import Predicate, Transaction
 from esker.write.workbench import Tools
@@ -44,6 +46,7 @@ class Home:
     catalog: Catalog
     name: TableName
     tools: Tools
+    schema_from_arrow: FromArrow | None = None
 
 
 class Table:
@@ -230,6 +233,17 @@ class Table:
             done=self._move_to,
             ref=ref,
             extra=dict(summary or {}),
+        )
+
+    def alter(self) -> Alteration:
+        """Change the table's definition: ``with table.alter() as change:``, one commit for the whole block."""
+        home = self._at_home()
+        return Alteration(
+            catalog=home.catalog,
+            name=home.name,
+            base=self._same_table(home.catalog.load(home.name, self._state)),
+            done=self._move_to,
+            from_arrow=home.schema_from_arrow,
         )
 
     def _at_home(self) -> Home:
