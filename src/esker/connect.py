@@ -10,7 +10,6 @@ from pathlib import Path
 
 from esker.arrow.engine import ArrowEngine
 from esker.arrow.new_schema import schema_from_arrow
-from esker.arrow.writer import ArrowWriter
 from esker.catalogs.open import open_catalog
 from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchTable
 from esker.iceberg.format import IcebergFormat
@@ -36,6 +35,8 @@ def connect(uri: str | None = None, *, warehouse: str | None = None) -> Lake:
 
     Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files.
     """
+    from esker.arrow.writer import ArrowWriter  # late: it loads Arrow's compute, which a table only looked at does without
+
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     catalog = open_catalog(chosen, warehouse=warehouse)
     storage = catalog.storage()
