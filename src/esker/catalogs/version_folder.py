@@ -92,7 +92,7 @@ class VersionFolder:
         """
         draft = f".{uuid4().hex}.tmp"
         try:
-            self._write(draft, data)
+            self._write(draft, data, durable=True)
             self._link(draft, name)
         finally:
             self.remove(draft)
@@ -111,7 +111,7 @@ class VersionFolder:
         """Say where to begin looking. Only a hint: it may be late, lost or overtaken."""
         draft = f".{uuid4().hex}.tmp"
         try:
-            self._write(draft, str(version).encode())
+            self._write(draft, str(version).encode(), durable=False)
             os.rename(draft, _HINT, src_dir_fd=self._handle, dst_dir_fd=self._handle)
         except OSError:
             self.remove(draft)
@@ -136,12 +136,13 @@ class VersionFolder:
         found = (VersionFile(int(match[1]), match[0]) for match in matches if match)
         return max(found, key=lambda file: file.version, default=None)
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, data: bytes, *, durable: bool) -> None:
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=self._handle)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
 
     def _link(self, draft: str, name: str) -> None:
         try:
