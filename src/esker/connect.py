@@ -35,7 +35,7 @@ def connect(uri: str | None = None, *, warehouse: str | None = None) -> Lake:
 
     Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files.
     """
-    from esker.arrow.writer import ArrowWriter  # late: it loads Arrow's compute, which a table only looked at does without
+    from esker.arrow.writer import ArrowWriter  # late: looking at a table needs no compute
 
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     catalog = open_catalog(chosen, warehouse=warehouse)
