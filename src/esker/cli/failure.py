@@ -32,6 +32,7 @@ class Failure:
     facts: dict[str, Any] = field(default_factory=dict)
     quiet: bool = False  # the user knows: an interrupt, a closed pipe
     hint: str | None = None
+    help: str | None = None  # shown in place of the message
 
 
 def wants(flag: str, arguments: Sequence[str]) -> bool:
@@ -45,6 +46,8 @@ def describe(error: BaseException) -> Failure:
     match error:
         case click.Abort() | KeyboardInterrupt():
             return Failure(INTERRUPTED, "Interrupted", "interrupted", quiet=True)
+        case click.exceptions.NoArgsIsHelpError():
+            return Failure(USAGE, "Usage", "Missing command.", help=error.format_message())
         case click.UsageError():
             return Failure(USAGE, "Usage", error.format_message(), hint=_usage_hint(error))
         case click.ClickException():
@@ -94,6 +97,8 @@ def report(failure: Failure, error: BaseException, *, as_json: bool, debug: bool
         facts = {key: plain(value) for key, value in failure.facts.items()}
         document = {"error": {"kind": failure.kind, "message": failure.message, **facts}}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    elif failure.help is not None:
+        click.echo(failure.help)
     elif not failure.quiet:
         click.secho(f"esker: {failure.message}", err=True, fg="red" if _coloured() else None)
         if failure.hint:

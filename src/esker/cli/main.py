@@ -93,7 +93,7 @@ def _forgive_odd_characters() -> None:
             reconfigure(errors="backslashreplace")
 
 
-@click.group(cls=Esker, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group("esker", cls=Esker, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @shared_options
 @click.version_option(package_name="esker", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -1,0 +1,103 @@
+"""The doctor looks at one thing at a time, and says what to do."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from command_line import run, run_json
+
+from esker.cli import checks
+from esker.cli.settings import Settings
+
+
+def _java(folder: Path, says: str) -> str:
+    (folder / "bin").mkdir(parents=True)
+    java = folder / "bin" / "java"
+    java.write_text(f"#!/bin/sh\n{says}\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("says", "level", "said"),
+    [
+        ("echo 'openjdk version \"17.0.9\" 2023-10-17' >&2", "ok", "17 at "),
+        ("echo 'openjdk version \"21\" 2023-09-19' >&2", "ok", "21 at "),
+        ("echo 'java version \"1.8.0_392\"' >&2", "finding", "8 at "),
+        ("echo 'openjdk version \"11.0.2\"' >&2", "finding", "11 at "),
+        ("exit 1", "finding", "does not say its version"),
+    ],
+)
+def test_java_is_found_and_must_be_seventeen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, level: str, said: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", _java(tmp_path / "jdk", says))
+    check = checks.check_java()
+    assert check.level == level
+    assert said in check.said
+
+
+def test_no_java_is_a_finding_with_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = checks.check_java()
+    assert (check.level, check.said) == ("finding", "not found")
+    assert "Java 17" in (check.advice or "")
+
+
+def test_a_package_that_is_needed_and_missing_is_a_finding() -> None:
+    assert checks.check_package("pyarrow", needed=True, why="reads").level == "ok"
+    assert checks.check_package("no-such-package", needed=True, why="reads").level == "finding"
+    optional = checks.check_package("no-such-package", needed=False, why="faster")
+    assert (optional.level, optional.said, optional.advice) == ("note", "not installed", "Faster.")
+
+
+def test_an_old_python_is_a_finding() -> None:
+    assert checks.check_python((3, 10)).level == "finding"
+    assert checks.check_python((3, 11)).level == "ok"
+
+
+def test_the_store_is_tried_where_the_warehouse_lies_and_left_clean(tmp_path: Path) -> None:
+    check = checks.check_store(Settings(warehouse=str(tmp_path / "not" / "yet")))
+    assert check.level == "ok"
+    assert str(tmp_path) in check.said
+    assert list(tmp_path.iterdir()) == []
+    by_uri = checks.check_store(Settings(catalog=f"sqlite:///{tmp_path}/catalog.db"))
+    assert str(tmp_path) in by_uri.said
+
+
+def test_a_store_that_creates_a_file_twice_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from esker.storage.local import LocalStorage
+
+    monkeypatch.setattr(LocalStorage, "write_new", lambda self, location, data: Path(location).write_bytes(data))
+    check = checks.check_store(Settings(warehouse=str(tmp_path)))
+    assert check.level == "finding"
+    assert "let a file be created twice" in check.said
+
+
+def test_a_store_beyond_this_machine_is_not_judged() -> None:
+    assert checks.check_store(Settings(warehouse="s3://bucket/warehouse")).level == "note"
+
+
+def test_a_decoder_that_is_not_compiled_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.util, "find_spec", lambda name: None)
+    assert checks.check_decoder().level == "finding"
+
+
+@pytest.mark.parametrize(("level", "status"), [("ok", 0), ("note", 0), ("finding", 1)])
+def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level: checks.Level, status: int) -> None:
+    monkeypatch.setattr(checks, "every_check", lambda settings: [checks.Check("thing", level, "seen", "do this")])
+    facts = run_json("doctor", status=status)
+    assert facts["healthy"] == (status == 0)
+    assert facts["checks"] == [{"check": "thing", "level": level, "said": "seen", "advice": "do this"}]
+    said = run("doctor")
+    assert said.exit_code == status
+    assert "seen. do this" in said.stdout
+    assert ("1 problem found." in said.stdout) == (status == 1)
+
+
+def test_the_real_checks_all_run() -> None:
+    names = [check.name for check in checks.every_check(Settings())]
+    assert names == ["python", "pyarrow", "avro decoder", "pyspark", "java", "duckdb", "store"]
