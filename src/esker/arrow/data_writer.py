@@ -4,8 +4,8 @@ Rows wait per partition until they make a row group. All that wait together stay
 the partition with most waiting is written out. At most ``open_files`` files are open; beyond it the one longest
 untouched is finished, and its partition goes on in another file.
 
-Of the sort order this is promised: the rows of each row group are in order. A file whose row groups also follow
-each other in order carries the order's id, any other carries 0, unsorted, so that no reader trusts what is not so.
+Of the sort order this is promised: every file is in order from its first row to its last. Rows are sorted in memory,
+so where ``buffer_bytes`` is reached a file ends early, and smaller than the table asks, rather than out of order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("esker.arrow")
 BUFFER_BYTES = 256 << 20
 OPEN_FILES = 100
 _PIECE_BYTES, _PIECE_ROWS = 8 << 20, 1 << 16
-_SMALL, _MANY = 64 << 10, 64
+_SMALL, _MANY = 256 << 10, 64
 _NEARLY = 0.97  # a file this full is not worth another row group
 
 
@@ -86,6 +86,7 @@ class DataWriter:
     ) -> None:
         self._storage = storage
         self._layout = layout
+        self._sorts = not layout.order.is_unsorted
         self._partitioner = partitioner
         self._locations = locations
         self._name = name
@@ -135,14 +136,17 @@ class DataWriter:
         self._held -= waiting.held_bytes
         waiting.add(part.batch)
         self._held += waiting.held_bytes
-        if waiting.rows >= self._layout.options.row_group_rows or waiting.data_bytes >= self._row_group_bytes(waiting):
+        if self._is_enough(waiting):
             self._flush(waiting, last=False)
 
-    def _row_group_bytes(self, waiting: Waiting) -> float:
-        """How many bytes in memory make the next row group."""
+    def _is_enough(self, waiting: Waiting) -> bool:
+        """Whether what waits makes a row group, or for a sorted table a file."""
         options = self._layout.options
+        if self._sorts:
+            return waiting.data_bytes * self._shrinkage >= options.target_file_bytes
         room = options.target_file_bytes - (waiting.file.size if waiting.file else 0)
-        return max(1.0, min(options.row_group_bytes, room) / self._shrinkage)
+        full = waiting.data_bytes * self._shrinkage >= min(options.row_group_bytes, room)
+        return full or waiting.rows >= options.row_group_rows
 
     def _make_room(self) -> None:
         if self._held <= self._limits.buffer_bytes:
@@ -159,16 +163,20 @@ class DataWriter:
         batches = waiting.take()
         if not rows:
             return
-        if not self._layout.order.is_unsorted:
-            batches = [sorted_batch(pa.concat_batches(batches), self._layout.schema, self._layout.order)]
+        if self._sorts or data_bytes < len(batches) * _SMALL:
+            batches = [pa.concat_batches(batches)]
+        if self._sorts:
+            batches = [sorted_batch(batches[0], self._layout.schema, self._layout.order)]
+        options = self._layout.options
+        per_group = options.row_group_bytes / self._shrinkage / max(1.0, data_bytes / rows)
         if waiting.file is None:
-            waiting.file = self._open(waiting.partition, rows if last else None)
+            waiting.file = self._open(waiting.partition, rows if last or self._sorts else None)
         before = waiting.file.size
-        waiting.file.write(batches)
-        if data_bytes > _SMALL:  # of less, headers make up most
+        waiting.file.write(batches, rows_per_group=int(max(1.0, min(per_group, options.row_group_rows))))
+        if data_bytes > 64 << 10:  # of less, headers make up most
             seen = (waiting.file.size - before) / data_bytes
             self._shrinkage = min(4.0, max(0.001, (self._shrinkage + 3 * seen) / 4))
-        if waiting.file.size >= _NEARLY * self._layout.options.target_file_bytes:
+        if self._sorts or waiting.file.size >= _NEARLY * options.target_file_bytes:
             self._close(waiting)
 
     def _open(self, partition: tuple[Any, ...], rows: int | None) -> NewDataFile:

@@ -33,21 +33,12 @@ def _batches(source: Incoming, made: tuple[Member, ...], schema: Schema) -> Iter
     target = to_arrow_schema(schema.fields)
     row = 0
     for batch in source.batches():
-        _check_sound(batch)
         try:
             arrays = [member.array(batch.columns, batch.num_rows) for member in made]
         except Misfit as misfit:
             raise _refusal(misfit, row) from None
         row += batch.num_rows
         yield pa.record_batch(arrays, schema=target)
-
-
-def _check_sound(batch: pa.RecordBatch) -> None:
-    """Data from elsewhere may be broken in itself: text that is no UTF-8, offsets out of bounds."""
-    try:
-        batch.validate(full=True)
-    except (pa.ArrowException, ValueError) as error:
-        raise InvalidInput(f"cannot take the data: {str(error).splitlines()[0]}") from None
 
 
 def _refusal(misfit: Misfit, row: int) -> InvalidInput:

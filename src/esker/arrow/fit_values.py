@@ -6,7 +6,6 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from esker.arrow.convert import plain
 from esker.arrow.types import to_arrow
@@ -31,8 +30,6 @@ from esker.model.types import (
 )
 
 Convert = Callable[[pa.Array], pa.Array]
-
-_DAY_MICROS = 86_400_000_000
 
 
 class Misfit(Exception):
@@ -68,8 +65,6 @@ def value_converter(source: pa.DataType, type_: Type, *, whole_floats: bool, rou
         return None
     if isinstance(type_, UuidType):
         return _checked(_uuids)
-    if isinstance(type_, TimeType):
-        return _checked(_times_of_day)
     if isinstance(type_, DecimalType) and pa.types.is_integer(held):
         return _checked(lambda array: _decimals(array, type_))
     if isinstance(type_, TimestampType):
@@ -160,15 +155,6 @@ def _uuids(array: pa.Array) -> pa.Array:
         parsed = pa.array([UUID(text).bytes for text in encoded.dictionary.to_pylist()], pa.binary(16))
         array = parsed.take(encoded.indices)
     return pa.ExtensionArray.from_storage(pa.uuid(), array.cast(pa.binary(16)))
-
-
-def _times_of_day(array: pa.Array) -> pa.Array:
-    times = array.cast(pa.time64("us"))
-    extremes = pc.min_max(times.view(pa.int64()))
-    low, high = extremes["min"].as_py(), extremes["max"].as_py()
-    if low is not None and not 0 <= low <= high < _DAY_MICROS:
-        raise ValueError("a time of day lies between 00:00 and 24:00")
-    return times
 
 
 def _decimals(array: pa.Array, type_: DecimalType) -> pa.Array:

@@ -69,6 +69,7 @@ def _is_pandas(data: object) -> bool:
 
 
 def _of_table(table: pa.Table, **more: bool) -> Incoming:
+    _check_sound(table)
     return Incoming(schema=table.schema, batches=lambda: _pieces(iter(table.to_batches())), again=True, **more)
 
 
@@ -84,7 +85,18 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
             return
         except pa.ArrowException as error:
             raise InvalidInput(f"cannot read the rows to write: {error}") from error
+        _check_sound(batch)
         yield batch
+
+
+def _check_sound(data: pa.Table | pa.RecordBatch) -> None:
+    """Data from elsewhere may be broken in itself: text that is no UTF-8, offsets out of bounds, times of 25 hours."""
+    for name, column in zip(data.schema.names, data.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except (pa.ArrowException, ValueError) as error:
+            why = str(error).splitlines()[0]
+            raise InvalidInput(f"column {name!r} does not fit: it is broken in itself: {why}", column=name) from None
 
 
 def _of_pandas(frame: Any) -> Incoming:

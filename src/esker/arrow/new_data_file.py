@@ -15,7 +15,6 @@ from esker.arrow.metrics import MetricsCollector, split_offsets
 from esker.arrow.metrics_mode import MetricsMode
 from esker.arrow.parquet_columns import column_for_file
 from esker.arrow.parquet_schema import parquet_paths, parquet_schema
-from esker.arrow.sorting import follows
 from esker.arrow.write_properties import WriteOptions
 from esker.model.schema import Schema
 from esker.model.sort_order import SortOrder
@@ -86,8 +85,6 @@ class NewDataFile:
         self._metrics = MetricsCollector(layout.schema, layout.modes)
         self._footer: list[pq.FileMetaData] = []
         self._rows = 0
-        self._last: pa.RecordBatch | None = None
-        self._in_order = True
         self._open = ExitStack()
         self._sink = self._open.enter_context(storage.open_new(location))
         with self._step():
@@ -102,15 +99,13 @@ class NewDataFile:
         """Compressed bytes written so far."""
         return self._size
 
-    def write(self, batches: list[pa.RecordBatch]) -> None:
-        """Write batches as a row group, or as several where they are more rows than one may have."""
+    def write(self, batches: list[pa.RecordBatch], *, rows_per_group: int) -> None:
+        """Write batches as a row group, or as several where they are more rows than one should have."""
         with self._step():
             for batch in batches:
                 self._metrics.add(batch)
-            self._note_order(batches)
             table = self._layout.table(batches)
-            rows = min(max(table.num_rows, 1), self._layout.options.row_group_rows)
-            self._writer.write_table(table, row_group_size=rows)
+            self._writer.write_table(table, row_group_size=max(1, min(rows_per_group, table.num_rows)))
             self._rows += table.num_rows
             self._size = self._sink.tell()
 
@@ -130,7 +125,7 @@ class NewDataFile:
             partition=partition,
             metrics=self._metrics.metrics(footer, tuple(self._layout.paths)),
             split_offsets=split_offsets(footer),
-            sort_order_id=self._layout.order.order_id if self._in_order else 0,
+            sort_order_id=self._layout.order.order_id,
         )
 
     def abort(self) -> None:
@@ -150,18 +145,6 @@ class NewDataFile:
         with suppress(Exception):
             self._writer.close()
         self._writer.is_open = False
-
-    def _note_order(self, batches: list[pa.RecordBatch]) -> None:
-        """Each call's rows are in order; whether the file is depends on how one call's follow the other's."""
-        if self._layout.order.is_unsorted or not self._in_order:
-            return
-        rows = [batch for batch in batches if batch.num_rows]
-        if not rows:
-            return
-        if self._last is not None:
-            self._in_order = follows(self._last, rows[0].slice(0, 1), self._layout.schema, self._layout.order)
-        # A copy, so that the batch can go.
-        self._last = rows[-1].take(pa.array([rows[-1].num_rows - 1]))
 
 
 class _Abandoned(Exception):

@@ -42,6 +42,9 @@ class Partitioner:
         """The batch's partitions in order of appearance, rows in their order."""
         if not batch.num_rows:
             return
+        if not self.spec.fields:
+            yield Part((), (), batch)
+            return
         columns = [self._coded(batch, at) for at in range(len(self.spec.fields))]
         groups, first_rows = _grouped(columns, batch.num_rows)
         for rows, first in zip(groups, first_rows, strict=True):

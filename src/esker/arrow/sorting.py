@@ -39,12 +39,6 @@ def sorted_batch(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.
     return batch if places is None else batch.take(places)
 
 
-def follows(last: pa.RecordBatch, first: pa.RecordBatch, schema: Schema, order: SortOrder) -> bool:
-    """Whether the one row of ``first`` may stand after the one row of ``last``."""
-    places = _places(pa.concat_batches([last, first]), schema, order)
-    return places is None or bool(places[0].as_py() == 0)
-
-
 def _places(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.Array | None:
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
