@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from command_line import run, run_json
 from corpus import corpus_root
@@ -86,3 +88,42 @@ def test_the_catalog_comes_from_the_environment_unless_given(seen: list[Settings
     run("--catalog", "file:///w", "ls", env={"ESKER_CATALOG": "memory:"})
     run("ls")
     assert [settings.catalog for settings in seen] == ["memory:", "file:///w", None]
+
+
+def test_a_real_lake_is_listed_and_looked_into(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    lake = esker.connect(uri, warehouse=f"{tmp_path}/warehouse")
+    lake.create_namespace("sales")
+    table = lake.create_table("sales.orders", "id bigint not null, region string", partition_by=["region"])
+    table.append(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "region": ["eu", "us", "eu"]}))
+    where = ("--catalog", uri, "--warehouse", f"{tmp_path}/warehouse")
+    assert run("ls", *where).stdout == "sales.orders\n"
+    (listed,) = run_json("ls", "-l", *where)["namespaces"][0]["tables"]
+    assert (listed["rows"], listed["data_files"], listed["snapshots"]) == (3, 2, 1)
+    assert run_json("info", "sales.orders", *where)["partitioning"] == ["region"]
+    assert len(run_json("scan", "sales.orders", "--where", "region = 'eu'", *where)["rows"]) == 2
+    assert run("tree", "sales.orders", *where).exit_code == 0
+
+
+def test_diff_of_a_real_lakes_table_tells_columns_and_properties(tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}/warehouse")
+    lake.create_namespace("ns")
+    table = lake.create_table("ns.t", "id bigint, note string", properties={"owner": "ann", "gone": "1"})
+    table.append(pa.table({"id": pa.array([1], pa.int64()), "note": ["a"]}))
+    first = table.current_snapshot
+    with table.alter() as change:
+        change.rename_column("note", "remark")
+        change.set_properties({"owner": "bob", "new": "2"})
+        change.remove_properties("gone")
+    table.append(pa.table({"id": pa.array([2], pa.int64()), "remark": ["b"]}))
+    assert first is not None
+    facts = run_json("diff", tmp_path / "warehouse/ns/t", str(first.snapshot_id))
+    assert facts["schema"]["changed"] == [{"id": 2, "name": "note", "changes": ["renamed to remark"]}]
+    assert facts["properties"] == {
+        "added": {"new": "2"},
+        "removed": {"gone": "1"},
+        "changed": {"owner": ["ann", "bob"]},
+    }
+    said = run("diff", tmp_path / "warehouse/ns/t", str(first.snapshot_id)).stdout
+    for line in ("~ note: renamed to remark", "+ new = 2", "- gone = 1", "~ owner: ann is now bob"):
+        assert line in said

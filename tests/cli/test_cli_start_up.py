@@ -47,7 +47,7 @@ def test_a_scan_without_a_predicate_loads_no_sql_parser() -> None:
 
 def test_the_help_loads_neither_arrow_nor_rich() -> None:
     for arguments in (("--help",), ("info", "--help"), ("--version",)):
-        assert _loaded(*arguments).isdisjoint({*HEAVY, "pyarrow", "numpy", "rich", "msgspec", "esker.connect"})
+        assert _loaded(*arguments).isdisjoint({*HEAVY, "pyarrow", "numpy", "rich", "msgspec", "esker.wiring"})
 
 
 def test_an_answer_in_json_loads_no_rich() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from esker.cli.settings import current_settings, shared_options
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+    from esker.lake import Lake
 
 
 @click.command("ls")
@@ -19,7 +23,7 @@ def command(namespace: str | None, detailed: bool) -> None:
     from esker.cli.opening import open_lake
 
     lake = open_lake(current_settings())
-    namespaces = [namespace] if namespace is not None else [_dotted(found) for found in lake.namespaces()]
+    namespaces = [namespace] if namespace is not None else lake.namespaces()
     facts: dict[str, Any] = {
         "catalog": current_settings().catalog,
         "namespaces": [{"namespace": name, "tables": _tables(lake, name, detailed)} for name in namespaces],
@@ -27,17 +31,17 @@ def command(namespace: str | None, detailed: bool) -> None:
     answer(facts, lambda screen: _show(screen, facts, detailed))
 
 
-def _tables(lake: Any, namespace: str, detailed: bool) -> list[dict[str, Any]]:
+def _tables(lake: Lake, namespace: str, detailed: bool) -> list[dict[str, Any]]:
     """The namespace's tables. One that cannot be opened is listed with the reason, and hides no other."""
     from esker.cli.table_facts import totals
     from esker.errors import EskerError
 
     found: list[dict[str, Any]] = []
     for name in lake.tables(namespace):
-        facts: dict[str, Any] = {"name": _dotted(name) if "." in _dotted(name) else f"{namespace}.{_dotted(name)}"}
+        facts: dict[str, Any] = {"name": name}
         if detailed:
             try:
-                table = lake.table(facts["name"])
+                table = lake.table(name)
                 facts |= totals(table, open_manifests=False)
                 current = table.current_snapshot
                 facts["snapshots"] = len(table.snapshots)
@@ -49,50 +53,52 @@ def _tables(lake: Any, namespace: str, detailed: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _dotted(name: Any) -> str:
-    return ".".join(name) if isinstance(name, tuple) else str(name)
-
-
-def _show(screen: Any, facts: dict[str, Any], detailed: bool) -> None:
-    from esker.cli.screen import Column
-    from esker.cli.wording import ago, counted, number, size
+def _show(screen: Screen, facts: dict[str, Any], detailed: bool) -> None:
+    from esker.cli.wording import counted
 
     tables = [table for namespace in facts["namespaces"] for table in namespace["tables"]]
-    if not detailed:
+    if detailed and tables:
+        _show_details(screen, tables)
+    else:
         for table in tables:
             screen.line(table["name"])
-    elif tables:
-        columns = [
-            Column("table"),
-            Column("rows", right=True),
-            Column("files", right=True),
-            Column("deletes", right=True, spare=1),
-            Column("size", right=True),
-            Column("snapshots", right=True, spare=2),
-            Column("last commit"),
-            Column("", wraps=True, style="red"),
-        ]
-        rows = []
-        for table in tables:
-            if table["problem"] is not None:
-                rows.append((table["name"], "", "", "", "", "", "", table["problem"]))
-                continue
-            last = table["last_commit_ms"]
-            rows.append(
-                (
-                    table["name"],
-                    number(table["rows"]),
-                    number(table["data_files"]),
-                    number(table["delete_files"]),
-                    size(table["total_bytes"]),
-                    number(table["snapshots"]),
-                    "never" if last is None else ago(last),
-                    "",
-                )
-            )
-        screen.table(columns, rows)
-    empty = [namespace["namespace"] for namespace in facts["namespaces"] if not namespace["tables"]]
     if not facts["namespaces"]:
         screen.note("The catalog is empty: it has no namespaces yet.")
     elif not tables:
-        screen.note(f"No tables in {counted(len(empty), 'namespace')}: {', '.join(empty)}.")
+        names = [namespace["namespace"] for namespace in facts["namespaces"]]
+        screen.note(f"No tables in {counted(len(names), 'namespace')}: {', '.join(names)}.")
+
+
+def _show_details(screen: Screen, tables: list[dict[str, Any]]) -> None:
+    from esker.cli.screen import Column
+
+    columns = [
+        Column("table"),
+        Column("rows", right=True),
+        Column("files", right=True),
+        Column("deletes", right=True, spare=1),
+        Column("size", right=True),
+        Column("snapshots", right=True, spare=2),
+        Column("last commit"),
+        Column("", wraps=True, style="red"),
+    ]
+    screen.table(columns, map(_row, tables))
+
+
+def _row(table: dict[str, Any]) -> tuple[str, ...]:
+    from esker.cli.wording import ago, number, size
+
+    if table["problem"] is not None:
+        return (table["name"], "", "", "", "", "", "", table["problem"])
+    last = table["last_commit_ms"]
+    at_most = table["rows"] is None and table["rows_at_most"] is not None
+    return (
+        table["name"],
+        f"≤ {number(table['rows_at_most'])}" if at_most else number(table["rows"]),
+        number(table["data_files"]),
+        number(table["delete_files"]),
+        size(table["total_bytes"]),
+        number(table["snapshots"]),
+        "never" if last is None else ago(last),
+        "",
+    )

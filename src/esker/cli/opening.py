@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from esker.cli.settings import Settings, current_settings
 
 if TYPE_CHECKING:
+    from esker.lake import Lake
     from esker.ports.storage import Storage
     from esker.table import Table
     from esker.tree.snapshot import Snapshot
@@ -27,20 +28,17 @@ def looks_like_path(text: str) -> bool:
 def open_named(text: str) -> Table:
     """The table that a TABLE argument means."""
     if looks_like_path(text):
-        from esker.connect import open_table
+        from esker.wiring import open_table
 
         return open_table(text)
-    table: Table = open_lake(current_settings()).table(text)
-    return table
+    return open_lake(current_settings()).table(text)
 
 
-def open_lake(settings: Settings) -> Any:
+def open_lake(settings: Settings) -> Lake:
     """The catalog that was asked for."""
-    from importlib import import_module
+    from esker.wiring import connect
 
-    connect = import_module("esker.connect").connect
-    options = {} if settings.warehouse is None else {"warehouse": settings.warehouse}
-    return connect(settings.catalog, **options)
+    return connect(settings.catalog, warehouse=settings.warehouse)
 
 
 def storage_of(table: Table) -> Storage:

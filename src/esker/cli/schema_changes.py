@@ -67,8 +67,8 @@ def property_changes(table: Table, before: Snapshot | None, after: Snapshot | No
 
 def _metadata_of(table: Table, snapshot: Snapshot | None) -> TableMetadata | None:
     """The metadata file that a snapshot was committed with: the first one written at its time or later."""
-    from esker.connect import open_table
     from esker.errors import EskerError
+    from esker.wiring import open_table
 
     metadata = table.metadata
     if snapshot is None:
