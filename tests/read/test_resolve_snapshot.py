@@ -18,9 +18,7 @@ NEW = Schema(schema_id=1, fields=(Field(id=1, name="id", type=LONG), Field(id=2,
 
 
 def snapshot(snapshot_id: int, timestamp_ms: int, parent: int | None = None, schema_id: int | None = 0) -> Snapshot:
-    return Snapshot(
-        snapshot_id=snapshot_id, timestamp_ms=timestamp_ms, parent_snapshot_id=parent, schema_id=schema_id
-    )
+    return Snapshot(snapshot_id=snapshot_id, timestamp_ms=timestamp_ms, parent_snapshot_id=parent, schema_id=schema_id)
 
 
 def table(**changes: object) -> TableMetadata:
