@@ -7,7 +7,6 @@ satisfies nothing but the tests that ask for it; so every answer here is true or
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -148,19 +147,16 @@ def _comparable(type_: Type, column: pa.Array) -> pa.Array:
 
 
 def _scalar(type_: Type, literal: Any, kind: pa.DataType) -> pa.Scalar:
-    if isinstance(type_, DecimalType):
-        return pa.scalar(literal, _decimal(type_, literal))
-    return pa.scalar(literal, kind)
+    return pa.scalar(literal, _widest(type_) if isinstance(type_, DecimalType) else kind)
 
 
-def _decimal(type_: DecimalType, literal: Decimal) -> pa.DataType:
-    return pa.decimal128(max(type_.precision, len(literal.as_tuple().digits)), type_.scale)
+def _widest(type_: DecimalType) -> pa.DataType:
+    return pa.decimal128(38, type_.scale)
 
 
 def _among(type_: Type, values: frozenset[Any], column: pa.Array) -> pa.Array:
     if is_floating(type_):
         column = pc.add(column, 0.0)  # makes one of the two zeros, which a hash would tell apart
-        return pc.is_in(column, value_set=pa.array([value + 0.0 for value in values], pa.float64()))
     if isinstance(type_, DecimalType):
-        return pc.is_in(column, value_set=pa.array(list(values), column.type))
+        column = column.cast(_widest(type_))
     return pc.is_in(column, value_set=pa.array(list(values), column.type))
