@@ -15,7 +15,7 @@ def compare(scratch: Path, *, manifests: int = 1000, files: int = 100) -> Iterat
     """A cold plan on a column predicate, then the memory of a full one."""
     metadata = synthesise(scratch / f"planning-{manifests}x{files}", manifests=manifests, files=files)
     ours = measure(
-        f"import esker\nfrom esker.connect import open_table\ntable = open_table({str(metadata)!r})",
+        f"import esker\nfrom esker.wiring import open_table\ntable = open_table({str(metadata)!r})",
         f"plan = table.scan({PREDICATE_SQL!r}).plan()\nanswer = plan.funnel.files_kept",
         runs=3,
     )
@@ -35,7 +35,7 @@ def compare(scratch: Path, *, manifests: int = 1000, files: int = 100) -> Iterat
         ratio >= 8,
     )
     full = measure(
-        f"import esker\nfrom esker.connect import open_table\ntable = open_table({str(metadata)!r})",
+        f"import esker\nfrom esker.wiring import open_table\ntable = open_table({str(metadata)!r})",
         "plan = table.scan().plan()\nanswer = len(plan.tasks)",
     )
     full_theirs = measure(peer_setup, "kept = list(table.scan().plan_files())\nanswer = len(kept)")

@@ -9,7 +9,7 @@ import pytest
 from tables import empty_table
 
 from esker.catalogs.open import open_catalog
-from esker.connect import workings_on
+from esker.wiring import workings_on
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.lake import Lake
 from esker.model.naming import TableName

@@ -26,7 +26,7 @@ from esker.errors import (
 )
 
 if TYPE_CHECKING:
-    from esker.connect import connect, open_table
+    from esker.wiring import connect, open_table
     from esker.lake import Lake
     from esker.model.column import col
     from esker.read.plan_tasks import Plan
@@ -64,8 +64,8 @@ _LATE = {
     "Scan": "esker.read.scan",
     "Table": "esker.table",
     "col": "esker.model.column",
-    "connect": "esker.connect",
-    "open_table": "esker.connect",
+    "connect": "esker.wiring",
+    "open_table": "esker.wiring",
 }
 
 

@@ -31,7 +31,7 @@ def selected(bound: Bound, type_: Type, rows: list[Any]) -> list[bool]:
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_a_bound_predicate_selects_what_spark_would(type_: Type, data: st.DataObject) -> None:
     predicate: Unbound = data.draw(predicates(type_))
@@ -41,7 +41,7 @@ def test_a_bound_predicate_selects_what_spark_would(type_: Type, data: st.DataOb
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_a_negation_selects_what_is_false_and_not_what_is_null(type_: Type, data: st.DataObject) -> None:
     predicate: Unbound = data.draw(predicates(type_))
@@ -51,7 +51,7 @@ def test_a_negation_selects_what_is_false_and_not_what_is_null(type_: Type, data
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_the_sql_of_a_bound_predicate_means_the_same(type_: Type, data: st.DataObject) -> None:
     schema = schema_of(type_)

@@ -23,7 +23,7 @@ from esker.model.unbound import Unbound
 from esker.model.verdict import Verdict, examine, judge
 from esker.tree.manifest import ColumnMetrics
 
-EXAMPLES = settings(max_examples=15)
+EXAMPLES = settings(max_examples=8)
 
 
 def schema_of(type_: Type) -> Schema:
@@ -87,7 +87,7 @@ def test_n9_a_verdict_from_partition_summaries_is_never_wrong(type_: Type, data:
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_a_residual_selects_what_the_whole_predicate_does(type_: Type, data: st.DataObject) -> None:
     predicate = data.draw(predicates(type_))
@@ -100,7 +100,7 @@ def test_a_residual_selects_what_the_whole_predicate_does(type_: Type, data: st.
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_statistics_that_make_no_sense_never_raise(type_: Type, data: st.DataObject) -> None:
     """Hostile bytes may be believed where they decode; they may not crash."""

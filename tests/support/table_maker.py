@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from held_rows import arrow_table
 from row_formats import avro_bytes, orc_table
 
-from esker.connect import workings_on
 from esker.iceberg.deletion_vector import deletion_vector_blob
 from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
 from esker.iceberg.write_manifest_list import assign_first_row_ids, encode_manifest_list
@@ -36,6 +35,7 @@ from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+from esker.wiring import workings_on
 
 POSITION_DELETE_SCHEMA = Schema(
     fields=(

@@ -7,7 +7,7 @@ file is the table. A table's place is its identity here, so none can be renamed 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -49,9 +49,9 @@ _ATTEMPTS = 5  # a version read while its table is tidied may be gone; the newes
 class DirectoryCatalog:
     """Folders and version files below one root; keeps the contract of ``ports.catalog.Catalog``."""
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, roots: Iterable[str | Path] = ()) -> None:
         self._root = Path(root).resolve()
-        self._storage = LocalStorage(roots=[self._root])
+        self._storage = LocalStorage(roots=[self._root, *roots], remembered=self._root / ".esker-roots")
         # Version numbers begin anew with a table made anew, so a name alone does not say whose version it is (D1).
         self._seen: dict[TableName, tuple[TableState, Mark]] = {}
 

@@ -52,7 +52,7 @@ def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str]
         case "sqlite":
             return _sqlite(uri, warehouse, roots)
         case "file":
-            return _directory(uri, warehouse)
+            return _directory(uri, warehouse, roots)
         case "memory":
             return _memory(uri, warehouse, roots)
         case _ if scheme in _LATER:
@@ -74,10 +74,11 @@ def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
         raise InvalidInput(f"cannot open {uri}: the only option is catalog_name, of 1 to 255 characters")
     file = Path(path).resolve()
     place = str(file.parent / "warehouse") if warehouse is None else warehouse
-    return PointerCatalog(SqlPointers(SqliteDatabase(file), name), _local_warehouse(place, roots))
+    remembered = file.with_name(f"{file.name}.roots")
+    return PointerCatalog(SqlPointers(SqliteDatabase(file), name), _local_warehouse(place, roots, remembered))
 
 
-def _directory(uri: str, warehouse: str | None) -> Catalog:
+def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     location = Location.parse(uri)
     if location.authority not in ("", "localhost") or not location.path:
         raise InvalidInput(f"cannot open {uri}: name a directory, as in file:///data/warehouse")
@@ -88,7 +89,7 @@ def _directory(uri: str, warehouse: str | None) -> Catalog:
         raise InvalidInput(
             f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse"
         )
-    return DirectoryCatalog(root)
+    return DirectoryCatalog(root, roots=roots)
 
 
 def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
@@ -99,11 +100,11 @@ def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     return PointerCatalog(MemoryPointers(), _local_warehouse(warehouse, roots))
 
 
-def _local_warehouse(place: str, roots: Iterable[str]) -> Warehouse:
+def _local_warehouse(place: str, roots: Iterable[str], remembered: Path | None = None) -> Warehouse:
     scheme = Location.parse(place).scheme
     if scheme != "file":
         raise Unsupported(f"cannot use {place} as warehouse: {scheme} is not supported by this version", feature=scheme)
-    storage = LocalStorage(roots=())
+    storage = LocalStorage(roots=(), remembered=remembered)
     return Warehouse(_absolute(place), storage, fence=storage, roots=map(_absolute, roots))
 
 

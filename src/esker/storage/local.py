@@ -21,18 +21,26 @@ class LocalStorage:
     """Files by path or ``file:`` URI.
 
     With ``roots``, whatever the way there (``..``, a symbolic link, an absolute path in someone's manifest), only
-    files that really lie below one of them are touched.
+    files that really lie below one of them are touched. ``remembered`` is a file of further roots, one a line, that
+    were admitted for good.
     """
 
-    def __init__(self, roots: Iterable[str | Path] | None = None) -> None:
-        self._roots = None if roots is None else tuple(Path(root).resolve() for root in roots)
+    def __init__(self, roots: Iterable[str | Path] | None = None, *, remembered: Path | None = None) -> None:
+        known = remembered.read_text().splitlines() if remembered is not None and remembered.is_file() else ()
+        self._roots = None if roots is None else tuple(Path(root).resolve() for root in (*roots, *known))
+        self._remembered = remembered
 
-    def admit(self, place: str) -> None:
+    def admit(self, place: str, *, for_good: bool = False) -> None:
         """One more root, where the storage has any: somebody who may say so named this place."""
-        if self._roots is not None:
-            root = self._real(place)
-            if root not in self._roots:
-                self._roots = (*self._roots, root)
+        if self._roots is None:
+            return
+        root = self._real(place)
+        if any(root.is_relative_to(known) for known in self._roots):
+            return
+        self._roots = (*self._roots, root)
+        if for_good and self._remembered is not None:
+            with self._remembered.open("a") as file:
+                file.write(f"{root}\n")
 
     def check(self, location: str) -> None:
         """`InvalidInput` for a location that leads outside the roots."""

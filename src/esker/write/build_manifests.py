@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from esker.ports.table_format import EntryColumns, NewSnapshot
@@ -12,6 +12,7 @@ from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.layout import MetadataNames
+from esker.write.merge_manifests import MergePolicy
 from esker.write.remove import listed_name
 from esker.write.workbench import Scratch, Tools
 
@@ -48,7 +49,42 @@ class ManifestBuilder:
         carried = [m for m in manifests if m.path not in removed and m.may_hold_live_files]
         touched = [m for m in manifests if m.path in removed]
         rewritten = [self._without(metadata, snapshot, m, removed[m.path]) for m in touched]
-        return BuiltManifests(new=(*new, *rewritten), carried=tuple(carried), replaced=len(touched))
+        built = BuiltManifests(new=(*new, *rewritten), carried=tuple(carried), replaced=len(touched))
+        policy = MergePolicy.of(metadata.properties)
+        return built if policy is None else self._merged(metadata, snapshot, built, policy)
+
+    def _merged(
+        self, metadata: TableMetadata, snapshot: NewSnapshot, built: BuiltManifests, policy: MergePolicy
+    ) -> BuiltManifests:
+        """The same with small manifests folded together; one folded manifest stands where its first stood."""
+        fresh = {manifest.path for manifest in built.new}
+        folded: dict[str, ManifestFile | None] = {}
+        for bin_ in policy.bins((*built.new, *built.carried)):
+            folded |= {manifest.path: None for manifest in bin_}
+            folded[bin_[0].path] = self._fold(metadata, snapshot, bin_)
+        new = [folded.get(m.path, m) for m in (*built.new, *built.carried) if m.path in fresh or m.path in folded]
+        return BuiltManifests(
+            new=tuple(manifest for manifest in new if manifest is not None),
+            carried=tuple(m for m in built.carried if m.path not in folded),
+            replaced=built.replaced + sum(path not in fresh for path in folded),
+        )
+
+    def _fold(self, metadata: TableMetadata, snapshot: NewSnapshot, bin_: Sequence[ManifestFile]) -> ManifestFile:
+        key = ("fold", metadata.format_version, tuple(manifest.path for manifest in bin_))
+        entries = [] if key in self._written else list(self._folded_entries(metadata, snapshot, bin_))
+        return self._write_once(key, metadata, snapshot, entries)
+
+    def _folded_entries(
+        self, metadata: TableMetadata, snapshot: NewSnapshot, bin_: Sequence[ManifestFile]
+    ) -> Iterator[ManifestEntry]:
+        """Live files, and what this very commit added or removed, which stays told as such."""
+        for batch in self.tools.format.entries(metadata, bin_, EntryColumns(full_metrics=True)):
+            for row, file in enumerate(batch.data_files()):
+                status = EntryStatus(int(batch.status[row]))
+                if file.snapshot_id == snapshot.snapshot_id:
+                    yield ManifestEntry(data_file=file, status=status, snapshot_id=file.snapshot_id)
+                elif status is not EntryStatus.DELETED:
+                    yield ManifestEntry(data_file=file, status=EntryStatus.EXISTING, snapshot_id=file.snapshot_id)
 
     def _of_added(self, metadata: TableMetadata, snapshot: NewSnapshot, files: tuple[DataFile, ...]) -> ManifestFile:
         entries = [ManifestEntry(data_file=file, snapshot_id=snapshot.snapshot_id) for file in files]

@@ -14,6 +14,7 @@ from esker.write.build_manifests import ManifestBuilder
 from esker.write.commit import Proposal
 from esker.write.detect_conflicts import detect_conflicts
 from esker.write.layout import MetadataNames, new_snapshot_id
+from esker.write.merge_manifests import MergePolicy
 from esker.write.remove import Outcome, Rewriter, apply_steps
 from esker.write.steps import AddFiles, Step
 from esker.write.summary import build_summary
@@ -70,7 +71,8 @@ class SnapshotChange:
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
     ) -> _Made | None:
         """What only adds need not know what is there: the parent's list is taken over as it lies."""
-        if parent is None or not all(isinstance(step, AddFiles) for step in self.steps):
+        only_adds = all(isinstance(step, AddFiles) for step in self.steps)
+        if parent is None or not only_adds or MergePolicy.of(metadata.properties) is not None:
             return None
         added = [file for step in self.steps if isinstance(step, AddFiles) for file in step.files]
         built = self._get_builder().build(metadata, new, (), added, {})

@@ -112,10 +112,11 @@ def _reconcile(
         except EskerError as error:
             log.warning("cannot ask %s about an unanswered commit: %s", name, error)
             continue
-        if _contains(now, proposal.metadata, unanswered.metadata_location):
-            return now
-        if now.metadata_location != base.metadata_location:
-            return None
+        match _contains(now, base, proposal.metadata, unanswered.metadata_location):
+            case True:
+                return now
+            case False if now.metadata_location != base.metadata_location:
+                return None
     raise OutcomeUnknown(
         f"cannot tell whether the commit to {name} went through: {unanswered.why}; "
         "every file was kept; look at the table's newest snapshots before you try again",
@@ -125,10 +126,12 @@ def _reconcile(
     )
 
 
-def _contains(now: TableState, ours: TableMetadata, location: str | None) -> bool:
+def _contains(now: TableState, base: TableState, ours: TableMetadata, location: str | None) -> bool | None:
+    """Whether our version is current or in the past; None where nothing of ours could be recognised."""
     if location is not None:
         return now.metadata_location == location or any(
             entry.metadata_file == location for entry in now.metadata.metadata_log
         )
-    newest = ours.snapshots[-1].snapshot_id if ours.snapshots else None
-    return newest is not None and now.metadata.snapshot(newest) is not None
+    if len(ours.snapshots) <= len(base.metadata.snapshots):
+        return None
+    return now.metadata.snapshot(ours.snapshots[-1].snapshot_id) is not None

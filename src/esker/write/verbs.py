@@ -85,13 +85,15 @@ class Transaction:
         self._take(None, RemoveRows(self._bind(where)))
 
     def add_files(self, paths: Sequence[str]) -> None:
-        """Take in Parquet files where they lie; nothing is copied."""
+        """Take in Parquet files where they lie; nothing is copied. Naming them here lets the lake read their folder."""
         self._check_open()
         if isinstance(paths, str):
             raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
         doubled = sorted({path for path in paths if list(paths).count(path) > 1})
         if doubled:
             raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
+        for folder in {path.rpartition("/")[0] or path for path in paths}:
+            self.tools.storage.admit(folder, for_good=True)
         files = tuple(self.tools.writer.describe(self.base.metadata, path) for path in paths)
         self._take("append", AddFiles(files))
 

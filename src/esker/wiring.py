@@ -30,15 +30,18 @@ _VERSION = re.compile(r"v?(\d+)(?=[-.])")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
 
 
-def connect(uri: str | None = None, *, warehouse: str | None = None) -> Lake:
+def connect(
+    uri: str | None = None, *, warehouse: str | None = None, roots: Sequence[str | os.PathLike[str]] = ()
+) -> Lake:
     """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
 
-    Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files.
+    Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files. Tables and
+    their files lie below the warehouse; ``roots`` are further folders that they may be in.
     """
     from esker.arrow.writer import ArrowWriter  # late: looking at a table needs no compute
 
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
-    catalog = open_catalog(chosen, warehouse=warehouse)
+    catalog = open_catalog(chosen, warehouse=warehouse, roots=[os.fspath(root) for root in roots])
     storage = catalog.storage()
     workings = workings_on(storage)
     tools = Tools(
