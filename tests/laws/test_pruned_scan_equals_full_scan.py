@@ -44,7 +44,8 @@ def ask(draw: st.DataObject, story: Story) -> None:
     scan = table.scan(where)
     assert_answers(scan, story.schema, expected)
     funnel = scan.plan().funnel
-    assert funnel.files_total == whole.plan().funnel.files_total == len(story.files)
+    assert whole.plan().funnel.files_total == len(story.files)
+    assert funnel.files_total == len(story.files) or story.version == 1  # whose lists may not count
     event(f"{bool(expected)} rows, {'some' if funnel.files_kept < funnel.files_total else 'no'} files pruned")
     wanted = draw.draw(st.lists(st.sampled_from([f for f in story.schema if "." not in f.name]), unique=True))
     columns = [KEY, *(f for f in wanted if f.id != KEY.id)]

@@ -38,7 +38,9 @@ def _array(type_: Type, values: list[Any]) -> pa.Array:
         case MapType():
             keys = _array(type_.key, [key for value in values for key, _ in value or ()])
             items = _array(type_.value, [item for value in values for _, item in value or ()])
-            kind = pa.map_(_field(type_.key_field, keys.type), _field(type_.value_field, items.type))
+            kind = pa.map_(
+                _field(type_.key_field, keys.type).with_nullable(False), _field(type_.value_field, items.type)
+            )
             entries = pa.StructArray.from_arrays([keys, items], fields=list(kind.field(0).type))
             return _lists(kind, values, entries)
         case _:

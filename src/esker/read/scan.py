@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.bind import bind
+from esker.model.column import Column, Expression
 from esker.model.predicate import TRUE, Bound
 from esker.model.predicate_text import parse
 from esker.model.schema import Schema
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-Where: TypeAlias = str | Unbound | None
+Where: TypeAlias = str | Expression | Column | Unbound | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,16 +140,27 @@ def scan(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidInput(f"cannot take {limit!r} rows: limit is a whole number from 0", limit=limit)
     resolved = resolve_snapshot(metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
-    unbound = parse(where) if isinstance(where, str) else where
     return Scan(
         metadata=metadata,
         table_format=table_format,
         engine=engine,
         resolved=resolved,
-        filter=TRUE if unbound is None else bind(unbound, resolved.schema),
+        filter=_filter(where, resolved.schema),
         projection=_project(resolved.schema, columns),
         limit=limit,
     )
+
+
+def _filter(where: Where, schema: Schema) -> Bound:
+    if where is None:
+        return TRUE
+    if isinstance(where, str):
+        return bind(parse(where), schema)
+    if not isinstance(where, Unbound | Expression | Column):
+        raise InvalidInput(
+            f"cannot filter by {where!r}, a {type(where).__name__}: give SQL text or a condition made of esker.col"
+        )
+    return bind(where, schema)
 
 
 def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:
@@ -157,7 +169,10 @@ def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:
         return schema
     if isinstance(columns, str):
         raise InvalidInput(f"columns is a list of names: [{columns!r}]", columns=columns)
-    wanted = tuple(dict.fromkeys(columns))
+    names = list(columns) if isinstance(columns, Iterable) else [columns]
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"columns is a list of names, not {columns!r}", columns=columns)
+    wanted = tuple(dict.fromkeys(names))
     extra = {name: field for name in wanted if name not in schema.id_by_name and (field := metadata_column(name))}
     own = schema.select([name for name in wanted if name not in extra])
     if not extra:
