@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from esker.errors import InvalidInput, NoSuchSnapshot
 from esker.ports.catalog import TableState
 from esker.ports.table_format import NewSnapshot
+from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_manifests import ManifestBuilder
@@ -27,10 +28,15 @@ class _Made:
     """What one attempt wrote: manifests created, kept and replaced, and the row ids it took (v3)."""
 
     outcome: Outcome
-    created: int
+    new: tuple[ManifestFile, ...]
     kept: int
     replaced: int
     row_ids: int
+
+    @property
+    def files(self) -> set[str]:
+        """What the snapshot needs of what its operation has written."""
+        return {manifest.path for manifest in self.new} | {file.path for file in self.outcome.added}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +71,7 @@ class SnapshotChange:
         return Proposal(
             metadata=with_snapshot(metadata, self.snapshot, ref=None if self.stage else self.ref),
             discard=lambda: self.scratch.discard([location]),
+            settle=lambda: self.scratch.discard(self.scratch.locations - made.files - {location}),
         )
 
     def _append(
@@ -79,7 +86,7 @@ class SnapshotChange:
         extended = self.tools.manifests.extend_manifest_list(metadata, location, new, parent=parent, new=built.new)
         if extended is None:
             return None
-        return _Made(Outcome(added=added), len(built.new), extended.carried, 0, extended.row_ids)
+        return _Made(Outcome(added=added), built.new, extended.carried, 0, extended.row_ids)
 
     def _rebuild(
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
@@ -94,7 +101,7 @@ class SnapshotChange:
         row_ids = self.tools.manifests.write_manifest_list(
             metadata, location, new, new=built.new, carried=built.carried
         )
-        return _Made(outcome, len(built.new), len(built.carried), built.replaced, row_ids)
+        return _Made(outcome, built.new, len(built.carried), built.replaced, row_ids)
 
     def abandon(self) -> None:
         """Take back every file of this operation: none is visible."""
@@ -120,7 +127,7 @@ class SnapshotChange:
         manifest_list: str,
     ) -> Snapshot:
         counts = {
-            "manifests-created": made.created,
+            "manifests-created": len(made.new),
             "manifests-kept": made.kept,
             "manifests-replaced": made.replaced,
         }

@@ -7,9 +7,9 @@ anew. When nobody answers, every file is kept and the catalog is asked whether t
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from esker.errors import Conflict, EskerError, NotFound, OutcomeUnknown
@@ -27,6 +27,7 @@ class Proposal:
 
     metadata: TableMetadata
     discard: Callable[[], None] = lambda: None
+    settle: Callable[[], None] = lambda: None  # once it is the table: remove what earlier attempts wrote in vain
 
 
 class Change(Protocol):
@@ -44,6 +45,7 @@ class Change(Protocol):
 def commit(catalog: Catalog, name: TableName, known: TableState, change: Change) -> TableState:
     """Make the change the table's newest version; ``Conflict`` or ``OutcomeUnknown`` where that cannot be had."""
     why = "no attempt was allowed"
+    may_be_visible = False
     try:
         policy = RetryPolicy.of(known.metadata.properties)
         for attempt in policy.attempts():
@@ -52,22 +54,21 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
             if proposal is None:
                 change.abandon()
                 return base
-            match catalog.swap(name, base, proposal.metadata):
-                case Accepted(state):
-                    return state
-                case Rejected(reason):
-                    why = reason
-                case Unanswered() as unanswered:
-                    state_or_none = _reconcile(catalog, name, base, proposal, unanswered, policy)
-                    if state_or_none is not None:
-                        return state_or_none
-                    why = "the catalog did not answer, and another writer's commit followed"
+            may_be_visible = True
+            answer = _swapped(catalog, name, base, proposal, policy)
+            if isinstance(answer, TableState):
+                _settle(proposal)
+                return answer
+            may_be_visible = False
+            why = answer.why
             log.info("commit to %s lost the race (attempt %d): %s", name, attempt, why)
             proposal.discard()
     except OutcomeUnknown:
         raise
-    except BaseException:
-        change.abandon()
+    except BaseException as error:
+        # An error of ours says that nothing was changed. Anything else, be it Ctrl-C, says nothing: files stay.
+        if not may_be_visible or isinstance(error, EskerError):
+            change.abandon()
         raise
     change.abandon()
     raise Conflict(
@@ -89,49 +90,84 @@ def _refreshed(catalog: Catalog, name: TableName, known: TableState) -> TableSta
     return base
 
 
-def _reconcile(
+def _swapped(
+    catalog: Catalog, name: TableName, base: TableState, proposal: Proposal, policy: RetryPolicy
+) -> TableState | Rejected:
+    """The table with our version in it, or why it is not; ``OutcomeUnknown`` where nobody can say."""
+    try:
+        answer = catalog.swap(name, base, proposal.metadata)
+    except EskerError:
+        raise
+    except Exception as error:  # the catalog broke down on the way: before or after the swap, who knows
+        answer = Unanswered(f"{type(error).__name__}: {error}")
+    match answer:
+        case Accepted(state):
+            return state
+        case Rejected():
+            return answer
+        case Unanswered():
+            return _reconciled(catalog, name, base, proposal, answer, policy)
+
+
+def _settle(proposal: Proposal) -> None:
+    try:
+        proposal.settle()
+    except Exception as error:  # the commit is made, whatever becomes of the cleaning up
+        log.warning("cannot clean up after a commit: %s", error)
+
+
+def _reconciled(
     catalog: Catalog,
     name: TableName,
     base: TableState,
     proposal: Proposal,
     unanswered: Unanswered,
     policy: RetryPolicy,
-) -> TableState | None:
-    """Whether an unanswered swap happened: the state if it did, None if it cannot have; else ``OutcomeUnknown``.
-
-    A swap compares with ``base``. Once the pointer is elsewhere and our version is not in the table's past, the
-    comparison can never succeed any more.
-    """
-    for check in range(policy.status_checks + 1):
-        if check:
-            time.sleep(policy.status_wait_ms * 2 ** (check - 1) / 1000)
+) -> TableState | Rejected:
+    """Ask the table itself whether an unanswered swap happened, until it tells or the policy is spent."""
+    for _ in policy.status_checks():
         try:
             now = catalog.load(name)
         except NotFound:
             break
-        except EskerError as error:
+        except Exception as error:
             log.warning("cannot ask %s about an unanswered commit: %s", name, error)
             continue
-        match _contains(now, base, proposal.metadata, unanswered.metadata_location):
+        match _is_in(now, base, proposal.metadata, unanswered.metadata_location):
             case True:
                 return now
-            case False if now.metadata_location != base.metadata_location:
-                return None
+            case False:
+                return Rejected(f"the catalog did not answer ({unanswered.why}), and another writer's commit followed")
     raise OutcomeUnknown(
         f"cannot tell whether the commit to {name} went through: {unanswered.why}; "
         "every file was kept; look at the table's newest snapshots before you try again",
         table=str(name),
-        snapshot_id=proposal.metadata.current_snapshot_id,
+        snapshot_id=_new_snapshot_id(base.metadata, proposal.metadata),
         metadata_location=unanswered.metadata_location,
     )
 
 
-def _contains(now: TableState, base: TableState, ours: TableMetadata, location: str | None) -> bool | None:
-    """Whether our version is current or in the past; None where nothing of ours could be recognised."""
-    if location is not None:
-        return now.metadata_location == location or any(
-            entry.metadata_file == location for entry in now.metadata.metadata_log
-        )
-    if len(ours.snapshots) <= len(base.metadata.snapshots):
-        return None
-    return now.metadata.snapshot(ours.snapshots[-1].snapshot_id) is not None
+def _is_in(now: TableState, base: TableState, ours: TableMetadata, location: str | None) -> bool | None:
+    """Whether our version is the table or in its past; None where that cannot be told.
+
+    A swap compares with ``base``, so the version that followed ``base`` decides: if it is another's, ours can never
+    apply any more. While ``base`` itself is current, a late swap still can. Where the log no longer reaches back to
+    ``base`` and our snapshot is not there, it may have come and gone.
+    """
+    new = _new_snapshot_id(base.metadata, ours)
+    if new is not None and now.metadata.snapshot(new) is not None:
+        return True
+    versions = [(entry.metadata_file, entry.timestamp_ms) for entry in now.metadata.metadata_log]
+    versions.append((now.metadata_location, now.metadata.last_updated_ms))
+    if location is not None and any(file == location for file, _ in versions):
+        return True
+    for (file, _), (after, at_ms) in pairwise(versions):
+        if file == base.metadata_location:
+            return None if after == location or (location is None and at_ms == ours.last_updated_ms) else False
+    return None
+
+
+def _new_snapshot_id(base: TableMetadata, ours: TableMetadata) -> int | None:
+    """The snapshot that ours adds to the base; None for a change of something else."""
+    newest = ours.snapshots[-1].snapshot_id if ours.snapshots else None
+    return None if newest is None or base.snapshot(newest) is not None else newest

@@ -1,13 +1,14 @@
-"""Asked at every rebase: did someone add what this change was about to replace?
+"""Asked at every rebase: did someone change what this change was about to replace?
 
 An append never conflicts, and a delete by predicate can always be applied anew. An overwrite is different: rows
 that arrive inside its filter while it runs would vanish unread. Under serializable isolation, the default, that is
-a conflict; under snapshot isolation it is accepted.
+a conflict; under snapshot isolation it is accepted. Rows that others removed inside the filter are a conflict under
+both: the overwrite may be about to bring them back (L1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from esker.tree.manifest import Entries, EntryStatus
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
+from esker.write.ancestry import ancestors
 from esker.write.steps import RemovePartitions, RemoveRows, Replacement, Step
 
 ISOLATION = "write.delete.isolation-level"
+_WAY_OUT = f", or set {ISOLATION} = snapshot"
 
 
 def detect_conflicts(
@@ -33,23 +36,52 @@ def detect_conflicts(
     manifests: Sequence[ManifestFile],
     steps: Sequence[Step],
 ) -> None:
-    """Raise ``Conflict`` if data that a step replaces was added since ``start``."""
+    """Raise ``Conflict`` if data that a step replaces was added or removed since ``start``."""
     replacing = [step for step in steps if isinstance(step, RemoveRows | RemovePartitions) and step.replaces]
-    if not replacing or not _is_serializable(metadata):
+    if not replacing:
         return
     since = _snapshots_since(metadata, start, head)
-    newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
     asked = {id_ for step in replacing if isinstance(step, RemoveRows) for id_ in field_ids(step.predicate)}
-    for entries in table_format.entries(metadata, newer, EntryColumns(metrics=frozenset(asked))):
-        added = entries.take(_added_since(entries, since))
-        for step in replacing:
-            hit = _first_hit(metadata, step, added)
-            if hit is not None:
-                raise Conflict(
-                    f"cannot overwrite: another commit has added {hit}, which the overwrite would remove unread; "
-                    f"refresh and try again, or set {ISOLATION} = snapshot",
-                    file=hit,
-                )
+    columns = EntryColumns(metrics=frozenset(asked))
+    if _is_serializable(metadata):
+        # whoever folded or rewrote a manifest since has it in a new one, where the file is listed as existing
+        newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
+        for entries in table_format.entries(metadata, newer, columns):
+            _refuse(metadata, replacing, entries.take(entries.is_live & _by(entries, since)), "added", _WAY_OUT)
+    for snapshot in since.values():
+        if snapshot.operation != "append":
+            _check_removed(table_format, metadata, snapshot, replacing, columns)
+
+
+def _check_removed(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    replacing: Sequence[Replacement],
+    columns: EntryColumns,
+) -> None:
+    """What one snapshot removed is told by its own manifests alone: the next may have dropped them."""
+    own = [m for m in table_format.manifests(metadata, snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
+    lost = [m for m in own if m.content is ManifestContent.DATA and m.deleted_files != 0]
+    for entries in table_format.entries(metadata, lost, columns):
+        _refuse(metadata, replacing, entries.take(~entries.is_live & _by(entries, {snapshot.snapshot_id})), "removed")
+    deletes = [m for m in own if m.content is ManifestContent.DELETES and m.added_files != 0]
+    for entries in table_format.entries(metadata, deletes, EntryColumns()):
+        # the statistics of a delete file are of its own rows, not of those it deletes: only its partition can tell
+        _refuse(metadata, replacing, entries.take(entries.status == EntryStatus.ADDED), "added deletes in")
+
+
+def _refuse(
+    metadata: TableMetadata, replacing: Sequence[Replacement], entries: Entries, did: str, way_out: str = ""
+) -> None:
+    for step in replacing:
+        hit = _first_hit(metadata, step, entries)
+        if hit is not None:
+            raise Conflict(
+                f"cannot overwrite: another commit has {did} {hit} meanwhile, which the overwrite has not seen; "
+                f"refresh and try again{way_out}",
+                file=hit,
+            )
 
 
 def _is_serializable(metadata: TableMetadata) -> bool:
@@ -59,17 +91,16 @@ def _is_serializable(metadata: TableMetadata) -> bool:
     return level == "serializable"
 
 
-def _snapshots_since(metadata: TableMetadata, start: Snapshot | None, head: Snapshot | None) -> set[int]:
-    """Ids from the head back to the start, which is left out; a start that is not among the ancestors is a conflict."""
-    found: set[int] = set()
+def _snapshots_since(metadata: TableMetadata, start: Snapshot | None, head: Snapshot | None) -> dict[int, Snapshot]:
+    """From the head back to the start, which is left out; a start that is not among the ancestors is a conflict."""
     stop = None if start is None else start.snapshot_id
-    at = head
-    while at is not None and at.snapshot_id != stop:
-        if at.snapshot_id in found:
-            break
-        found.add(at.snapshot_id)
-        at = None if at.parent_snapshot_id is None else metadata.snapshot(at.parent_snapshot_id)
-    if (None if at is None else at.snapshot_id) != stop:
+    found: dict[int, Snapshot] = {}
+    for snapshot in ancestors(metadata, None if head is None else head.snapshot_id):
+        if snapshot.snapshot_id == stop:
+            return found
+        found[snapshot.snapshot_id] = snapshot
+    oldest = next(reversed(found.values()), None)
+    if stop is not None or (oldest is not None and oldest.parent_snapshot_id is not None):
         raise Conflict(
             f"cannot overwrite: snapshot {stop}, which the change began from, is no longer in the table's past",
             snapshot_id=stop,
@@ -77,13 +108,13 @@ def _snapshots_since(metadata: TableMetadata, start: Snapshot | None, head: Snap
     return found
 
 
-def _added_since(entries: Entries, since: set[int]) -> np.ndarray:
-    ids = np.array([id_ in since for id_ in entries.snapshot_id.to_pylist()], dtype=bool)
-    return ids & (entries.status == EntryStatus.ADDED)
+def _by(entries: Entries, snapshots: Container[int]) -> np.ndarray:
+    """Entries whose file one of these snapshots added or, for one that is gone, removed."""
+    return np.array([id_ in snapshots for id_ in entries.snapshot_id.to_pylist()], dtype=bool)
 
 
-def _first_hit(metadata: TableMetadata, step: Replacement, added: Entries) -> str | None:
+def _first_hit(metadata: TableMetadata, step: Replacement, entries: Entries) -> str | None:
     if isinstance(step, RemovePartitions):
-        return next((file.path for file in added.data_files() if partition_key(file) in step.keys), None)
-    hits = np.flatnonzero(examine_entries(step.predicate, metadata.schema, added).verdict.some)
-    return added.path[int(hits[0])].as_py() if len(hits) else None
+        return next((file.path for file in entries.data_files() if partition_key(file) in step.keys), None)
+    hits = np.flatnonzero(examine_entries(step.predicate, metadata.schema, entries).verdict.some)
+    return entries.path[int(hits[0])].as_py() if len(hits) else None

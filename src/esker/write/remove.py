@@ -140,15 +140,17 @@ def _remove_from_base(
     removals: Sequence[Removal],
     outcome: Outcome,
 ) -> None:
+    named = [step for step in removals if not isinstance(step, RemoveRows)]
+    if named:  # first: what leaves whole is not worth a copy of its rows
+        _remove_named(tools, metadata, manifests, named, outcome)
     predicate = any_of(step.predicate for step in removals if isinstance(step, RemoveRows))
     for manifest, task in _tasks(tools, metadata, manifests, predicate):
+        if listed_name(task.data_file) in outcome.removed.get(manifest, ()):
+            continue
         copy = () if _is_whole(task) else rewriter.without(metadata, task, predicate)
         if copy is not None:
             outcome.remove(manifest, task.data_file)
             outcome.added.extend(copy)
-    others = [step for step in removals if not isinstance(step, RemoveRows)]
-    if others:
-        _remove_named(tools, metadata, manifests, others, outcome)
     _remove_vectors(tools, metadata, manifests, outcome)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from esker.write.properties import whole_number
@@ -21,8 +21,10 @@ class RetryPolicy:
     min_wait_ms: int = 20
     max_wait_ms: int = 60_000
     total_ms: int = 1_800_000
-    status_checks: int = 3
-    status_wait_ms: int = 1_000
+    checks: int = 3
+    min_check_wait_ms: int = 1_000
+    max_check_wait_ms: int = 60_000
+    total_check_ms: int = 1_800_000
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
@@ -32,18 +34,33 @@ class RetryPolicy:
             min_wait_ms=whole_number(properties, "commit.retry.min-wait-ms", 20),
             max_wait_ms=whole_number(properties, "commit.retry.max-wait-ms", 60_000),
             total_ms=whole_number(properties, "commit.retry.total-timeout-ms", 1_800_000),
-            status_checks=whole_number(properties, "commit.status-check.num-retries", 3),
-            status_wait_ms=whole_number(properties, "commit.status-check.min-wait-ms", 1_000),
+            checks=whole_number(properties, "commit.status-check.num-retries", 3),
+            min_check_wait_ms=whole_number(properties, "commit.status-check.min-wait-ms", 1_000),
+            max_check_wait_ms=whole_number(properties, "commit.status-check.max-wait-ms", 60_000),
+            total_check_ms=whole_number(properties, "commit.status-check.total-timeout-ms", 1_800_000),
         )
 
     def attempts(self) -> Iterator[int]:
         """Numbers of attempts from 1, with a wait before each but the first, until the policy is spent."""
-        began = time.monotonic()
-        yield 1
-        for retry in range(self.retries):
-            ceiling = min(self.max_wait_ms, self.min_wait_ms * 2 ** min(retry, 20))
-            wait = random.uniform(0, max(ceiling, 1)) / 1000
-            if (time.monotonic() - began + wait) * 1000 > self.total_ms:
-                return
-            time.sleep(wait)
-            yield retry + 2
+        waits = (
+            random.uniform(0, max(min(self.max_wait_ms, self.min_wait_ms * 2 ** min(retry, 20)), 1))
+            for retry in range(self.retries)
+        )
+        return _numbered(waits, self.total_ms)
+
+    def status_checks(self) -> Iterator[int]:
+        """The same for asking whether a commit that nobody answered is there: once at once, then ever later."""
+        waits = (
+            min(self.max_check_wait_ms, self.min_check_wait_ms * 2 ** min(check, 20)) for check in range(self.checks)
+        )
+        return _numbered(waits, self.total_check_ms)
+
+
+def _numbered(waits_ms: Iterable[float], total_ms: int) -> Iterator[int]:
+    began = time.monotonic()
+    yield 1
+    for number, wait_ms in enumerate(waits_ms, 2):
+        if (time.monotonic() - began) * 1000 + wait_ms > total_ms:
+            return
+        time.sleep(wait_ms / 1000)
+        yield number

@@ -103,7 +103,22 @@ class Transaction:
         self._is_over = True
         if not self._steps:
             return None
-        change = SnapshotChange(
+        try:
+            change = self._change()
+        except BaseException:
+            self.abandon()
+            raise
+        self.done(commit(self.catalog, self.name, self.base, change))
+        self.snapshot = change.snapshot
+        return self.snapshot
+
+    def abandon(self) -> None:
+        """Give up: take back what was written."""
+        self._is_over = True
+        self._get_scratch().discard()
+
+    def _change(self) -> SnapshotChange:
+        return SnapshotChange(
             tools=self.tools,
             steps=tuple(self._steps),
             scratch=self._get_scratch(),
@@ -114,14 +129,6 @@ class Transaction:
             operation=self._operation,
             extra=checked_extra(self.extra),
         )
-        self.done(commit(self.catalog, self.name, self.base, change))
-        self.snapshot = change.snapshot
-        return self.snapshot
-
-    def abandon(self) -> None:
-        """Give up: take back what was written."""
-        self._is_over = True
-        self._get_scratch().discard()
 
     def _take(self, operation: str | None, *steps: Step) -> None:
         """One verb names the snapshot's operation; of several, what they come to does."""
@@ -130,8 +137,7 @@ class Transaction:
 
     def _write(self, data: object) -> tuple[DataFile, ...]:
         metadata = self.base.metadata
-        head_of(metadata, self.ref)  # a branch that is not there is said before anything is written
-        checked_extra(self.extra)
+        self._change()  # what cannot be committed is said before anything is written
         rows = self.tools.writer.fit(metadata, metadata.schema, data)
         request = WriteRequest(
             metadata=metadata, schema=metadata.schema, data=rows, operation_id=self._names.operation_id
