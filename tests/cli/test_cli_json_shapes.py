@@ -186,6 +186,7 @@ SHAPES: dict[str, dict[str, Any]] = {
                         "bytes": int,
                         "spec_id": int,
                         "files_total": COUNT,
+                        "files_removed": COUNT,
                         "rows": COUNT,
                         "files": [{"path": str, "content": str, "format": str, "rows": int, "bytes": int}],
                         "problem": (str, type(None)),

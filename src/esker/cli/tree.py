@@ -89,6 +89,7 @@ def _manifest(node: ManifestNode) -> dict[str, Any]:
         "bytes": node.manifest.length,
         "spec_id": node.manifest.spec_id,
         "files_total": node.live_files,
+        "files_removed": node.manifest.deleted_files,
         "rows": node.live_rows,
         "files": [_file(file) for file in node.files],
         "problem": node.problem,
@@ -175,6 +176,8 @@ def _manifest_branch(manifest: dict[str, Any], location: str) -> Branch:
         return Branch(path, manifest["problem"], bad=True)
     kind = "data file" if manifest["content"] == "data" else "delete file"
     said = f"{counted(manifest['files_total'], kind)}, {counted(manifest['rows'], 'row')}, {size(manifest['bytes'])}"
+    if not manifest["files_total"] and manifest["files_removed"]:
+        said = f"only the removal of {counted(manifest['files_removed'], kind)}, {size(manifest['bytes'])}"
     branch = Branch(path, said)
     for file in manifest["files"]:
         what = "" if file["content"] == "data" else f"{file['content'].replace('_', ' ')}, "
