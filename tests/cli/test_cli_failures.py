@@ -224,3 +224,13 @@ def test_facts_that_json_does_not_have_are_still_told(monkeypatch: pytest.Monkey
         "names": ["a", "b"],
         "much": "inf",
     }
+
+
+def test_where_stdout_is_not_utf_8_documents_stay_json_and_lines_are_drawn_in_ascii() -> None:
+    table = corpus_root() / "iceberg/dremio/table_with_delete"
+    told = run_program("info", "nöwhere/x", "--json", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert json.loads(told.stdout)["error"]["path"] == "nöwhere/x"
+    drawn = run_program("tree", table, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert drawn.returncode == 0
+    assert "+-- " in drawn.stdout or "`-- " in drawn.stdout
+    assert "\\u25" not in drawn.stdout

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from esker.cli.plain_values import plain
+from esker.cli.plain_values import to_json
 from esker.cli.settings import current_settings
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def answer(facts: Mapping[str, Any], show: Callable[[Screen], None]) -> None:
 
 def print_json(facts: Mapping[str, Any]) -> None:
     """One document, with every number exact."""
-    sys.stdout.write(json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(to_json(facts) + "\n")
     sys.stdout.flush()
 
 
@@ -41,12 +40,12 @@ def print_json_rows(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]])
     import shutil
     from tempfile import SpooledTemporaryFile
 
-    head = json.dumps(plain(facts), indent=2, ensure_ascii=False)
+    head = to_json(facts)
     with SpooledTemporaryFile(max_size=8 << 20, mode="w+", encoding="utf-8", errors="backslashreplace") as draft:
         draft.write(head.removesuffix("}").rstrip("\n") + (",\n" if facts else "") + '  "rows": [')
         between = "\n    "
         for row in rows:
-            draft.write(between + json.dumps(plain(row), ensure_ascii=False))
+            draft.write(between + to_json(row, indent=None))
             between = ",\n    "
         draft.write(("\n  " if between.startswith(",") else "") + "]\n}\n")
         draft.seek(0)

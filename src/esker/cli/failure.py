@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 import click
 
-from esker.cli.plain_values import plain
+from esker.cli.plain_values import to_json
 from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown
 
 DONE, FINDING, USAGE, CONFLICT, UNKNOWN, CORRUPT = range(6)
@@ -94,9 +93,7 @@ def report(failure: Failure, error: BaseException, *, as_json: bool, debug: bool
         _drop_stdout()
         return
     if as_json:
-        facts = {key: plain(value) for key, value in failure.facts.items()}
-        document = {"error": {"kind": failure.kind, "message": failure.message, **facts}}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        click.echo(to_json({"error": {"kind": failure.kind, "message": failure.message, **failure.facts}}))
     elif failure.help is not None:
         click.echo(failure.help)
     elif not failure.quiet:

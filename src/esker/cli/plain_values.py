@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -36,6 +38,12 @@ def plain(value: Any) -> Any:
             return sorted((plain(held) for held in value), key=str)
         case _:
             return str(value)
+
+
+def to_json(value: Any, indent: int | None = 2) -> str:
+    """The value as JSON text that stdout can carry: plain where that is UTF-8, escaped where it is not."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
+    return json.dumps(plain(value), indent=indent, ensure_ascii=encoding != "utf8")
 
 
 def iso(timestamp_ms: int | None) -> str | None:

@@ -48,6 +48,15 @@ class Branch:
     bad: bool = False
 
 
+class _Page(StringIO):
+    """What is written before it is shown; it says stdout's encoding, so that lines are drawn with what that has."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # read-only in the parent's stub as well
+        """The encoding that the text will be shown in."""
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 class Screen:
     """Collects what is to be shown, and shows it at the end."""
 
@@ -55,7 +64,7 @@ class Screen:
         from rich.console import Console
 
         terminal = sys.stdout.isatty()
-        self._buffer = StringIO()
+        self._buffer = _Page()
         self._console = Console(
             file=self._buffer,
             force_terminal=terminal,
