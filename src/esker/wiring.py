@@ -19,7 +19,7 @@ from esker.iceberg.table_metadata import decode_table_metadata
 from esker.lake import Lake
 from esker.model.naming import TableName
 from esker.model.schema import Schema
-from esker.ports.catalog import TableState
+from esker.ports.catalog import Catalog, TableState
 from esker.ports.storage import Storage
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
@@ -38,10 +38,14 @@ def connect(
     Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files. Tables and
     their files lie below the warehouse; ``roots`` are further folders that they may be in.
     """
+    chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
+    return lake_over(open_catalog(chosen, warehouse=warehouse, roots=[os.fspath(root) for root in roots]))
+
+
+def lake_over(catalog: Catalog) -> Lake:
+    """The lake behind any catalog, its files moved by the embedded engine."""
     from esker.arrow.writer import ArrowWriter  # late: looking at a table needs no compute
 
-    chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
-    catalog = open_catalog(chosen, warehouse=warehouse, roots=[os.fspath(root) for root in roots])
     storage = catalog.storage()
     workings = workings_on(storage)
     tools = Tools(

@@ -203,7 +203,11 @@ class DirectoryCatalog:
             folder.create(file, encoded(new, codec))
         except AlreadyExists:
             return Rejected(f"another writer made version {current.version + 1} of {name} first")
-        if not folder.has(current.name):
+        try:
+            base_is_there = folder.has(current.name)
+        except OSError as error:  # the new version is made: no error may say otherwise
+            return Unanswered(f"cannot tell whether version {current.version} of {name} is still there: {error}")
+        if not base_is_there:
             return Unanswered(
                 f"version {current.version} of {name} was cleaned up during the commit, so the next may be an old name "
                 "used again"

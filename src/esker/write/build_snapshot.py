@@ -12,6 +12,7 @@ from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_manifests import ManifestBuilder
+from esker.write.check_new_files import check_new_files
 from esker.write.commit import Proposal
 from esker.write.detect_conflicts import detect_conflicts
 from esker.write.layout import MetadataNames, new_snapshot_id
@@ -78,7 +79,7 @@ class SnapshotChange:
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
     ) -> _Made | None:
         """What only adds need not know what is there: the parent's list is taken over as it lies."""
-        only_adds = all(isinstance(step, AddFiles) for step in self.steps)
+        only_adds = all(isinstance(step, AddFiles) and not step.are_given for step in self.steps)
         if parent is None or not only_adds or MergePolicy.of(metadata.properties) is not None:
             return None
         added = [file for step in self.steps if isinstance(step, AddFiles) for file in step.files]
@@ -94,6 +95,9 @@ class SnapshotChange:
         manifests = () if parent is None else self.tools.format.manifests(metadata, parent)
         if parent != self.start:
             detect_conflicts(self.tools.format, metadata, self.start, parent, manifests, self.steps)
+        given = [file for step in self.steps if isinstance(step, AddFiles) and step.are_given for file in step.files]
+        if given:
+            check_new_files(self.tools.format, metadata, manifests, given)
         outcome = apply_steps(self.tools, self._get_rewriter(), metadata, manifests, self.steps)
         if not outcome.added and not outcome.removed_files and self.operation is None:
             return None

@@ -15,6 +15,7 @@ class AddFiles:
     """These files join the table; they are written already and are the same on every attempt."""
 
     files: tuple[DataFile, ...]
+    are_given: bool = False  # by the user, so they may be in the table already; what we write has names of its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Transaction:
         for folder in {path.rpartition("/")[0] or path for path in paths}:
             self.tools.storage.admit(folder, for_good=True)
         files = tuple(self.tools.writer.describe(self.base.metadata, path) for path in paths)
-        self._take("append", AddFiles(files))
+        self._take("append", AddFiles(files, are_given=True))
 
     def commit(self) -> Snapshot | None:
         """Make it one snapshot now; None where there was nothing to change."""
