@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from hypothesis import given, settings
@@ -21,7 +22,10 @@ from esker.tree.table_metadata import TableMetadata
 from esker.write.alter import Alteration
 from esker.write.new_table import define_table
 
-START = "a int not null, b string, c date, s struct<x: int, y: float>, l array<struct<x: int>>, m map<string, struct<y: int>>"
+START = (
+    "a int not null, b string, c date, s struct<x: int, y: float>, l array<struct<x: int>>, "
+    "m map<string, struct<y: int>>"
+)
 NAMES = st.sampled_from(
     ["a", "b", "c", "d", "s", "s.x", "s.y", "s.z", "l", "l.element.x", "l.z", "m.value.y", "m.z", "e"]
 )
@@ -56,10 +60,8 @@ def apply(metadata: TableMetadata, block: list[Verb]) -> TableMetadata:
     state = TableState(metadata=metadata, metadata_location="memory://t/v1.metadata.json")
     change = Alteration(catalog=cast(Any, None), name=TableName(("db",), "t"), base=state, done=lambda _: None)
     for verb in block:
-        try:
+        with suppress(InvalidInput, Unsupported):
             verb(change)
-        except (InvalidInput, Unsupported):
-            pass
     try:
         return change.apply(metadata)
     except InvalidInput:  # the last column
