@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from esker.cli.failure import Failure, describe, report, wants
+from esker.cli.failure import describe, report, wants
 from esker.cli.settings import shared_options
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -108,8 +108,6 @@ def main() -> None:
     """The console script."""
     cli.main()
 
-
-__all__ = ["Failure", "cli", "main"]
 
 if __name__ == "__main__":
     main()
