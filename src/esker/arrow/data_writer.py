@@ -122,7 +122,8 @@ class DataWriter:
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Slices small enough that sizes are looked at often."""
         per_row = max(1.0, batch.nbytes / max(1, batch.num_rows))
-        wanted = min(_PIECE_BYTES, self._layout.options.target_file_bytes / 4 / self._shrinkage)
+        most = min(_PIECE_BYTES, self._limits.buffer_bytes / 4)
+        wanted = min(most, self._layout.options.target_file_bytes / 4 / self._shrinkage)
         rows = int(min(_PIECE_ROWS, self._layout.options.row_group_rows, max(1.0, wanted / per_row)))
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
