@@ -24,16 +24,17 @@ from esker.errors import (
     OutcomeUnknown,
     Unsupported,
 )
+from esker.version import VERSION
 
 if TYPE_CHECKING:
-    from esker.wiring import connect, open_table
     from esker.lake import Lake
     from esker.model.column import col
     from esker.read.plan_tasks import Plan
     from esker.read.scan import Scan
     from esker.table import Table
+    from esker.wiring import connect, open_table
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AlreadyExists",

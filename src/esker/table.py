@@ -19,15 +19,19 @@ from esker.read.resolve_snapshot import AsOf
 from esker.read.scan import Scan, Where, scan
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
-from esker.write.alter import Alteration
-from esker.write.build_snapshot import head_of
-from esker.write.new_table import FromArrow
-from esker.write.table_changes import MAIN
-from esker.write.verbs import Predicate, Transaction
-from esker.write.workbench import Tools
 
+# The way up is loaded when a table is changed: a command that only looks must not wait for it.
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
+    from esker.model.unbound import Unbound
+    from esker.write.alter import Alteration
+    from esker.write.new_table import FromArrow
+    from esker.write.verbs import Transaction
+    from esker.write.workbench import Tools
+
+    Predicate = str | Unbound
+
+MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +218,9 @@ class Table:
         """Remove the rows that match; where none does, nothing is committed and the newest snapshot comes back."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.delete(where)
-        return tx.snapshot or head_of(self.metadata, ref)
+        if tx.snapshot is not None:
+            return tx.snapshot
+        return self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
 
     def add_files(self, paths: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
         """Take in Parquet files where they lie; nothing is copied."""
@@ -224,6 +230,8 @@ class Table:
 
     def transaction(self, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Transaction:
         """Several changes, one snapshot: ``with table.transaction() as tx:`` and the same verbs on ``tx``."""
+        from esker.write.verbs import Transaction
+
         home = self._at_home()
         return Transaction(
             catalog=home.catalog,
@@ -237,6 +245,8 @@ class Table:
 
     def alter(self) -> Alteration:
         """Change the table's definition: ``with table.alter() as change:``, one commit for the whole block."""
+        from esker.write.alter import Alteration
+
         home = self._at_home()
         return Alteration(
             catalog=home.catalog,
@@ -245,6 +255,83 @@ class Table:
             done=self._move_to,
             from_arrow=home.schema_from_arrow,
         )
+
+    def tag(
+        self, name: str, snapshot_id: int | None = None, *, max_ref_age_ms: int | None = None, replace: bool = False
+    ) -> None:
+        """Name a snapshot, the current one by default; the name stays with it."""
+        from esker.write.versions import tag
+
+        home = self._at_home()
+        self._move_to(
+            tag(
+                home.catalog,
+                home.name,
+                self._state,
+                name,
+                snapshot_id,
+                max_ref_age_ms=max_ref_age_ms,
+                replace=replace,
+            )
+        )
+
+    def branch(
+        self,
+        name: str,
+        snapshot_id: int | None = None,
+        *,
+        min_snapshots_to_keep: int | None = None,
+        max_snapshot_age_ms: int | None = None,
+        max_ref_age_ms: int | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Make a branch at a snapshot, the current one by default; write to it with ``ref=name``."""
+        from esker.write.versions import branch
+
+        home = self._at_home()
+        self._move_to(
+            branch(
+                home.catalog,
+                home.name,
+                self._state,
+                home.tools,
+                name,
+                snapshot_id,
+                min_snapshots_to_keep=min_snapshots_to_keep,
+                max_snapshot_age_ms=max_snapshot_age_ms,
+                max_ref_age_ms=max_ref_age_ms,
+                replace=replace,
+            )
+        )
+
+    def drop_ref(self, name: str) -> None:
+        """Forget a branch or tag; its snapshots stay until they expire."""
+        from esker.write.versions import drop_ref
+
+        home = self._at_home()
+        self._move_to(drop_ref(home.catalog, home.name, self._state, name))
+
+    def rollback(self, snapshot_id: int | None = None, *, as_of: AsOf | None = None) -> None:
+        """Take ``main`` back to a snapshot it came from, by id or by the time it was current."""
+        from esker.write.versions import rollback
+
+        home = self._at_home()
+        self._move_to(rollback(home.catalog, home.name, self._state, snapshot_id=snapshot_id, as_of=as_of))
+
+    def fast_forward(self, branch: str, to: str | int) -> None:
+        """Move a branch on to where another ref or snapshot is, which must have come from it."""
+        from esker.write.versions import fast_forward
+
+        home = self._at_home()
+        self._move_to(fast_forward(home.catalog, home.name, self._state, branch, to))
+
+    def cherry_pick(self, snapshot_id: int, *, ref: str = MAIN) -> Snapshot | None:
+        """Bring a snapshot's change to a branch, as a staged one is published; gives the branch's new head."""
+        from esker.write.cherry_pick import cherry_pick
+
+        home = self._at_home()
+        self._move_to(cherry_pick(home.catalog, home.name, self._state, home.tools, snapshot_id, ref=ref))
+        return self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
 
     def _at_home(self) -> Home:
         if self._home is None:

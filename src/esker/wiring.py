@@ -11,7 +11,7 @@ from pathlib import Path
 from esker.arrow.engine import ArrowEngine
 from esker.arrow.new_schema import schema_from_arrow
 from esker.catalogs.open import open_catalog
-from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchTable
+from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.iceberg.format import IcebergFormat
 from esker.iceberg.format_writer import IcebergFormatWriter
 from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
@@ -28,6 +28,7 @@ from esker.write.workbench import Tools
 
 _VERSION = re.compile(r"v?(\d+)(?=[-.])")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
+_LONGEST_HINT = 4096
 
 
 def connect(
@@ -121,23 +122,28 @@ def current_metadata_file(directory: Path) -> Path:
     newest = max(versions.values(), default=-1)
     # A name without a number is somebody's own; what such a file says of its age decides.
     best = [file for file in files if versions.get(file, newest) == newest]
-    return _hinted(folder, best) or (best[0] if len(best) == 1 else max(best, key=_updated_ms))
+    # Confined like every other read: a link, a pipe or a device in someone's table is not followed to where it leads.
+    confined = LocalStorage(roots=(directory,))
+    chosen = _hinted(confined, folder, best)
+    return chosen or (best[0] if len(best) == 1 else max(best, key=partial(_updated_ms, confined)))
 
 
-def _hinted(folder: Path, candidates: Sequence[Path]) -> Path | None:
+def _hinted(storage: Storage, folder: Path, candidates: Sequence[Path]) -> Path | None:
     """Of files of one version, the one ``version-hint.text`` names in full, as some catalogs write it."""
     try:
-        hint = (folder / "version-hint.text").read_text(encoding="utf-8", errors="replace").strip()
-    except (OSError, NoSuchFile):
+        with storage.open(str((folder / "version-hint.text").absolute())) as file:
+            hint = file.read(_LONGEST_HINT).decode(errors="replace").strip()
+    except EskerError:
         return None
     names = {hint, f"{hint}.metadata.json", f"v{hint}.metadata.json"}
     return next((file for file in candidates if file.name in names), None)
 
 
-def _updated_ms(file: Path) -> tuple[int, str]:
+def _updated_ms(storage: Storage, file: Path) -> tuple[int, str]:
     try:
-        return decode_table_metadata(str(file), file.read_bytes()).last_updated_ms, file.name
-    except Corrupt:  # two files claim one version and this one cannot be read: the other is the table
+        data = storage.read(str(file.absolute()))
+        return decode_table_metadata(str(file), data).last_updated_ms, file.name
+    except EskerError:  # two files claim one version and this one cannot be read: the other is the table
         return -1, file.name
 
 

@@ -38,6 +38,7 @@ class _Found:
     location: str
     footer: pq.FileMetaData
     columns: tuple[FileColumn, ...]
+    by_name: bool  # the ids are the table's, found by name
 
 
 def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFile:
@@ -49,9 +50,8 @@ def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFi
     hive = hive_values(location)
     _check_columns(found, schema, metadata)
     _check_required(found, schema, metadata, seen, hive)
-    order = metadata.sort_order
     leaf_ids = tuple(c.field_id for c in every_column(found.columns) if not c.children)
-    modes = metrics_modes(schema, order, metadata.properties)
+    modes = metrics_modes(schema, metadata.sort_order, metadata.properties)
     return DataFile(
         path=location,
         file_format="parquet",
@@ -61,7 +61,7 @@ def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFi
         partition=found_partition(location, metadata.spec, schema, seen, hive),
         metrics=footer_metrics(found.footer, leaf_ids, seen, schema, modes),
         split_offsets=split_offsets(found.footer),
-        sort_order_id=0 if order.order_id else None,
+        sort_order_id=0,  # whoever wrote it promised no order
     )
 
 
@@ -70,7 +70,7 @@ def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
         file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
         columns, footer = file_columns(file.schema_arrow, FIELD_ID), file.metadata
     if has_ids(columns):
-        return _Found(location, footer, columns)
+        return _Found(location, footer, columns, by_name=False)
     text = metadata.properties.get(NAME_MAPPING)
     if text is None:
         raise InvalidInput(
@@ -81,28 +81,30 @@ def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
     from esker.iceberg.name_mapping import decode_name_mapping
 
     mapping = decode_name_mapping(f"table property {NAME_MAPPING}", text)
-    return _Found(location, footer, with_mapped_ids(columns, mapping))
+    return _Found(location, footer, with_mapped_ids(columns, mapping), by_name=True)
 
 
 def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata) -> None:
-    names = {schema_field.id: set[str]() for s in metadata.schemas for schema_field in s.by_id.values()}
+    names: dict[int, set[str]] = {}
     for older in metadata.schemas:
         for field in older.by_id.values():
-            names[field.id].add(field.name.casefold())
-    for column in found.columns:
-        if column.field_id is None or column.field_id not in names:
-            raise _refused(found, column.name, "the table has no such column")
-        if column.name.casefold() not in names[column.field_id] and has_ids(found.columns) and not _mapped(metadata):
-            known = schema.name_by_id.get(column.field_id, "a dropped column")
-            raise _refused(found, column.name, f"its field id {column.field_id} is {known!r} in the table")
+            names.setdefault(field.id, set()).add(field.name.casefold())
+    for column in every_column(found.columns):
+        _check_known(found, column, names, schema)
     present = by_field_id(found.columns)
     for field in schema.fields:
         if field.id in present:
             _check_type(found, present[field.id], field.type, field.name)
 
 
-def _mapped(metadata: TableMetadata) -> bool:
-    return NAME_MAPPING in metadata.properties
+def _check_known(found: _Found, column: FileColumn, names: dict[int, set[str]], schema: Schema) -> None:
+    if column.field_id is None or column.field_id not in names:
+        raise _refused(found, column.name, "the table has no such column")
+    known = names[column.field_id]
+    # Ids that a file brings along may be another table's; elements, keys and values are called as each likes.
+    if not found.by_name and column.name.casefold() not in known and known.isdisjoint(("element", "key", "value")):
+        now = schema.name_by_id.get(column.field_id, "a dropped column")
+        raise _refused(found, column.name, f"its field id {column.field_id} is {now!r} in the table")
 
 
 def _check_type(found: _Found, column: FileColumn, type_: Type, name: str) -> None:

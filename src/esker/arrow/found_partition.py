@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import unquote
 from uuid import UUID
 
 from esker.arrow.footer_metrics import Seen
@@ -42,13 +41,9 @@ def hive_values(location: str) -> dict[str, str | None]:
     for folder in location.split("/")[:-1]:
         name, sign, value = folder.partition("=")
         if sign:
-            text = unquote_plus(value) if "+" in value and "%" in value else _unquoted(value)
-            found[_unquoted(name)] = None if text == _HIVE_NULL else text
+            text = unquote(value)  # Hive's writers leave a plus as it is; Iceberg's keep the column in the file
+            found[unquote(name)] = None if text == _HIVE_NULL else text
     return found
-
-
-def _unquoted(text: str) -> str:
-    return re.sub("(?:%[0-9A-Fa-f]{2})+", lambda m: unquote_plus(m[0]), text)
 
 
 def found_partition(

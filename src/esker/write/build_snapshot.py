@@ -11,6 +11,7 @@ from esker.ports.table_format import NewSnapshot
 from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
+from esker.version import VERSION
 from esker.write.build_manifests import ManifestBuilder
 from esker.write.check_new_files import check_new_files
 from esker.write.commit import Proposal
@@ -150,7 +151,7 @@ class SnapshotChange:
                 added=made.outcome.added,
                 removed=made.outcome.removed_files,
                 manifests=counts,
-                extra=self.extra,
+                extra={"engine-name": "esker", "engine-version": VERSION, **self.extra},
             ),
         )
 

@@ -1,0 +1,3 @@
+"""Which Esker this is."""
+
+VERSION = "0.1.0"
