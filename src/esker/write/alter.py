@@ -92,7 +92,7 @@ class Alteration:
         )
 
         def step(draft: Draft) -> Draft:
-            ids = Ids(draft.schema.highest_id)
+            ids = Ids(draft.last_column_id)
             schema, added = columns.add_column(draft.schema, column, ids, draft.format_version)
             check_column_name(draft.partition, schema, added.id)
             return replace(draft, schema=schema, last_column_id=ids.last)
@@ -124,7 +124,7 @@ class Alteration:
         type_ = read_type(new_type, self.from_arrow)
 
         def step(draft: Draft) -> Draft:
-            ids = Ids(draft.schema.highest_id)
+            ids = Ids(draft.last_column_id)
             schema, old, new = columns.widen_column(draft.schema, name, type_, ids, draft.format_version)
             _check_partition_values(draft, name, old, new)
             return replace(draft, schema=schema, last_column_id=ids.last)
