@@ -52,6 +52,16 @@ def test_h3_a_null_key_deletes_rows_whose_value_is_null_and_no_others() -> None:
     assert read(files, metadata(AB), task(data_file, one)).to_pylist() == rows[2:]
 
 
+def test_h4_a_file_written_after_a_required_key_column_was_dropped_has_null_for_it() -> None:
+    key = column(3, "key", INT, required=True)
+    files = Files()
+    before = files.rows(schema(A, key), [{"a": 1, "key": 7}, {"a": 2, "key": 8}])
+    after = files.rows(schema(A), [{"a": 3}, {"a": 4}])
+    deletes = files.equality_deletes(schema(key), [{"key": 7}])
+    table = metadata(schema(A, key), schema(A))
+    assert read(files, table, task(before, deletes), task(after, deletes))["a"].to_pylist() == [2, 3, 4]
+
+
 def test_h3_nan_equals_nan_and_minus_zero_is_not_zero() -> None:
     x = column(1, "x", DOUBLE)
     files = Files()

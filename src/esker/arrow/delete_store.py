@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -128,7 +128,10 @@ class DeleteStore:
         path = path_of(field_id, self._schema, self._metadata)
         if path is None:
             raise Corrupt(file, f"it deletes by the field {field_id}, which no schema of the table has")
-        return path
+        if field_id in self._schema.by_id:
+            return path
+        # Dropped since, perhaps while it was required: files written later lack it, and have null for it (H4).
+        return tuple(replace(part, required=False) for part in path)
 
     @staticmethod
     def _equality_ids(delete: DataFile) -> tuple[int, ...]:
