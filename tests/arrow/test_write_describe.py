@@ -144,6 +144,7 @@ def test_without_statistics_no_partition_is_decided() -> None:
     ("type_", "text", "expected"),
     [
         (STRING, "a%20b", "a b"),
+        (STRING, "a+b", "a+b"),
         (STRING, "null", "null"),
         (INT, "-5", -5),
         (INT, "null", None),
@@ -187,6 +188,9 @@ def test_a_column_of_another_type_is_refused_by_name() -> None:
 def test_a_column_that_the_table_does_not_have_is_refused_by_name() -> None:
     with pytest.raises(InvalidInput, match="column 'z': the table has no such column"):
         describe(mapped(ID), pa.table({"id": [1], "z": [1]}))
+    nested = Field(id=2, name="s", type=StructType((Field(id=3, name="x", type=INT),)))
+    with pytest.raises(InvalidInput, match="column 'y': the table has no such column"):
+        describe(mapped(ID, nested), pa.table({"id": [1], "s": [{"x": 1, "y": 2}]}))
 
 
 def with_id(name: str, number: int) -> pa.Schema:

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from write_tables import PRIMITIVES, held_values, stored, table_of, write
 
 from esker.arrow.constants import array_of
-from esker.arrow.data_writer import Limits
 from esker.arrow.held import held_array
 from esker.arrow.types import to_arrow_schema
-from esker.arrow.writer import ArrowWriter
+from esker.arrow.writer import ArrowWriter, Limits
 from esker.errors import AlreadyExists, EskerError, InvalidInput, Unsupported
 from esker.model.sort_order import SortField
 from esker.model.transform import IDENTITY, BucketTransform, TruncateTransform

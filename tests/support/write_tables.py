@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from esker.arrow.data_writer import Limits
-from esker.arrow.writer import ArrowWriter
+from esker.arrow.writer import ArrowWriter, Limits
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.sort_order import SortField, SortOrder

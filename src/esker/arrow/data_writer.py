@@ -22,25 +22,16 @@ from esker.arrow.new_data_file import FileLayout, NewDataFile
 from esker.arrow.partition_path import partition_path
 from esker.arrow.partitioner import Part, Partitioner
 from esker.arrow.sorting import sorted_batch
+from esker.arrow.writer import Limits
 from esker.errors import EskerError
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 
 log = logging.getLogger("esker.arrow")
 
-BUFFER_BYTES = 256 << 20
-OPEN_FILES = 100
 _PIECE_BYTES, _PIECE_ROWS = 8 << 20, 1 << 16
 _SMALL, _MANY = 256 << 10, 64
 _NEARLY = 0.97  # a file this full is not worth another row group
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much may be held at once."""
-
-    buffer_bytes: int = BUFFER_BYTES
-    open_files: int = OPEN_FILES
 
 
 @dataclass(slots=True)
