@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from esker.errors import EskerError, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName, parse_namespace
 from esker.ports.catalog import Catalog, TableState
 from esker.table import Table
-from esker.write.new_table import FromArrow, define_table
+
+if TYPE_CHECKING:
+    from esker.write.new_table import FromArrow
 
 OpenTable = Callable[[TableName, TableState], Table]
 
@@ -71,6 +74,8 @@ class Lake:
         """Make a table. ``schema`` is DDL (``"id bigint not null, ts timestamp"``), a pyarrow schema or a Spark
         ``StructType``; ``partition_by`` and ``sort_by`` take terms: ``"day(ts)"``, ``"bucket(16, id)"``, ``"region"``.
         """
+        from esker.write.new_table import define_table
+
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
             metadata = define_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esker.errors import Conflict, InvalidInput
@@ -16,7 +17,6 @@ from esker.ports.engine import Engine
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.read.resolve_snapshot import AsOf
-from esker.read.scan import Scan, Where, scan
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
@@ -24,6 +24,7 @@ from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
     from esker.model.unbound import Unbound
+    from esker.read.scan import Scan, Where
     from esker.write.alter import Alteration
     from esker.write.new_table import FromArrow
     from esker.write.verbs import Transaction
@@ -34,13 +35,23 @@ if TYPE_CHECKING:
 MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Workings:
-    """What a table works with: how to read its tree, move its rows and reach its files."""
+    """What a table works with: how to read its tree, move its rows and reach its files, each made when needed."""
 
-    format: TableFormat
-    engine: Engine
     storage: Storage
+    make_format: Callable[[Storage], TableFormat]
+    make_engine: Callable[[Storage], Engine]
+
+    @cached_property
+    def format(self) -> TableFormat:
+        """Reads the lower levels of the tree."""
+        return self.make_format(self.storage)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Moves the rows."""
+        return self.make_engine(self.storage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +60,13 @@ class Home:
 
     catalog: Catalog
     name: TableName
-    tools: Tools
+    get_tools: Callable[[], Tools]
     schema_from_arrow: FromArrow | None = None
+
+    @property
+    def tools(self) -> Tools:
+        """What a write works with."""
+        return self.get_tools()
 
 
 class Table:
@@ -175,6 +191,8 @@ class Table:
         limit: int | None = None,
     ) -> Scan:
         """Rows of the table: choose, filter and project; nothing is read until the scan is asked for rows."""
+        from esker.read.scan import scan
+
         return scan(
             metadata=self.metadata,
             table_format=self._workings.format,

@@ -5,26 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from esker.arrow.engine import ArrowEngine
-from esker.arrow.new_schema import schema_from_arrow
 from esker.catalogs.open import open_catalog
 from esker.errors import EskerError, InvalidInput, NoSuchTable
-from esker.iceberg.format import IcebergFormat
-from esker.iceberg.format_writer import IcebergFormatWriter
-from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
 from esker.iceberg.table_metadata import decode_table_metadata
 from esker.lake import Lake
 from esker.model.naming import TableName
 from esker.model.schema import Schema
 from esker.ports.catalog import Catalog, TableState
+from esker.ports.engine import Engine
 from esker.ports.storage import Storage
+from esker.ports.table_format import TableFormat
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Home, Table, Workings
-from esker.write.workbench import Tools
+
+if TYPE_CHECKING:
+    from esker.write.workbench import Tools
 
 _VERSION = re.compile(r"v?(\d+)(?=[-.])")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
@@ -45,17 +45,22 @@ def connect(
 
 def lake_over(catalog: Catalog) -> Lake:
     """The lake behind any catalog, its files moved by the embedded engine."""
-    from esker.arrow.writer import ArrowWriter  # late: looking at a table needs no compute
-
     storage = catalog.storage()
     workings = workings_on(storage)
-    tools = Tools(
-        format=workings.format,
-        manifests=IcebergFormatWriter(storage, workings.format),
-        engine=workings.engine,
-        writer=ArrowWriter(storage),
-        storage=storage,
-    )
+
+    @cache
+    def get_tools() -> Tools:
+        from esker.arrow.writer import ArrowWriter
+        from esker.iceberg.format_writer import IcebergFormatWriter
+        from esker.write.workbench import Tools
+
+        return Tools(
+            format=workings.format,
+            manifests=IcebergFormatWriter(storage, workings.format),
+            engine=workings.engine,
+            writer=ArrowWriter(storage),
+            storage=storage,
+        )
 
     def open_(name: TableName, state: TableState) -> Table:
         return Table(
@@ -63,7 +68,7 @@ def lake_over(catalog: Catalog) -> Lake:
             state=state,
             workings=workings,
             reload=lambda: catalog.load(name),
-            home=Home(catalog=catalog, name=name, tools=tools, schema_from_arrow=_schema_from_arrow),
+            home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow),
         )
 
     return Lake(catalog=catalog, open_table=open_, schema_from_arrow=_schema_from_arrow)
@@ -71,6 +76,8 @@ def lake_over(catalog: Catalog) -> Lake:
 
 def _schema_from_arrow(given: object) -> Schema:
     import pyarrow as pa
+
+    from esker.arrow.new_schema import schema_from_arrow
 
     return schema_from_arrow(given if isinstance(given, pa.Schema) else pa.schema(given))
 
@@ -105,11 +112,21 @@ def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLik
 
 def workings_on(storage: Storage) -> Workings:
     """What a table works with when its files lie in that store."""
-    return Workings(
-        format=IcebergFormat(storage),
-        engine=ArrowEngine(storage, parse_name_mapping=partial(decode_name_mapping, f"table property {PROPERTY}")),
-        storage=storage,
-    )
+    return Workings(storage=storage, make_format=_iceberg, make_engine=_arrow)
+
+
+# Codecs and engines are loaded when a table needs them: ``esker info`` reads one JSON file and waits for no Arrow.
+def _iceberg(storage: Storage) -> TableFormat:
+    from esker.iceberg.format import IcebergFormat
+
+    return IcebergFormat(storage)
+
+
+def _arrow(storage: Storage) -> Engine:
+    from esker.arrow.engine import ArrowEngine
+    from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
+
+    return ArrowEngine(storage, parse_name_mapping=partial(decode_name_mapping, f"table property {PROPERTY}"))
 
 
 def current_metadata_file(directory: Path) -> Path:

@@ -105,7 +105,7 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
 
 
 def _side(commit: dict[str, Any] | None) -> str:
-    from esker.read.resolve_snapshot import show_ms
+    from esker.model.wording import show_ms
 
     return "nothing" if commit is None else f"{commit['snapshot_id']} ({show_ms(commit['timestamp_ms'])})"
 

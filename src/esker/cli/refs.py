@@ -30,9 +30,7 @@ def command(table: str, limit: int | None, every: bool) -> None:
 
 def refs_facts(table: Table, limit: int | None) -> dict[str, Any]:
     """Branches first, then tags, ``main`` before all."""
-    from esker.metadata_tables.refs import all_refs
-
-    named = all_refs(table.metadata)
+    named = table.metadata.all_refs
     ordered = sorted(named, key=lambda name: (name != "main", named[name].kind.value, name))
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots}
     return {

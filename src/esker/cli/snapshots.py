@@ -55,7 +55,7 @@ def snapshots_facts(table: Table, limit: int | None) -> dict[str, Any]:
 def _show(screen: Screen, facts: dict[str, Any]) -> None:
     from esker.cli.screen import Column
     from esker.cli.wording import ago, change, counted, number
-    from esker.read.resolve_snapshot import show_ms
+    from esker.model.wording import show_ms
 
     screen.title(facts["name"], counted(facts["total"], "snapshot"))
     if not facts["total"]:

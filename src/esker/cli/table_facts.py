@@ -138,9 +138,7 @@ def sort_terms(table: Table) -> list[str]:
 
 def ref_names(table: Table) -> dict[int, list[str]]:
     """The branches and tags of each snapshot."""
-    from esker.metadata_tables.refs import all_refs
-
     found: dict[int, list[str]] = {}
-    for name, ref in all_refs(table.metadata).items():
+    for name, ref in table.metadata.all_refs.items():
         found.setdefault(ref.snapshot_id, []).append(name)
     return found

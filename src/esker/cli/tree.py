@@ -41,7 +41,6 @@ def command(table: str, snapshots: int, manifests: int, files: int) -> None:
 def tree_facts(table: Table, snapshots: int, manifests: int, files: int) -> dict[str, Any]:
     """The tree as nested facts, and how many of its parts are broken."""
     from esker.cli.plain_values import iso
-    from esker.metadata_tables.refs import all_refs
 
     shown = table.inspect.tree(snapshots=snapshots, manifests=manifests, files=files)
     nodes = [_snapshot(table, node) for node in shown]
@@ -57,7 +56,7 @@ def tree_facts(table: Table, snapshots: int, manifests: int, files: int) -> dict
             "last_updated": iso(table.metadata.last_updated_ms),
             "last_updated_ms": table.metadata.last_updated_ms,
         },
-        "refs": {name: ref.snapshot_id for name, ref in all_refs(table.metadata).items()},
+        "refs": {name: ref.snapshot_id for name, ref in table.metadata.all_refs.items()},
         "snapshots_total": len(table.snapshots),
         "snapshots": nodes,
         "problems": problems,

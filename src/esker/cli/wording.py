@@ -16,7 +16,7 @@ _STEPS = (
 
 def size(count: int | None) -> str:
     """A number of bytes: ``1.5 MiB``."""
-    from esker.read.explain import show_bytes
+    from esker.model.wording import show_bytes
 
     return "?" if count is None else show_bytes(count)
 
@@ -55,7 +55,7 @@ def ago(timestamp_ms: int, now_ms: int | None = None) -> str:
 
 def when(timestamp_ms: int, now_ms: int | None = None) -> str:
     """A time in UTC and how long ago it was."""
-    from esker.read.resolve_snapshot import show_ms
+    from esker.model.wording import show_ms
 
     return f"{show_ms(timestamp_ms)} ({ago(timestamp_ms, now_ms)})"
 

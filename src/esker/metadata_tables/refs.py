@@ -5,8 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from esker.metadata_tables.subject import Subject, int64s
-from esker.tree.snapshot import RefKind, SnapshotRef
-from esker.tree.table_metadata import TableMetadata
 
 SCHEMA = pa.schema(
     [
@@ -22,7 +20,7 @@ SCHEMA = pa.schema(
 
 def refs(subject: Subject) -> pa.Table:
     """One row a branch or tag."""
-    named = all_refs(subject.metadata)
+    named = subject.metadata.all_refs
     kept = list(named.values())
     return pa.Table.from_arrays(
         [
@@ -35,11 +33,3 @@ def refs(subject: Subject) -> pa.Table:
         ],
         schema=SCHEMA,
     )
-
-
-def all_refs(metadata: TableMetadata) -> dict[str, SnapshotRef]:
-    """The refs by name, with ``main`` even where the writer left it out: it is the current snapshot."""
-    named = dict(metadata.refs)
-    if "main" not in named and metadata.current_snapshot_id is not None:
-        named = {"main": SnapshotRef(snapshot_id=metadata.current_snapshot_id, kind=RefKind.BRANCH), **named}
-    return named

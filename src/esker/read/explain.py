@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from esker.model.bind import to_sql
 from esker.model.predicate import TRUE
+from esker.model.wording import show_bytes, show_ms
 from esker.read.plan_tasks import Plan
-from esker.read.resolve_snapshot import show_ms
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def explain(plan: Plan) -> str:
@@ -34,14 +32,6 @@ def explain(plan: Plan) -> str:
             for text, effect in shown
         )
     return "\n".join(lines)
-
-
-def show_bytes(count: int) -> str:
-    """A size as people read it."""
-    size, unit = float(count), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{count:,} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
 def _snapshot_line(plan: Plan) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from esker.errors import InvalidInput, NoSuchSnapshot
 from esker.model.schema import Schema
+from esker.model.wording import show_ms
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 
@@ -64,14 +65,6 @@ def to_epoch_ms(moment: AsOf) -> int:
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     whole = zoned.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
-
-
-def show_ms(timestamp_ms: int) -> str:
-    """Milliseconds as people read them, in UTC; plain digits where no calendar reaches."""
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"
 
 
 def _by_id(metadata: TableMetadata, snapshot_id: int) -> Snapshot:

@@ -11,7 +11,7 @@ from esker.model.partition import PartitionSpec, fields_of_all
 from esker.model.schema import Schema
 from esker.model.sort_order import UNSORTED, SortOrder
 from esker.model.types import Field
-from esker.tree.snapshot import Snapshot, SnapshotRef
+from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +115,13 @@ class TableMetadata:
     def current_snapshot(self) -> Snapshot | None:
         """The snapshot of ``main``; None while the table is empty."""
         return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
+
+    @cached_property
+    def all_refs(self) -> Mapping[str, SnapshotRef]:
+        """The refs by name, with ``main`` even where the writer left it out: it is the current snapshot."""
+        if "main" in self.refs or self.current_snapshot_id is None:
+            return self.refs
+        return {"main": SnapshotRef(snapshot_id=self.current_snapshot_id, kind=RefKind.BRANCH), **self.refs}
 
     def snapshot(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot of that id, newest first, since the newest are asked for most."""

@@ -1,0 +1,354 @@
+"""What a statement says, once it has been read. Nothing here has been looked up or done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from esker.model.unbound import Literal
+from esker.spark.sql.words import Named, Span
+from esker.tree.snapshot import RefKind
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Rows to be read: a stretch of the statement that Spark is given, lake tables made frames."""
+
+    text: str
+    body: Span  # the query itself; EXPLAIN and its like stand before it
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """No statement about the lake: Spark takes it as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateView:
+    """A temporary view of Spark's over a query."""
+
+    name: Named
+    columns: tuple[str, ...]
+    replaces: bool
+    is_global: bool
+    query: Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateNamespace:
+    """CREATE NAMESPACE."""
+
+    name: Named
+    unless_there: bool
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropNamespace:
+    """DROP NAMESPACE."""
+
+    name: Named
+    if_there: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """CREATE TABLE; with a query, the table appears with its rows or not at all."""
+
+    name: Named
+    unless_there: bool
+    columns: str | None = None
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTable:
+    """DROP TABLE."""
+
+    name: Named
+    if_there: bool
+    purge: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameTable:
+    """ALTER TABLE … RENAME TO."""
+
+    name: Named
+    to: Named
+
+
+# ---------------------------------------------------------------- ALTER TABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumn:
+    """ADD COLUMN."""
+
+    name: str
+    type: str
+    required: bool = False
+    default: Literal | None = None
+    doc: str | None = None
+    first: bool = False
+    after: str | None = None
+    unless_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """DROP COLUMN."""
+
+    name: str
+    if_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """RENAME COLUMN."""
+
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeColumn:
+    """ALTER COLUMN: whatever is not None changes."""
+
+    name: str
+    type: str | None = None
+    doc: str | None = None
+    optional: bool = False
+    first: bool = False
+    after: str | None = None
+    default: Literal | None = None  # the null literal takes the default away
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartition:
+    """ADD PARTITION FIELD."""
+
+    term: str
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition:
+    """DROP PARTITION FIELD."""
+
+    term: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOrder:
+    """WRITE ORDERED BY and its like; ``distribution`` is what the table's property becomes."""
+
+    terms: tuple[str, ...] | None
+    distribution: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    """SET TBLPROPERTIES."""
+
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetProperties:
+    """UNSET TBLPROPERTIES."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifierFields:
+    """SET or DROP IDENTIFIER FIELDS."""
+
+    names: tuple[str, ...]
+    drop: bool
+
+
+Change: TypeAlias = (
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | ChangeColumn
+    | AddPartition
+    | DropPartition
+    | WriteOrder
+    | SetProperties
+    | UnsetProperties
+    | IdentifierFields
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE: changes of the definition, one commit."""
+
+    name: Named
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRef:
+    """CREATE or REPLACE BRANCH or TAG."""
+
+    table: Named
+    kind: RefKind
+    ref: str
+    creates: bool = True
+    replaces: bool = False
+    unless_there: bool = False
+    snapshot_id: int | None = None
+    max_ref_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropRef:
+    """DROP BRANCH or TAG."""
+
+    table: Named
+    kind: RefKind
+    ref: str
+    if_there: bool
+
+
+# ---------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """INSERT INTO or OVERWRITE."""
+
+    table: Named
+    query: Query
+    overwrite: bool = False
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    partition: Mapping[str, str | None] = field(default_factory=dict)  # a value's text; None: from the query
+    replace_where: str | None = None  # in place: blanks stand for what is before it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """DELETE FROM; without a predicate every row."""
+
+    table: Named
+    alias: str | None
+    where: str | None
+
+
+# ---------------------------------------------------------------- looking
+
+
+@dataclass(frozen=True, slots=True)
+class ShowNamespaces:
+    """SHOW NAMESPACES."""
+
+    inside: Named | None
+    like: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """SHOW TABLES."""
+
+    inside: Named | None
+    like: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateTable:
+    """SHOW CREATE TABLE."""
+
+    table: Named
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """SHOW TBLPROPERTIES."""
+
+    table: Named
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    """SHOW COLUMNS."""
+
+    table: Named
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """SHOW PARTITIONS."""
+
+    table: Named
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTable:
+    """DESCRIBE TABLE."""
+
+    table: Named
+    extended: bool
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeNamespace:
+    """DESCRIBE NAMESPACE."""
+
+    name: Named
+    extended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UseNamespace:
+    """USE: where names of one part are looked for."""
+
+    name: Named
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTable:
+    """REFRESH TABLE: every statement reads the newest version, so there is nothing to do."""
+
+    table: Named
+
+
+Statement: TypeAlias = (
+    Query
+    | Foreign
+    | CreateView
+    | CreateNamespace
+    | DropNamespace
+    | CreateTable
+    | DropTable
+    | RenameTable
+    | AlterTable
+    | SetRef
+    | DropRef
+    | Insert
+    | Delete
+    | ShowNamespaces
+    | ShowTables
+    | ShowCreateTable
+    | ShowProperties
+    | ShowColumns
+    | ShowPartitions
+    | DescribeTable
+    | DescribeNamespace
+    | UseNamespace
+    | RefreshTable
+)
