@@ -55,6 +55,8 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_over:  # committed inside the block: what the commit wrote is no longer ours to take back
+            return
         if kind is None:
             self.commit()
         else:
@@ -100,22 +102,23 @@ class Transaction:
     def commit(self) -> Snapshot | None:
         """Make it one snapshot now; None where there was nothing to change."""
         self._check_open()
-        self._is_over = True
-        if not self._steps:
-            return None
         try:
             change = self._change()
         except BaseException:
             self.abandon()
             raise
+        self._is_over = True
+        if not self._steps:
+            return None
         self.done(commit(self.catalog, self.name, self.base, change))
         self.snapshot = change.snapshot
         return self.snapshot
 
     def abandon(self) -> None:
-        """Give up: take back what was written."""
-        self._is_over = True
-        self._get_scratch().discard()
+        """Give up: take back what was written. Nothing is done once it is committed, or may be."""
+        if not self._is_over:
+            self._is_over = True
+            self._get_scratch().discard()
 
     def _change(self) -> SnapshotChange:
         return SnapshotChange(
