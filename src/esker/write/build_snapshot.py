@@ -15,7 +15,7 @@ from esker.version import VERSION
 from esker.write.build_manifests import ManifestBuilder
 from esker.write.check_new_files import check_new_files
 from esker.write.commit import Proposal
-from esker.write.detect_conflicts import detect_conflicts
+from esker.write.detect_conflicts import check_columns, detect_conflicts
 from esker.write.layout import MetadataNames, new_snapshot_id
 from esker.write.merge_manifests import MergePolicy
 from esker.write.remove import Outcome, Rewriter, apply_steps
@@ -93,6 +93,7 @@ class SnapshotChange:
     def _rebuild(
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
     ) -> _Made | None:
+        check_columns(metadata, self.steps)
         manifests = () if parent is None else self.tools.format.manifests(metadata, parent)
         if parent != self.start:
             detect_conflicts(self.tools.format, metadata, self.start, parent, manifests, self.steps)

@@ -13,7 +13,7 @@ from collections.abc import Container, Sequence
 import numpy as np
 
 from esker.errors import Conflict, InvalidInput
-from esker.model.predicate import field_ids
+from esker.model.predicate import field_ids, terms
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.attach_deletes import partition_key
 from esker.read.prune_manifest import examine_entries
@@ -51,6 +51,19 @@ def detect_conflicts(
     for snapshot in since.values():
         if snapshot.operation != "append":
             _check_removed(table_format, metadata, snapshot, replacing, columns)
+
+
+def check_columns(metadata: TableMetadata, steps: Sequence[Step]) -> None:
+    """A filter was bound to columns as they were: one that is gone or of another type means something else now."""
+    for step in steps:
+        for term in terms(step.predicate) if isinstance(step, RemoveRows) else ():
+            now = metadata.schema.by_id.get(term.field.id)
+            if now is None or now.type != term.field.type:
+                what = "dropped" if now is None else f"changed to {now.type}"
+                raise Conflict(
+                    f"cannot apply the filter: column {term.field.name!r} was {what} meanwhile; refresh and try again",
+                    column=term.field.name,
+                )
 
 
 def _check_removed(
