@@ -93,7 +93,7 @@ def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLik
     if "://" in text or text.startswith("file:"):
         text = _local_part(text)
     place = Path(text)
-    if not place.exists():
+    if not _exists(place):
         raise NoSuchTable(f"no table at {text}: there is no such file or directory", path=text)
     allowed = tuple(str(Path(root).resolve()) for root in roots)
 
@@ -162,6 +162,13 @@ def _updated_ms(storage: Storage, file: Path) -> tuple[int, str]:
         return decode_table_metadata(str(file), data).last_updated_ms, file.name
     except EskerError:  # two files claim one version and this one cannot be read: the other is the table
         return -1, file.name
+
+
+def _exists(place: Path) -> bool:
+    try:
+        return place.exists()
+    except OSError as error:
+        raise InvalidInput(f"cannot open {place}: {error.strerror or error}", path=str(place)) from error
 
 
 def _table_root(metadata_file: Path) -> Path:

@@ -14,15 +14,45 @@ from schema_strategies import leaves_of
 
 from esker.model.predicate import Op
 from esker.model.schema import Schema
-from esker.model.types import Field, StructType
+from esker.model.types import (
+    BinaryType,
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    Field,
+    FixedType,
+    FloatType,
+    StringType,
+    StructType,
+    Type,
+    UuidType,
+)
 from esker.model.unbound import AllOf, Among, AnyOf, Comparison, Name, Not, NullTest, Unbound
+from esker.model.values import from_unscaled
 
 Path = tuple[Field, ...]
 
 
-_LEAVES = cache(leaves)
+_LEAVES = cache(lambda type_: leaves(type_, [plain_value(type_)]))  # made once, for making costs more than drawing
 _SHAPES = st.sampled_from(["leaf"] * 4 + ["not", "all", "any"])
 _OP = st.sampled_from(Op)
+
+
+def plain_value(type_: Type) -> Any:
+    """A value that nobody would look at twice."""
+    match type_:
+        case BooleanType():
+            return True
+        case FloatType() | DoubleType():
+            return 0.0
+        case DecimalType(scale=scale):
+            return from_unscaled(0, scale)
+        case StringType():
+            return "a"
+        case UuidType() | FixedType() | BinaryType():
+            return bytes(16 if isinstance(type_, UuidType) else getattr(type_, "length", 1))
+        case _:
+            return 0
 
 
 @st.composite

@@ -1,4 +1,7 @@
-"""Avro data files: columns by field id, a batch at a time."""
+"""Avro data files: columns by field id, a batch at a time.
+
+An Avro file has no footer, so one that was cut between two blocks looks whole; only the manifest knows better.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from esker.arrow.chunk import Chunk, ChunkRequest, Renumbered
 from esker.arrow.file_columns import FileColumn, file_columns, has_ids
 from esker.avro import Projection, arrow_schema, iter_batches, read_header
+from esker.errors import Corrupt
 from esker.ports.storage import Storage
 
 AVRO_ID = b"field-id"
@@ -15,9 +19,10 @@ AVRO_ID = b"field-id"
 class AvroFile:
     """An Avro file of which the header is read."""
 
-    def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered) -> None:
+    def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered, rows: int = 0) -> None:
         self._storage = storage
         self._location = location
+        self._rows = rows  # what the manifest counts
         with storage.open(location) as source:
             header = read_header(source, file=location)
         columns = file_columns(arrow_schema(header.schema), AVRO_ID)
@@ -40,6 +45,10 @@ class AvroFile:
                 columns = tuple(zip(kept, batch.columns, strict=True))
                 yield Chunk(position=position, length=batch.num_rows, columns=columns, residual=request.residual)
                 position += batch.num_rows
+        if position < self._rows:
+            raise Corrupt(
+                self._location, f"it ends after {position} of the {self._rows} rows that its manifest entry counts"
+            )
 
     def _want(self, leaves: frozenset[int]) -> Projection | None:
         """The ids to keep; everything, where columns are known by name or nothing is asked for but the rows."""

@@ -84,11 +84,12 @@ def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
         raise Corrupt(file.path, "its manifest entry does not say where in it the deletion vector lies")
     if offset < 0 or not 0 <= size <= LARGEST_BLOB:
         raise Corrupt(file.path, f"its manifest entry puts a deletion vector of {size} bytes at {offset}")
+    missing = offset + size - storage.size(file.path)  # asked first: no file can be sought to just any offset
+    if missing > 0:
+        raise Corrupt(file.path, f"it ends {missing} bytes before the deletion vector at {offset} does")
     with storage.open(file.path) as source:
         source.seek(offset)
         blob = source.read(size)
-    if len(blob) < size:
-        raise Corrupt(file.path, f"it ends {size - len(blob)} bytes before the deletion vector at {offset} does")
     return Bitmap(decode_deletion_vector(file.path, blob, cardinality=file.record_count), size)
 
 

@@ -29,7 +29,7 @@ def open_data(storage: Storage, file: DataFile, without_ids: Renumbered) -> Data
         case "avro":
             from esker.arrow.avro_file import AvroFile
 
-            return AvroFile(storage, file.path, without_ids=without_ids)
+            return AvroFile(storage, file.path, without_ids=without_ids, rows=file.record_count)
         case other:
             raise Unsupported(f"cannot read {file.path}: no reader for {other!r} files", feature=other, file=file.path)
 
