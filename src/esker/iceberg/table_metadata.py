@@ -33,7 +33,7 @@ from esker.tree.table_metadata import TableMetadata
 
 NEWEST_VERSION = 3
 MAIN = "main"
-LARGEST_DOCUMENT = 1 << 30
+LARGEST_DOCUMENT = 256 << 20  # unpacked: more is a bomb, or a history nobody could read
 
 REQUIRED_FROM_V2 = (
     "table-uuid",
