@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from esker.errors import AlreadyExists, Conflict, InvalidInput, NoSuchSnapshot
 from esker.model.naming import TableName
@@ -16,11 +17,12 @@ from esker.read.resolve_snapshot import AsOf, resolve_snapshot
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import TableMetadata
 from esker.write.ancestry import is_ancestor
-from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import Proposal, commit
-from esker.write.layout import MetadataNames
 from esker.write.table_changes import MAIN, next_ms, with_ref, with_ref_at, without_ref
-from esker.write.workbench import Scratch, Tools
+
+# Whatever writes files is loaded where one is written: naming a snapshot must not wait for Arrow.
+if TYPE_CHECKING:
+    from esker.write.workbench import Tools
 
 LONGEST_NAME = 200  # bytes
 
@@ -82,9 +84,11 @@ def branch(
     if ref == MAIN and max_ref_age_ms is not None:
         raise InvalidInput("cannot let main expire: give it no max_ref_age_ms", ref=ref)
     if snapshot_id is None and base.metadata.current_snapshot_id is None and ref != MAIN:
+        from esker.write.empty_branch import EmptyBranch
+
         return commit(catalog, name, base, EmptyBranch(tools=tools, ref=ref, new=new))
     target = _target(base.metadata, f"branch {ref!r}", snapshot_id)
-    return commit(catalog, name, base, _setting(ref, _at(new, target), replaces=replace))
+    return commit(catalog, name, base, _setting(ref, at_snapshot(new, target), replaces=replace))
 
 
 def drop_ref(
@@ -112,18 +116,24 @@ def rollback(
     as_of: AsOf | None = None,
 ) -> TableState:
     """Take main back to a snapshot it came from, by id or by the time it was current."""
+    target = rollback_target(base.metadata, snapshot_id=snapshot_id, as_of=as_of)
+    return set_current(catalog, name, base, target.snapshot_id)
+
+
+def rollback_target(metadata: TableMetadata, *, snapshot_id: int | None = None, as_of: AsOf | None = None) -> Snapshot:
+    """The snapshot that main would go back to; refused where main did not come from it."""
     if (snapshot_id is None) == (as_of is None):
         raise InvalidInput("cannot tell where to roll back to: give one of snapshot_id and as_of")
-    found = resolve_snapshot(base.metadata, snapshot_id=snapshot_id, as_of=as_of).snapshot
+    found = resolve_snapshot(metadata, snapshot_id=snapshot_id, as_of=as_of).snapshot
     assert found is not None  # asked for by id or time, it is there or was refused
-    if not is_ancestor(base.metadata, found.snapshot_id, base.metadata.current_snapshot_id):
+    if not is_ancestor(metadata, found.snapshot_id, metadata.current_snapshot_id):
         raise InvalidInput(
             f"cannot roll back to snapshot {found.snapshot_id}: main did not come from it; "
             f"make a branch of it with branch(name, snapshot_id={found.snapshot_id}), or take over what it added with "
             f"cherry_pick({found.snapshot_id})",
             snapshot_id=found.snapshot_id,
         )
-    return set_current(catalog, name, base, found.snapshot_id)
+    return found
 
 
 def set_current(catalog: Catalog, name: TableName, base: TableState, snapshot_id: int) -> TableState:
@@ -148,6 +158,7 @@ def set_current(catalog: Catalog, name: TableName, base: TableState, snapshot_id
 
 def fast_forward(catalog: Catalog, name: TableName, base: TableState, branch: str, to: str | int) -> TableState:
     """Move a branch on to where another ref or snapshot is, which must have come from it."""
+    from esker.write.build_snapshot import head_of
 
     def apply(metadata: TableMetadata) -> TableMetadata:
         head = head_of(metadata, branch)
@@ -165,50 +176,17 @@ def fast_forward(catalog: Catalog, name: TableName, base: TableState, branch: st
     return commit(catalog, name, base, MetadataChange(apply))
 
 
-@dataclass(slots=True, kw_only=True)
-class EmptyBranch:
-    """A branch of a table that has no snapshot yet: one without files is made for it, and main stays empty."""
-
-    tools: Tools
-    ref: str
-    new: SnapshotRef
-    _inner: SnapshotChange | None = None
-
-    def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The empty snapshot and the branch that points at it."""
-        _check_settable(base.metadata, self.ref, self.new, replaces=False)
-        if base.metadata.current_snapshot_id is not None:
-            raise Conflict(
-                f"cannot branch {self.ref!r} off the empty table: another writer has committed", ref=self.ref
-            )
-        if self._inner is None:
-            scratch = Scratch(self.tools.storage)
-            self._inner = SnapshotChange(
-                tools=self.tools, steps=(), scratch=scratch, names=MetadataNames(), stage=True, operation="append"
-            )
-        proposal = self._inner.propose(base, attempt)
-        made = self._inner.snapshot
-        if proposal is None or made is None:
-            raise AssertionError("an empty append is a snapshot")
-        metadata = with_ref(proposal.metadata, self.ref, _at(self.new, made.snapshot_id), at_ms=made.timestamp_ms)
-        return Proposal(metadata=metadata, discard=proposal.discard)
-
-    def abandon(self) -> None:
-        """Take back the empty snapshot's list."""
-        if self._inner is not None:
-            self._inner.abandon()
-
-
 def _setting(ref: str, new: SnapshotRef, *, replaces: bool) -> MetadataChange:
     def apply(metadata: TableMetadata) -> TableMetadata:
-        _check_settable(metadata, ref, new, replaces=replaces)
+        check_settable(metadata, ref, new, replaces=replaces)
         _existing(metadata, new.snapshot_id)
         return with_ref(metadata, ref, new, at_ms=next_ms(metadata))
 
     return MetadataChange(apply)
 
 
-def _check_settable(metadata: TableMetadata, ref: str, new: SnapshotRef, *, replaces: bool) -> None:
+def check_settable(metadata: TableMetadata, ref: str, new: SnapshotRef, *, replaces: bool) -> None:
+    """Refuse a ref whose name is taken, unless it replaces one of its own kind."""
     check_ref_name(ref)
     old = metadata.refs.get(ref)
     if old is None and not (ref == MAIN and metadata.current_snapshot_id is not None):
@@ -261,5 +239,6 @@ def _positive(what: str, number: int | None) -> int | None:
     return number
 
 
-def _at(ref: SnapshotRef, snapshot_id: int) -> SnapshotRef:
+def at_snapshot(ref: SnapshotRef, snapshot_id: int) -> SnapshotRef:
+    """The ref, pointing there."""
     return replace(ref, snapshot_id=snapshot_id)
