@@ -6,6 +6,7 @@ while manifests are read leniently. The history stays slices of the text until s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -28,16 +29,16 @@ from esker.iceberg.statistics_file import decode_partition_statistics, decode_st
 from esker.model.partition import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.sort_order import UNSORTED, SortOrder
-from esker.tree.snapshot import RefKind, SnapshotRef
+from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import TableMetadata
 
 NEWEST_VERSION = 3
 MAIN = "main"
 LARGEST_DOCUMENT = 256 << 20  # unpacked: more is a bomb, or a history nobody could read
 
+# 'last-sequence-number' is required too, but DuckDB leaves it out of the tables it copies to; snapshots tell it.
 REQUIRED_FROM_V2 = (
     "table-uuid",
-    "last-sequence-number",
     "schemas",
     "current-schema-id",
     "partition-specs",
@@ -130,6 +131,7 @@ def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.R
     current_snapshot_id = none_if_negative(document.integer_or_none("current-snapshot-id"))
     last_partition_id = document.integer_or_none("last-partition-id")
     properties = document.object_or_none("properties")
+    snapshots = decode_snapshots(file, raw.get("snapshots"))
     return TableMetadata(
         format_version=version,
         uuid=document.string_or_none("table-uuid"),
@@ -143,10 +145,10 @@ def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.R
         last_partition_id=_highest_partition_id(specs) if last_partition_id is None else last_partition_id,
         sort_orders=orders,
         default_sort_order_id=default_order_id,
-        last_sequence_number=document.integer_or_none("last-sequence-number", at_least=0) or 0,
+        last_sequence_number=_last_sequence_number(document, version, snapshots),
         properties=texts(file, "'properties'", properties.fields) if properties else {},
         current_snapshot_id=current_snapshot_id,
-        snapshots=decode_snapshots(file, raw.get("snapshots")),
+        snapshots=snapshots,
         snapshot_log=decode_snapshot_log(file, raw.get("snapshot-log")),
         metadata_log=decode_metadata_log(file, raw.get("metadata-log")),
         refs=_refs(document, current_snapshot_id),
@@ -156,6 +158,14 @@ def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.R
         encryption_keys=tuple(key.fields for key in document.objects("encryption-keys", "encryption key")),
         origin=Origin(file=file, format_version=version, fields=raw),
     )
+
+
+def _last_sequence_number(document: JsonObject, version: int, snapshots: Sequence[Snapshot]) -> int:
+    """The highest number given out so far; 0 in v1, which did not count."""
+    number = document.integer_or_none("last-sequence-number", at_least=0)
+    if number is None and version > 1:
+        return max((snapshot.sequence_number for snapshot in snapshots), default=0)
+    return number or 0
 
 
 def _schemas(document: JsonObject) -> tuple[tuple[Schema, ...], int]:
