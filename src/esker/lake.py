@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import EskerError, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName, parse_namespace
@@ -13,6 +13,7 @@ from esker.ports.catalog import Catalog, TableState
 from esker.table import Table
 
 if TYPE_CHECKING:
+    from esker.tree.table_metadata import TableMetadata
     from esker.write.new_table import FromArrow
 
 OpenTable = Callable[[TableName, TableState], Table]
@@ -74,21 +75,57 @@ class Lake:
         """Make a table. ``schema`` is DDL (``"id bigint not null, ts timestamp"``), a pyarrow schema or a Spark
         ``StructType``; ``partition_by`` and ``sort_by`` take terms: ``"day(ts)"``, ``"bucket(16, id)"``, ``"region"``.
         """
-        from esker.write.new_table import define_table
-
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
-            metadata = define_table(
+            metadata = self._defined(
+                parsed,
                 schema=schema,
-                location=self._catalog.location_for(parsed) if location is None else location,
+                location=location,
                 partition_by=partition_by,
                 sort_by=sort_by,
                 properties=properties,
                 format_version=format_version,
                 identifier_fields=identifier_fields,
-                schema_from_arrow=self._schema_from_arrow,
             )
             return self._open_table(parsed, self._catalog.create(parsed, metadata))
+
+    def create_table_as(
+        self,
+        name: str,
+        schema: object,
+        data: object,
+        *,
+        partition_by: Iterable[str] = (),
+        sort_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+        location: str | None = None,
+    ) -> Table:
+        """Make a table together with its first rows: it appears with them, or not at all."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace):
+            self._catalog.namespace_properties(parsed.namespace)  # a namespace that is not there is said before writing
+            metadata = self._defined(
+                parsed,
+                schema=schema,
+                location=location,
+                partition_by=partition_by,
+                sort_by=sort_by,
+                properties=properties,
+                format_version=format_version,
+            )
+            table = self._open_table(parsed, TableState(metadata=metadata, metadata_location=""))
+            table.create_with(data)
+        return self.table(name)
+
+    def _defined(self, name: TableName, *, location: str | None, **definition: Any) -> TableMetadata:
+        from esker.write.new_table import define_table
+
+        return define_table(
+            location=self._catalog.location_for(name) if location is None else location,
+            schema_from_arrow=self._schema_from_arrow,
+            **definition,
+        )
 
     def table(self, name: str) -> Table:
         """The table as it is now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.token_stream import Kind, Token, TokenStream, tokens_of
@@ -54,9 +55,7 @@ class Words:
 
     def at(self, *words: str) -> bool:
         """Whether these bare words are next."""
-        return all(
-            (token := self.peek(ahead)) is not None and token.word == word for ahead, word in enumerate(words)
-        )
+        return all((token := self.peek(ahead)) is not None and token.word == word for ahead, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
         """These bare words, if they are next."""
@@ -172,16 +171,16 @@ class Words:
         depth = 1
         while True:
             token = self.next("the closing parenthesis")
-            depth += _depth(token)
+            depth += _steps(token, "(", ")")
             if depth == 0:
                 return Span(opening.end + 1, token.start)
 
     def until(self, *words: str) -> Span:
         """Everything up to one of these words, a comma or a closing bracket at this level, or to the end."""
-        token = self.tokens.expect("more")
-        start, end, depth = token.start, token.start, 0
+        start = end = self.tokens.expect("more").start
+        depth = 0
         while (token := self.peek()) is not None:
-            steps = _depth(token)
+            steps = _steps(token, "([<", ")]>")
             if depth == 0 and (steps < 0 or token.word in words or (token.is_sign and token.text == ",")):
                 break
             depth += steps
@@ -200,11 +199,11 @@ class Words:
         inside = [token for token in self.tokens.tokens if span.start <= token.start < span.end]
         cuts, depth = [span.start - 1], 0
         for token in inside:
-            depth += _depth(token)
+            depth += _steps(token, "([", ")]")
             if depth == 0 and token.is_sign and token.text == ",":
                 cuts.append(token.start)
         cuts.append(span.end)
-        return tuple(self.text[a + 1 : b].strip() for a, b in zip(cuts, cuts[1:], strict=False))
+        return tuple(self.text[a + 1 : b].strip() for a, b in pairwise(cuts))
 
     def text_of(self, span: Span) -> str:
         """The stretch as it is written."""
@@ -241,10 +240,11 @@ def blanked(text: str) -> str:
     return _NOT_BLANK.sub(" ", text)
 
 
-def _depth(token: Token) -> int:
-    if not token.is_sign:
+def _steps(token: Token, opening: str, closing: str) -> int:
+    """One level down, one up, or neither."""
+    if not token.is_sign or len(token.text) != 1:
         return 0
-    return (token.text in ("(", "[", "<")) - (token.text in (")", "]", ">"))
+    return (token.text in opening) - (token.text in closing)
 
 
 def _in_key(token: Token) -> bool:

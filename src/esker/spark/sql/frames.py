@@ -1,0 +1,57 @@
+"""Frames of Spark: the rows of a scan or of a metadata table, and the small answers of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from esker.read.scan import Scan
+from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
+from esker.tree.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
+    """The rows, not read yet where they are a scan's."""
+    if isinstance(rows, Scan):
+        if hasattr(rows, "to_spark"):
+            return rows.to_spark()
+        return spark.createDataFrame(rows.to_arrow())
+    return spark.createDataFrame(_metadata_rows(rows))
+
+
+def run_rewritten(rewritten: Rewritten, spark: SparkSession) -> DataFrame:
+    """Spark's answer; each frame is known to this one statement only, by a name of its own."""
+    if not rewritten.frames:
+        return spark.sql(rewritten.template.replace("{{", "{").replace("}}", "}"))
+    frames: dict[str, Any] = {name: frame_of(rows, spark) for name, rows in rewritten.frames.items()}
+    return spark.sql(rewritten.template, **frames)
+
+
+def small_frame(spark: SparkSession, columns: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """A few rows that are there already; ``columns`` is DDL."""
+    return spark.createDataFrame(list(rows), columns)
+
+
+def nothing(spark: SparkSession) -> DataFrame:
+    """What Spark answers to a statement that has no answer: no rows of no columns."""
+    from pyspark.sql.types import StructType
+
+    return spark.createDataFrame([], StructType([]))
+
+
+def commit_frame(spark: SparkSession, snapshot: Snapshot | None) -> DataFrame:
+    """What a change of rows came to: one row, or none where nothing was to be changed."""
+    columns = "operation string, snapshot_id bigint, added_records bigint, deleted_records bigint"
+    if snapshot is None:
+        return small_frame(spark, columns, [])
+    summary = snapshot.summary
+    counts = [int(summary.get(key, "0")) for key in ("added-records", "deleted-records")]
+    return small_frame(spark, columns, [(summary.get("operation"), snapshot.snapshot_id, *counts)])
+
+
+def _metadata_rows(rows: MetadataRows) -> Any:
+    read = getattr(rows.table.inspect, rows.name)
+    return read() if rows.snapshot_id is None else read(rows.snapshot_id)

@@ -1,0 +1,131 @@
+"""INSERT, DELETE and CREATE TABLE … AS: rows that a query gives, made to fit a table's columns as Spark has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from esker.errors import InvalidInput
+from esker.model.predicate_sql import quote_name
+from esker.model.schema import Schema
+from esker.model.spark_schema import columns_from_spark
+from esker.model.transform import IdentityTransform
+from esker.model.types import Field
+from esker.model.unbound import AllOf, Constant, Unbound
+from esker.spark.sql.assignment import assigned
+from esker.spark.sql.define import is_there, split_version
+from esker.spark.sql.lake_names import Found, LakeNames
+from esker.spark.sql.spark_predicate import Reading, predicate_of
+from esker.spark.sql.statements import CreateTable, Delete, Insert
+from esker.spark.sql.type_text import all_optional
+from esker.spark.sql.words import Named
+from esker.table import Table
+from esker.tree.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MAIN = "main"
+
+
+def insert(found: Found, statement: Insert, frame: DataFrame, *, zone: str, dynamic: bool) -> Snapshot:
+    """Add the frame's rows, or put them in place of others; ``dynamic``: of the partitions that they fall into."""
+    table, ref = found.table, writable_ref(found, statement.table)
+    static = _static_partition(table, statement.partition)
+    rows = _laid_out(table.schema, statement, static, frame)
+    if statement.replace_where is not None:
+        where = predicate_of(statement.replace_where, table.schema, Reading(zone=zone))
+        return table.overwrite(rows, where, ref=ref)
+    if not statement.overwrite:
+        return table.append(rows, ref=ref)
+    by_identity = [field for field in table.spec.fields if not isinstance(field.transform, IdentityTransform)]
+    all_given = not by_identity and len(static) == len(table.spec.fields)
+    if dynamic and not table.spec.is_unpartitioned and not all_given:
+        return table.overwrite_partitions(rows, ref=ref)
+    terms = [
+        predicate_of(f"{quote_name(name)} <=> {value}", table.schema, Reading(zone=zone))
+        for name, value in static.items()
+    ]
+    return table.overwrite(rows, AllOf(tuple(terms)) if terms else None, ref=ref)
+
+
+def delete(found: Found, statement: Delete, *, zone: str) -> Snapshot | None:
+    """Remove rows; by metadata alone where whole files go."""
+    table, ref = found.table, writable_ref(found, statement.table)
+    where: Unbound = Constant(True)
+    if statement.where is not None:
+        qualifier = statement.alias or statement.table.parts[-1]
+        where = predicate_of(statement.where, table.schema, Reading(zone=zone), [qualifier])
+    return table.delete(where, ref=ref)
+
+
+def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) -> Table:
+    """A table with the frame's columns and rows, there as a whole or not at all."""
+    properties, version = split_version(statement)
+    columns = all_optional(Schema(fields=columns_from_spark(frame.schema)))
+    return names.lake.create_table_as(
+        names.full(statement.name),
+        columns,
+        frame,
+        partition_by=statement.partition_by,
+        properties=properties,
+        format_version=version,
+        location=statement.location,
+    )
+
+
+def writable_ref(found: Found, name: Named) -> str:
+    """The branch that rows go to: ``main``, or the one in ``t.branch_x``."""
+    if found.metadata_table is not None or found.snapshot_id is not None or found.as_of_ms is not None:
+        raise InvalidInput(f"cannot write to {name} (at {name.place}): it is a view of {found.table.name}")
+    return found.ref or MAIN
+
+
+def _static_partition(table: Table, partition: Mapping[str, str | None]) -> dict[str, str]:
+    """The columns that a PARTITION clause gives a value, by their own names; each must divide the table as it is."""
+    identity = {
+        table.schema.name_by_id[field.source_id].lower(): table.schema.name_by_id[field.source_id]
+        for field in table.spec.fields
+        if isinstance(field.transform, IdentityTransform) and field.source_id in table.schema.name_by_id
+    }
+    unknown = [name for name in partition if name.lower() not in identity]
+    if unknown:
+        has = ", ".join(identity.values()) or "none"
+        raise InvalidInput(
+            f"cannot write PARTITION ({unknown[0]} …): columns that {table.name} is partitioned by as they are: {has}",
+            column=unknown[0],
+        )
+    return {identity[name.lower()]: value for name, value in partition.items() if value is not None}
+
+
+def _laid_out(schema: Schema, statement: Insert, static: Mapping[str, str], frame: DataFrame) -> DataFrame:
+    """The frame with the table's names and types: by place, by the columns listed, or by name."""
+    given = [field for field in schema.fields if field.name not in static]
+    if statement.by_name:
+        targets = [_column(schema, name) for name in frame.columns]
+    elif statement.columns is not None:
+        targets = [_column(schema, name) for name in statement.columns]
+    else:
+        targets = given
+    if len(targets) != len(frame.columns):
+        raise InvalidInput(
+            f"cannot write {len(frame.columns)} columns into {statement.table}: "
+            f"{len(targets)} are expected, {', '.join(field.name for field in targets)}"
+        )
+    twice = [field.name for field in targets if targets.count(field) > 1 or field.name in static]
+    if twice:
+        raise InvalidInput(f"cannot write column {twice[0]!r} twice", column=twice[0])
+    constants = {_column(schema, name).name: value for name, value in static.items()}
+    return assigned(frame, targets, [(_column(schema, name), value) for name, value in constants.items()])
+
+
+def _column(schema: Schema, name: str) -> Field:
+    plain = name.strip("`")
+    exact = [field for field in schema.fields if field.name == plain]
+    fits = exact or [field for field in schema.fields if field.name.lower() == plain.lower()]
+    if len(fits) != 1:
+        raise InvalidInput(f"the table has no column {name!r}: it has {', '.join(f.name for f in schema.fields)}")
+    return fits[0]
+
+
+__all__ = ["create_table_as", "delete", "insert", "is_there", "writable_ref"]

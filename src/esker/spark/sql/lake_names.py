@@ -1,0 +1,230 @@
+"""Names as SQL writes them, found in a lake: exact spelling first, then without case as Spark has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.spark.sql.territory import Elsewhere
+from esker.spark.sql.words import Named
+from esker.table import Table
+
+SPARK_CATALOGS = ("spark_catalog", "global_temp", "session", "system")
+SNAPSHOT_TABLES = ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
+OTHER_TABLES = (
+    "history",
+    "metadata_log_entries",
+    "snapshots",
+    "refs",
+    "all_entries",
+    "all_files",
+    "all_data_files",
+    "all_delete_files",
+    "all_manifests",
+)
+METADATA_TABLES = frozenset((*SNAPSHOT_TABLES, *OTHER_TABLES))
+_VERSION = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
+
+
+class LakeTables(Protocol):
+    """What SQL needs of a lake."""
+
+    def namespaces(self) -> list[str]: ...
+    def namespace_properties(self, name: str) -> dict[str, str]: ...
+    def create_namespace(self, name: str, properties: Mapping[str, str] | None = None) -> None: ...
+    def drop_namespace(self, name: str) -> None: ...
+    def tables(self, namespace: str | None = None) -> list[str]: ...
+    def table(self, name: str) -> Table: ...
+    def create_table(
+        self,
+        name: str,
+        schema: object,
+        *,
+        partition_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+        location: str | None = None,
+    ) -> Table: ...
+    def create_table_as(
+        self,
+        name: str,
+        schema: object,
+        data: object,
+        *,
+        partition_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+        location: str | None = None,
+    ) -> Table: ...
+    def drop_table(self, name: str, purge: bool = False) -> None: ...
+    def rename_table(self, old: str, new: str) -> Table: ...
+
+
+class SparkNames(Protocol):
+    """What SQL asks of Spark about names."""
+
+    def has_database(self, name: str) -> bool:
+        """Whether Spark's own catalog has such a database."""
+        ...
+
+    def has_temp_view(self, name: str) -> bool:
+        """Whether the session has a temporary view of that name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table of the lake, and what of it is meant."""
+
+    table: Table
+    metadata_table: str | None = None
+    snapshot_id: int | None = None
+    ref: str | None = None
+    as_of_ms: int | None = None
+
+
+@dataclass(slots=True)
+class LakeNames:
+    """The lake's names during one statement; each table is loaded once, so the statement sees one version of it."""
+
+    lake: LakeTables
+    spark: SparkNames
+    current: tuple[str, ...] = ()
+    _tables: dict[tuple[str, ...], Table | None] = field(default_factory=dict)
+    _namespaces: list[tuple[str, ...]] | None = None
+
+    # ------------------------------------------------------------ Territory
+
+    def table(self, name: Named) -> Named:
+        """The lake's, unless it is plainly Spark's."""
+        if name.parts[0].lower() in SPARK_CATALOGS:
+            raise Elsewhere
+        if self.find(name.parts) is not None:
+            return name
+        if len(name.parts) == 1:
+            if self.current and not self.spark.has_temp_view(name.parts[0]):
+                return name
+            raise Elsewhere
+        return self._lake_or_spark(name, name.parts[:-1])
+
+    def namespace(self, name: Named) -> Named:
+        """The lake's, unless it is plainly Spark's."""
+        if name.parts[0].lower() in SPARK_CATALOGS:
+            raise Elsewhere
+        return self._lake_or_spark(name, name.parts)
+
+    def new(self, name: Named) -> Named:
+        """Everything new is made in the lake, unless Spark's catalog is named."""
+        if name.parts[0].lower() in SPARK_CATALOGS:
+            raise Elsewhere
+        return name
+
+    def holds(self, parts: tuple[str, ...]) -> bool:
+        """Whether the lake has such a table."""
+        return self.find(parts) is not None
+
+    def _lake_or_spark(self, name: Named, namespace: tuple[str, ...]) -> Named:
+        if self._namespace(namespace) is None and self.spark.has_database(name.parts[0]):
+            raise Elsewhere
+        return name
+
+    # ------------------------------------------------------------ finding
+
+    def find(self, parts: tuple[str, ...]) -> Found | None:
+        """The table that a name means, or a metadata table, branch or tag of one; None where there is none."""
+        if len(parts) == 1 and not (self.current and not self.spark.has_temp_view(parts[0])):
+            return None
+        for full in self._spellings(parts):
+            if (table := self._table(full)) is not None:
+                return Found(table)
+        for full in self._spellings(parts):
+            if len(full) > 2 and (found := self._part_of(full[:-1], full[-1])) is not None:
+                return found
+        return None
+
+    def must_find(self, name: Named) -> Found:
+        """The same; ``NoSuchTable`` says what there is instead."""
+        found = self.find(name.parts)
+        if found is None:
+            self.lake.table(self.full(name))  # says what is missing, and what is not
+            raise NoSuchTable(f"there is no table {name} (at {name.place})", table=str(name))
+        return found
+
+    def is_missing_from_lake(self, parts: tuple[str, ...]) -> bool:
+        """Whether a name that was not found is of a namespace of the lake, so that Spark need not be asked."""
+        return len(parts) > 1 and self._namespace(parts[:-1]) is not None
+
+    def full(self, name: Named) -> str:
+        """The name of a table, whether it is there or not, with its namespace."""
+        if len(name.parts) > 1:
+            namespace = self._namespace(name.parts[:-1]) or name.parts[:-1]
+            return ".".join((*namespace, _checked(name)))
+        if not self.current:
+            raise InvalidInput(
+                f"cannot tell the namespace of {name} (at {name.place}): write namespace.{name}, or USE a namespace",
+                place=name.place,
+            )
+        return ".".join((*self.current, _checked(name)))
+
+    def namespace_named(self, name: Named) -> str:
+        """A namespace by its own spelling."""
+        return ".".join(self._namespace(name.parts) or name.parts)
+
+    def _spellings(self, parts: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+        inside = [(*self.current, *parts)] if self.current else []
+        return [parts, *inside] if len(parts) > 1 else inside
+
+    def _part_of(self, parts: tuple[str, ...], last: str) -> Found | None:
+        version = _VERSION.fullmatch(last)
+        if last.lower() not in METADATA_TABLES and version is None:
+            return None
+        table = self._table(parts)
+        if table is None:
+            return None
+        if version is None:
+            return Found(table, metadata_table=last.lower())
+        kind, value = version[1].lower(), version[2]
+        if kind in ("branch", "tag"):
+            return Found(table, ref=value)
+        if not (value.isascii() and value.isdecimal()):
+            return None
+        return Found(table, snapshot_id=int(value)) if kind == "snapshot_id" else Found(table, as_of_ms=int(value))
+
+    def _table(self, parts: tuple[str, ...]) -> Table | None:
+        if parts not in self._tables:
+            self._tables[parts] = self._load(parts)
+        return self._tables[parts]
+
+    def _load(self, parts: tuple[str, ...]) -> Table | None:
+        namespace = self._namespace(parts[:-1])
+        if namespace is None or any("." in part for part in parts):
+            return None
+        prefix = ".".join(namespace)
+        try:
+            return self.lake.table(f"{prefix}.{parts[-1]}")
+        except (NoSuchTable, InvalidInput):
+            pass
+        try:
+            there = self.lake.tables(prefix)
+        except NoSuchNamespace:
+            return None
+        fits = [name for name in there if name.lower() == f"{prefix}.{parts[-1]}".lower()]
+        return self.lake.table(fits[0]) if len(fits) == 1 else None
+
+    def _namespace(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
+        if self._namespaces is None:
+            self._namespaces = [tuple(name.split(".")) for name in self.lake.namespaces()]
+        if parts in self._namespaces:
+            return parts
+        folded = tuple(part.lower() for part in parts)
+        fits = [name for name in self._namespaces if tuple(part.lower() for part in name) == folded]
+        return fits[0] if len(fits) == 1 else None
+
+
+def _checked(name: Named) -> str:
+    if any("." in part for part in name.parts):
+        raise InvalidInput(f"cannot use the name {name} (at {name.place}): a part of it has a dot", place=name.place)
+    return name.parts[-1]

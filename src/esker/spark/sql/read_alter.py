@@ -1,0 +1,261 @@
+"""ALTER TABLE: Spark's clauses, and what Iceberg's extensions add."""
+
+from __future__ import annotations
+
+from esker.model.predicate_sql import quote_name
+from esker.model.predicate_text import parse
+from esker.model.unbound import Comparison, Literal, Same
+from esker.spark.sql.read_create import NAMESPACE_WORDS
+from esker.spark.sql.read_refs import at_ref, read_ref
+from esker.spark.sql.statements import (
+    AddColumn,
+    AddPartition,
+    AlterTable,
+    Change,
+    ChangeColumn,
+    DropColumn,
+    DropPartition,
+    DropRef,
+    IdentifierFields,
+    RenameColumn,
+    RenameTable,
+    SetProperties,
+    SetRef,
+    UnsetProperties,
+    WriteOrder,
+)
+from esker.spark.sql.territory import Elsewhere, Territory
+from esker.spark.sql.words import Named, Words
+
+_COLUMN_CLAUSES = ("not", "default", "comment", "first", "after")
+
+
+def read_alter(words: Words, territory: Territory) -> AlterTable | RenameTable | SetRef | DropRef:
+    """Behind ALTER."""
+    if words.take_any(*NAMESPACE_WORDS):
+        territory.namespace(words.name("the name of a namespace"))
+        raise words.unsupported("ALTER NAMESPACE", "a namespace's properties are set when it is made")
+    if not words.take("table"):
+        raise Elsewhere
+    name = territory.table(words.name("the name of a table"))
+    if at_ref(words):
+        return read_ref(words, name)
+    if words.take("rename", "to"):
+        return RenameTable(name=name, to=_finished(words, words.name("the new name")))
+    changes = _changes(words)
+    words.expect_end()
+    return AlterTable(name, changes)
+
+
+def _finished(words: Words, found: Named) -> Named:
+    words.expect_end()
+    return found
+
+
+def _changes(words: Words) -> tuple[Change, ...]:
+    match words.take_any("add", "drop", "rename", "alter", "change", "replace", "write", "set", "unset"):
+        case "add":
+            return _add(words)
+        case "drop":
+            return _drop(words)
+        case "rename":
+            words.expect("column")
+            name = _dotted(words)
+            words.expect("to")
+            return (RenameColumn(name, words.word("the column's new name")),)
+        case "alter" | "change":
+            return _alter_columns(words)
+        case "replace":
+            return _replace_partition(words)
+        case "write":
+            return (_write_order(words),)
+        case "set":
+            return _set(words)
+        case "unset":
+            words.expect("tblproperties")
+            words.take("if", "exists")
+            return (UnsetProperties(_keys(words)),)
+        case _:
+            raise words.refuse(
+                "expected ADD, DROP, RENAME, ALTER, REPLACE PARTITION FIELD, WRITE, SET, UNSET, CREATE BRANCH or TAG"
+            )
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _add(words: Words) -> tuple[Change, ...]:
+    if words.take("partition", "field"):
+        return (_partition(words),)
+    if not (words.take("columns") or words.take("column")):
+        raise words.refuse("expected COLUMN, COLUMNS or PARTITION FIELD")
+    unless_there = words.take("if", "not", "exists")
+    wrapped = words.take_sign("(")
+    found = [_new_column(words, unless_there)]
+    while words.take_sign(","):
+        found.append(_new_column(words, unless_there))
+    if wrapped:
+        words.expect_sign(")")
+    return tuple(found)
+
+
+def _new_column(words: Words, unless_there: bool) -> AddColumn:
+    name = _dotted(words)
+    type_ = words.text_of(words.until(*_COLUMN_CLAUSES))
+    required, doc, first = False, None, False
+    default: Literal | None = None
+    after: str | None = None
+    while (clause := words.take_any(*_COLUMN_CLAUSES)) is not None:
+        match clause:
+            case "not":
+                words.expect("null")
+                required = True
+            case "default":
+                default = _literal(words)
+            case "comment":
+                doc = words.string("the comment")
+            case "first":
+                first = True
+            case _:
+                after = words.word("the column before it")
+    return AddColumn(
+        name=name,
+        type=type_,
+        required=required,
+        default=default,
+        doc=doc,
+        first=first,
+        after=after,
+        unless_there=unless_there,
+    )
+
+
+def _literal(words: Words) -> Literal:
+    """A default: any literal that a predicate may compare with."""
+    span = words.until(*_COLUMN_CLAUSES)
+    head = words.in_place(span)[: span.start]
+    # the test stands in the blanks before the value, so that a refusal names the value's place
+    test = (head[:-6] if len(head) >= 6 else "") + "x <=> " + words.text_of(span)
+    match parse(test):
+        case Same(_, literal) | Comparison(_, _, literal):
+            return literal
+        case _:
+            raise words.refuse("a default is a literal, not a condition; before")
+
+
+def _alter_columns(words: Words) -> tuple[Change, ...]:
+    words.take("column")
+    found = [_changed_column(words)]
+    while words.take_sign(","):
+        found.append(_changed_column(words))
+    return tuple(found)
+
+
+def _changed_column(words: Words) -> ChangeColumn:
+    name = _dotted(words)
+    if words.take("type"):
+        return ChangeColumn(name=name, type=words.text_of(words.until()))
+    if words.take("comment"):
+        return ChangeColumn(name=name, doc=words.string("the comment"))
+    if words.take("first"):
+        return ChangeColumn(name=name, first=True)
+    if words.take("after"):
+        return ChangeColumn(name=name, after=words.word("the column before it"))
+    if words.take("drop", "not", "null"):
+        return ChangeColumn(name=name, optional=True)
+    if words.take("drop", "default"):
+        return ChangeColumn(name=name, default=Literal(None, None))
+    if words.take("set", "default"):
+        return ChangeColumn(name=name, default=_literal(words))
+    if words.at("set", "not", "null"):
+        raise words.unsupported("SET NOT NULL", "rows that are there may be null, and nobody checks them")
+    raise words.refuse("expected TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL, SET DEFAULT or DROP DEFAULT")
+
+
+def _drop(words: Words) -> tuple[Change, ...]:
+    if words.take("partition", "field"):
+        return (DropPartition(_term(words)),)
+    if words.take("identifier", "fields"):
+        return (IdentifierFields(_several_dotted(words), drop=True),)
+    if not (words.take("columns") or words.take("column")):
+        raise words.refuse("expected COLUMN, COLUMNS, PARTITION FIELD, IDENTIFIER FIELDS, BRANCH or TAG")
+    if_there = words.take("if", "exists")
+    wrapped = words.take_sign("(")
+    names = _several_dotted(words)
+    if wrapped:
+        words.expect_sign(")")
+    return tuple(DropColumn(name, if_there) for name in names)
+
+
+# ---------------------------------------------------------------- layout
+
+
+def _partition(words: Words) -> AddPartition:
+    term = _term(words)
+    return AddPartition(term, words.word("a name") if words.take("as") else None)
+
+
+def _replace_partition(words: Words) -> tuple[Change, ...]:
+    words.expect("partition", "field")
+    old = _term(words)
+    words.expect("with")
+    return DropPartition(old), _partition(words)
+
+
+def _term(words: Words) -> str:
+    return words.text_of(words.until("as", "with"))
+
+
+def _write_order(words: Words) -> WriteOrder:
+    """As Iceberg has it: ORDERED BY sorts over all tasks, LOCALLY within each, DISTRIBUTED BY PARTITION by hash."""
+    by_partition, unordered, locally = False, False, False
+    terms: tuple[str, ...] | None = None
+    start = words.place
+    while not words.is_over and terms is None:
+        if words.take("distributed"):
+            words.expect("by", "partition")
+            by_partition = True
+        elif words.take("unordered"):
+            unordered = True
+        else:
+            locally = words.take("locally")
+            words.expect("ordered", "by")
+            terms = words.terms(words.rest())
+    if words.place == start or (unordered and terms):
+        raise words.refuse("expected ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
+    if unordered:
+        return WriteOrder(terms=(), distribution="hash" if by_partition else "none")
+    if by_partition:
+        return WriteOrder(terms=terms, distribution="hash")
+    return WriteOrder(terms=terms, distribution=None if locally else "range")
+
+
+def _set(words: Words) -> tuple[Change, ...]:
+    if words.take("tblproperties"):
+        return (SetProperties(words.properties()),)
+    if words.take("identifier", "fields"):
+        return (IdentifierFields(_several_dotted(words), drop=False),)
+    if words.at("location"):
+        raise words.unsupported("SET LOCATION", "a table's files stay where they are")
+    raise words.refuse("expected TBLPROPERTIES or IDENTIFIER FIELDS")
+
+
+def _keys(words: Words) -> tuple[str, ...]:
+    words.expect_sign("(")
+    found = [words.property_key()]
+    while words.take_sign(","):
+        found.append(words.property_key())
+    words.expect_sign(")")
+    return tuple(found)
+
+
+def _dotted(words: Words) -> str:
+    """A column's path as the verbs of alteration take it: a part with a dot of its own stays in backticks."""
+    return ".".join(map(quote_name, words.name("the name of a column").parts))
+
+
+def _several_dotted(words: Words) -> tuple[str, ...]:
+    found = [_dotted(words)]
+    while words.take_sign(","):
+        found.append(_dotted(words))
+    return tuple(found)

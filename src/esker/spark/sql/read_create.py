@@ -1,0 +1,159 @@
+"""CREATE and DROP, of namespaces, tables and temporary views."""
+
+from __future__ import annotations
+
+from esker.spark.sql.statements import CreateNamespace, CreateTable, CreateView, DropNamespace, DropTable, Query
+from esker.spark.sql.territory import Elsewhere, Territory
+from esker.spark.sql.words import Named, Span, Words, blanked
+
+NAMESPACE_WORDS = ("namespace", "database", "schema")
+QUERY_WORDS = ("select", "with", "values", "from", "table", "map", "reduce")
+PROVIDERS = ("iceberg", "esker")
+
+
+def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateTable | CreateView:
+    """Behind CREATE."""
+    place = words.place
+    replaces = words.take("or", "replace")
+    if not replaces and words.take_any(*NAMESPACE_WORDS):
+        return _namespace(words, territory)
+    is_global = words.take("global")
+    if words.take_any("temp", "temporary") and words.take("view"):
+        return _view(words, replaces=replaces, is_global=is_global)
+    words.take("external")
+    if not words.take("table"):
+        raise Elsewhere
+    found = _table(words, territory)
+    if replaces:
+        raise words.unsupported(
+            "CREATE OR REPLACE TABLE", "drop the table first, or INSERT OVERWRITE its rows", place=place
+        )
+    return found
+
+
+def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable:
+    """Behind DROP."""
+    if words.take_any(*NAMESPACE_WORDS):
+        if_there = words.take("if", "exists")
+        name = territory.namespace(words.name("the name of a namespace"))
+        if words.at("cascade"):
+            raise words.unsupported("DROP NAMESPACE … CASCADE", "drop its tables first, one by one")
+        words.take("restrict")
+        words.expect_end()
+        return DropNamespace(name=name, if_there=if_there)
+    if not words.take("table"):
+        raise Elsewhere
+    if_there = words.take("if", "exists")
+    name = territory.table(words.name("the name of a table"))
+    purge = words.take("purge")
+    words.expect_end()
+    return DropTable(name=name, if_there=if_there, purge=purge)
+
+
+def _namespace(words: Words, territory: Territory) -> CreateNamespace:
+    unless_there = words.take("if", "not", "exists")
+    name = territory.new(words.name("the name of a namespace"))
+    properties: dict[str, str] = {}
+    while not words.is_over:
+        if words.take("comment"):
+            properties["comment"] = words.string("the comment")
+        elif words.take("location"):
+            properties["location"] = words.string("the location")
+        elif words.take("with") and words.take_any("properties", "dbproperties"):
+            properties |= words.properties()
+        else:
+            raise words.refuse("expected COMMENT, LOCATION or WITH PROPERTIES")
+    return CreateNamespace(name=name, unless_there=unless_there, properties=properties)
+
+
+def _view(words: Words, *, replaces: bool, is_global: bool) -> CreateView:
+    if words.take("if", "not", "exists"):
+        raise Elsewhere
+    name = words.name("the name of a view")
+    columns: tuple[str, ...] = ()
+    if (token := words.peek()) is not None and token.is_sign and token.text == "(":
+        columns = tuple(Words(term).word("a column") for term in words.terms(words.parenthesised()))
+    while not words.at("as"):
+        words.next("AS and a query")
+    words.expect("as")
+    return CreateView(name=name, columns=columns, replaces=replaces, is_global=is_global, query=query_behind(words))
+
+
+def _table(words: Words, territory: Territory) -> CreateTable:
+    unless_there = words.take("if", "not", "exists")
+    name = words.name("the name of a table")
+    _check_provider(words)
+    territory.new(name)
+    if words.at("like"):
+        raise words.unsupported("CREATE TABLE … LIKE", "name the columns, or select from the other table LIMIT 0")
+    columns = None
+    if (token := words.peek()) is not None and token.is_sign and token.text == "(":
+        columns = words.in_place(words.parenthesised())
+    partition_by: tuple[str, ...] = ()
+    properties: dict[str, str] = {}
+    location: str | None = None
+    while not words.is_over and not _at_query(words):
+        if words.take("using"):
+            words.word("iceberg")
+        elif words.take("partitioned", "by"):
+            partition_by += words.terms(words.parenthesised())
+        elif words.take("tblproperties"):
+            properties |= words.properties()
+        elif words.take("location"):
+            location = words.string("the location")
+        elif words.take("comment"):
+            properties["comment"] = words.string("the comment")
+        else:
+            raise words.refuse("expected PARTITIONED BY, TBLPROPERTIES, LOCATION, COMMENT or AS and a query")
+    query = None if words.is_over else _query_of_table(words, columns)
+    if query is None and columns is None:
+        raise words.refuse("expected the columns, or AS and a query")
+    return CreateTable(
+        name=name,
+        unless_there=unless_there,
+        columns=columns,
+        partition_by=partition_by,
+        properties=properties,
+        location=location,
+        query=query,
+    )
+
+
+def _query_of_table(words: Words, columns: str | None) -> Query:
+    if columns is not None:
+        raise words.refuse("a table made from a query takes its columns from the query; did not expect")
+    words.take("as")
+    return query_behind(words)
+
+
+def _at_query(words: Words) -> bool:
+    token = words.peek()
+    return words.at("as") or (
+        token is not None and (token.word in QUERY_WORDS or (token.is_sign and token.text == "("))
+    )
+
+
+def _check_provider(words: Words) -> None:
+    """USING some other format makes a table of Spark's own."""
+    depth = 0
+    for ahead in range(len(words.tokens.tokens)):
+        token = words.peek(ahead)
+        if token is None or (depth == 0 and token.word in ("as", *QUERY_WORDS)):
+            return
+        if token.is_sign and token.text in "()":
+            depth += 1 if token.text == "(" else -1
+        if depth == 0 and token.word == "using":
+            provider = words.peek(ahead + 1)
+            if provider is not None and provider.text.lower() not in PROVIDERS:
+                raise Elsewhere
+            return
+
+
+def query_behind(words: Words, *, before: str = "") -> Query:
+    """The rest as a query; what is before it becomes blanks, but for CTEs that stood there."""
+    span = words.rest()
+    head = before + blanked(words.text[len(before) : span.start])
+    return Query(head + words.text_of(span), Span(0 if before else span.start, span.end))
+
+
+__all__ = ["NAMESPACE_WORDS", "QUERY_WORDS", "Named", "query_behind", "read_create", "read_drop"]

@@ -1,0 +1,148 @@
+"""From text to a statement: the first words say which grammar reads the rest."""
+
+from __future__ import annotations
+
+from esker.errors import InvalidInput
+from esker.spark.sql.read_alter import read_alter
+from esker.spark.sql.read_create import QUERY_WORDS, read_create, read_drop
+from esker.spark.sql.read_rows import (
+    read_delete,
+    read_insert,
+    read_truncate,
+    refuse_call,
+    refuse_merge,
+    refuse_update,
+)
+from esker.spark.sql.read_show import read_describe, read_refresh, read_show, read_use
+from esker.spark.sql.statements import Foreign, Query, Statement
+from esker.spark.sql.territory import Elsewhere, Territory
+from esker.spark.sql.words import SUBJECT, Span, Words
+
+_SETTINGS = ("set", "reset", "add", "list", "declare")  # nothing behind these is a table
+
+
+def read_statement(text: str, territory: Territory) -> Statement:
+    """What the text says. ``InvalidInput`` and ``Unsupported`` name the place of what cannot be taken."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"cannot read {SUBJECT} {text!r}: give text")
+    words = Words(text)
+    if words.is_over:
+        raise InvalidInput(f"cannot read {SUBJECT}: it is empty")
+    try:
+        return _read(words, territory)
+    except Elsewhere:
+        return _into_spark(Words(text)) or _foreign(Words(text), territory)
+
+
+def _read(words: Words, territory: Territory) -> Statement:
+    if at_query(words):
+        return _query_or_change(words, territory)
+    first = words.next().word
+    match first:
+        case "explain":
+            words.take_any("extended", "codegen", "cost", "formatted")
+            if not at_query(words):
+                raise Elsewhere
+            return _query(words)
+        case "create":
+            return read_create(words, territory)
+        case "drop":
+            return read_drop(words, territory)
+        case "alter":
+            return read_alter(words, territory)
+        case "insert":
+            return read_insert(words, territory)
+        case "delete":
+            return read_delete(words, territory)
+        case "truncate":
+            return read_truncate(words, territory)
+        case "update":
+            return refuse_update(words, territory)
+        case "merge":
+            return refuse_merge(words, territory)
+        case "call":
+            return refuse_call(words)
+        case _:
+            return _look(words, territory, first)
+
+
+def _look(words: Words, territory: Territory, first: str | None) -> Statement:
+    match first:
+        case "show":
+            return read_show(words, territory)
+        case "describe" | "desc":
+            if words.take("query") or at_query(words):
+                return _query(words)
+            return read_describe(words, territory)
+        case "use":
+            return read_use(words, territory)
+        case "refresh":
+            return read_refresh(words, territory)
+        case _:
+            raise Elsewhere
+
+
+def at_query(words: Words) -> bool:
+    """Whether a query is next; DESCRIBE TABLE t looks like TABLE t and is told apart by what it follows."""
+    ahead = 0
+    while (token := words.peek(ahead)) is not None and token.is_sign and token.text == "(":
+        ahead += 1
+    after_describe = words.tokens.at > 0 and words.tokens.tokens[words.tokens.at - 1].word in ("describe", "desc")
+    return token is not None and token.word in QUERY_WORDS and not (after_describe and token.word == "table")
+
+
+def _query(words: Words) -> Query:
+    return Query(words.text, words.rest())
+
+
+def _query_or_change(words: Words, territory: Territory) -> Statement:
+    """A query; or CTEs, and behind them a statement that uses them."""
+    depth = 0
+    for at, token in enumerate(words.tokens.tokens):
+        if token.is_sign and token.text in ("(", ")"):
+            depth += 1 if token.text == "(" else -1
+        if depth or at == 0 or token.word not in ("insert", "update", "delete", "merge"):
+            continue
+        follows = words.peek(at + 1)
+        if follows is None or follows.word not in ("into", "overwrite", "from"):
+            continue
+        before = words.text[: token.start]
+        words.tokens.at = at + 1
+        if words.tokens.tokens[0].word == "with" and token.word == "insert":
+            return read_insert(words, territory, before=before)
+        raise words.unsupported(f"a query before {token.text.upper()}", place=token.place)
+    return Query(words.text, Span(0, words.rest().end))
+
+
+def _into_spark(words: Words) -> Query | None:
+    """Rows that Spark takes into a table of its own, from whatever tables: INSERT, or CREATE TABLE with a query."""
+    if not (words.take("insert") or words.take("create", "table")):
+        return None
+    depth = 0
+    while (token := words.peek()) is not None:
+        if token.is_sign and token.text in ("(", ")"):
+            depth += 1 if token.text == "(" else -1
+        if depth == 0 and token.word in ("select", "with", "values", "from"):
+            return Query(words.text, words.rest())
+        words.next()
+    return None
+
+
+def _foreign(words: Words, territory: Territory) -> Foreign:
+    """A statement that Spark is to take may not be about a table that Spark does not know."""
+    first = words.next()
+    if first.word in _SETTINGS:
+        return Foreign(words.text)
+    kind = words.peek()
+    while (token := words.peek()) is not None:
+        if not (token.is_quoted or token.word is not None):
+            words.next()
+            continue
+        try:
+            found = words.name()
+        except InvalidInput:  # a name and a dot, and no name behind it
+            continue
+        if territory.holds(found.parts):
+            what = f"{first.text} {kind.text if kind is not None else ''}".strip().upper()
+            raise words.unsupported(what, f"{found} is a table of the lake", place=found.place)
+    return Foreign(words.text)

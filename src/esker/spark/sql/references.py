@@ -1,0 +1,114 @@
+"""The tables that a query names, and what the query says of each.
+
+sqlglot reads the query. Of its tree only two things are used: where names of tables stand in the text, and which
+conditions of a SELECT concern which of its sources. The text itself is never made anew from the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from esker.errors import InvalidInput
+from esker.spark.sql.words import SUBJECT, Span
+
+Node = Any  # sqlglot's nodes, which mypy is told nothing of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """A table named in a query, where rows are read from."""
+
+    parts: tuple[str, ...]
+    span: Span
+    alias: str | None
+    node: Node
+    takes_alias: bool = True  # TABLE t is a query by itself and has no room for one
+
+
+def parse_query(text: str) -> Node:
+    """sqlglot's tree of a query; ``InvalidInput`` with the place where it is none that sqlglot knows."""
+    import sqlglot
+    from sqlglot.errors import ErrorLevel, SqlglotError
+
+    try:
+        trees = sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE)
+    except SqlglotError as error:
+        raise _refused(error) from None
+    except RecursionError:
+        raise InvalidInput(f"cannot read {SUBJECT}: it is nested too deeply") from None
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:  # a slip of the parser's own
+        raise InvalidInput(f"cannot read {SUBJECT}: {error}") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidInput(f"cannot read {SUBJECT}: give one query")
+    return trees[0]
+
+
+def find_references(tree: Node, text: str) -> list[Reference]:
+    """Every table named, but for common table expressions where they are in sight."""
+    from sqlglot import exp
+
+    found = []
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier | exp.Dot) or table.find_ancestor(exp.Hint) is not None:
+            continue
+        names = [part for part in table.parts if isinstance(part, exp.Identifier)]
+        if not names or len(names) != len(table.parts) or not all(_stands(part, text) for part in names):
+            continue
+        parts = tuple(part.name for part in names)
+        if len(parts) == 1 and _is_cte(table, parts[0]):
+            continue
+        span = Span(min(part.meta["start"] for part in names), max(part.meta["end"] for part in names) + 1)
+        found.append(Reference(parts, span, table.alias or None, table))
+    return found
+
+
+def _stands(identifier: Node, text: str) -> bool:
+    """Whether the name is where sqlglot says: trees it makes up have places that are none."""
+    start, end = identifier.meta.get("start"), identifier.meta.get("end")
+    if start is None or end is None:
+        return False
+    return text[start : end + 1].strip("`").replace("``", "`") == identifier.name
+
+
+def _is_cte(table: Node, name: str) -> bool:
+    """Whether a WITH in sight defines the name. Within a WITH, only what stands before is in sight."""
+    from sqlglot import exp
+
+    inside: Node = table
+    at: Node = table.parent
+    while at is not None:
+        if isinstance(at, exp.With):
+            before = at.expressions if at.args.get("recursive") else _before(at.expressions, inside)
+            if _defines(before, name):
+                return True
+            inside, at = at, at.parent  # the query that has this WITH defines nothing else
+            inside, at = at, at.parent
+            continue
+        with_ = at.args.get("with_") or at.args.get("with")
+        if with_ is not None and with_ is not inside and _defines(with_.expressions, name):
+            return True
+        inside, at = at, at.parent
+    return False
+
+
+def _before(ctes: list[Node], inside: Node) -> Iterator[Node]:
+    for cte in ctes:
+        if cte is inside:
+            return
+        yield cte
+
+
+def _defines(ctes: Any, name: str) -> bool:
+    return any(cte.alias.lower() == name.lower() for cte in ctes)
+
+
+def _refused(error: Exception) -> InvalidInput:
+    details = getattr(error, "errors", None) or [{}]
+    line, col = details[0].get("line"), details[0].get("col")
+    why = details[0].get("description") or str(error).splitlines()[0]
+    if line is None or col is None:
+        return InvalidInput(f"cannot read {SUBJECT}: {why}")
+    place = f"line {line}, column {max(1, col - len(details[0].get('highlight') or ' ') + 1)}"
+    return InvalidInput(f"cannot read {SUBJECT} at {place}: {why}", place=place)

@@ -1,0 +1,188 @@
+"""``lake.sql``: a statement read, then done by the lake or by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from esker.errors import InvalidInput, NoSuchNamespace
+from esker.spark.sql import define
+from esker.spark.sql.frames import commit_frame, nothing, run_rewritten, small_frame
+from esker.spark.sql.insert import create_table_as, delete, insert
+from esker.spark.sql.lake_names import LakeNames, LakeTables
+from esker.spark.sql.read_statement import read_statement
+from esker.spark.sql.rewrite import Surroundings, rewrite
+from esker.spark.sql.show import Looking, look
+from esker.spark.sql.statements import (
+    AlterTable,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    Delete,
+    DropNamespace,
+    DropRef,
+    DropTable,
+    Foreign,
+    Insert,
+    Query,
+    RefreshTable,
+    RenameTable,
+    SetRef,
+    Statement,
+    UseNamespace,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ZONE = "spark.sql.session.timeZone"
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+class SqlRunner:
+    """Spark SQL over one lake. USE is remembered here, so each lake object has a namespace of its own."""
+
+    def __init__(self, lake: LakeTables, get_spark: Callable[[], SparkSession]) -> None:
+        self._lake = lake
+        self._get_spark = get_spark
+        self._current: tuple[str, ...] = ()
+
+    def run(self, text: str) -> DataFrame:
+        """Do one statement. Whatever cannot be taken is refused before anything runs."""
+        names = LakeNames(self._lake, _SparkSide(self._get_spark), self._current)
+        statement = read_statement(text, names)
+        return self._do(statement, names)
+
+    def _do(self, statement: Statement, names: LakeNames) -> DataFrame:
+        spark = self._get_spark()
+        match statement:
+            case Query():
+                return self._query(statement, names)
+            case Foreign(text):
+                if text.split(None, 1)[0].lower() == "use":
+                    self._current = ()
+                return spark.sql(text)
+            case CreateView():
+                return self._create_view(statement, names)
+            case Insert():
+                return self._insert(statement, names)
+            case Delete():
+                return commit_frame(spark, delete(names.must_find(statement.table), statement, zone=self._zone()))
+            case UseNamespace(name):
+                self._use(names.namespace_named(name))
+            case RefreshTable(table):
+                names.must_find(table)
+            case CreateTable() if statement.query is not None:
+                self._create_table_as(statement, statement.query, names)
+            case (
+                CreateNamespace()
+                | DropNamespace()
+                | CreateTable()
+                | DropTable()
+                | RenameTable()
+                | AlterTable()
+                | SetRef()
+                | DropRef()
+            ):
+                _define(statement, names)
+            case _:
+                return small_frame(spark, *look(names, _looking(statement)))
+        return nothing(spark)
+
+    # ------------------------------------------------------------ rows
+
+    def _query(self, query: Query, names: LakeNames) -> DataFrame:
+        around = Surroundings(names, self._zone, self._moment)
+        return run_rewritten(rewrite(query, around), self._get_spark())
+
+    def _create_view(self, statement: CreateView, names: LakeNames) -> DataFrame:
+        """Spark keeps the frame's plan under the name; by SQL it would keep text, and look names up once more."""
+        frame = self._query(statement.query, names)
+        if statement.columns:
+            if len(statement.columns) != len(frame.columns):
+                raise InvalidInput(f"cannot name {len(statement.columns)} columns of {len(frame.columns)} in the view")
+            frame = frame.toDF(*statement.columns)
+        name = ".".join(statement.name.parts)
+        match statement.is_global, statement.replaces:
+            case True, True:
+                frame.createOrReplaceGlobalTempView(name)
+            case True, False:
+                frame.createGlobalTempView(name)
+            case False, True:
+                frame.createOrReplaceTempView(name)
+            case _:
+                frame.createTempView(name)
+        return nothing(self._get_spark())
+
+    def _insert(self, statement: Insert, names: LakeNames) -> DataFrame:
+        found = names.must_find(statement.table)
+        frame = self._query(statement.query, names)
+        spark = self._get_spark()
+        dynamic = str(spark.conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
+        return commit_frame(spark, insert(found, statement, frame, zone=self._zone(), dynamic=dynamic))
+
+    def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
+        if not define.is_there(names, statement):
+            names.full(statement.name)  # a name that cannot be is refused before the query is read
+            create_table_as(names, statement, self._query(query, names))
+
+    # ------------------------------------------------------------ the session
+
+    def _use(self, namespace: str) -> None:
+        if namespace not in self._lake.namespaces():
+            self._lake.tables(namespace)  # says what there is instead
+            raise NoSuchNamespace(f"there is no namespace {namespace}", namespace=namespace)
+        self._current = tuple(namespace.split("."))
+
+    def _zone(self) -> str:
+        return str(self._get_spark().conf.get(_ZONE, "UTC"))
+
+    def _moment(self, expression: str) -> int:
+        """An expression for a time, computed by Spark with its session's zone."""
+        row = self._get_spark().sql(f"SELECT unix_millis(CAST({expression} AS TIMESTAMP)) AS ms").head()
+        if row is None or row.ms is None:
+            raise InvalidInput(f"cannot read the table as of {expression}: that is no time")
+        return int(row.ms)
+
+
+class _SparkSide:
+    """What Spark says of names; it is started only when it must be asked."""
+
+    def __init__(self, get_spark: Callable[[], SparkSession]) -> None:
+        self._get_spark = get_spark
+
+    def has_database(self, name: str) -> bool:
+        return bool(self._get_spark().catalog.databaseExists(name))
+
+    def has_temp_view(self, name: str) -> bool:
+        from pyspark.errors import PySparkException
+
+        try:
+            return bool(self._get_spark().catalog.getTable(name).isTemporary)
+        except PySparkException:
+            return False
+
+
+def _looking(statement: Statement) -> Looking:
+    assert isinstance(statement, Looking)
+    return statement
+
+
+def _define(statement: Statement, names: LakeNames) -> None:
+    match statement:
+        case CreateNamespace():
+            define.create_namespace(names, statement)
+        case DropNamespace():
+            define.drop_namespace(names, statement)
+        case CreateTable():
+            define.create_table(names, statement)
+        case DropTable():
+            define.drop_table(names, statement)
+        case RenameTable():
+            define.rename_table(names, statement)
+        case AlterTable():
+            define.alter_table(names, statement)
+        case SetRef():
+            define.set_ref(names, statement)
+        case DropRef():
+            define.drop_ref(names, statement)

@@ -1,0 +1,183 @@
+"""SHOW and DESCRIBE: what there is, in Spark's columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from esker.errors import InvalidInput
+from esker.model.column_path import locate, parts_of
+from esker.spark.sql.define import FORMAT_VERSION
+from esker.spark.sql.lake_names import LakeNames
+from esker.spark.sql.statements import (
+    DescribeNamespace,
+    DescribeTable,
+    ShowColumns,
+    ShowCreateTable,
+    ShowNamespaces,
+    ShowPartitions,
+    ShowProperties,
+    ShowTables,
+)
+from esker.spark.sql.type_text import column_text, string_text, term_text, type_text
+from esker.table import Table
+
+Looking = (
+    ShowNamespaces
+    | ShowTables
+    | ShowCreateTable
+    | ShowProperties
+    | ShowColumns
+    | ShowPartitions
+    | DescribeTable
+    | DescribeNamespace
+)
+Answer = tuple[str, list[tuple[Any, ...]]]  # columns as DDL, and rows
+
+
+def look(names: LakeNames, statement: Looking) -> Answer:
+    """The answer to a statement that only looks."""
+    match statement:
+        case ShowNamespaces(inside, like):
+            return "namespace string", [(name,) for name in _namespaces(names, inside, like)]
+        case ShowTables(inside, like):
+            return _tables(names, statement, like)
+        case ShowCreateTable(table):
+            return "createtab_stmt string", [(create_text(names.must_find(table).table),)]
+        case ShowProperties(table, key):
+            return _properties(names.must_find(table).table, key)
+        case ShowColumns(table):
+            return "col_name string", [(field.name,) for field in names.must_find(table).table.schema.fields]
+        case ShowPartitions(table):
+            return _partitions(names.must_find(table).table)
+        case DescribeTable(table, extended, column):
+            return _described(names.must_find(table).table, extended, column)
+        case DescribeNamespace(name, extended):
+            return _described_namespace(names, names.namespace_named(name), extended)
+
+
+def create_text(table: Table) -> str:
+    """The statement that would make the table, empty, once more."""
+    lines = [
+        f"CREATE TABLE {table.name} (",
+        ",\n".join(f"  {column_text(field)}" for field in table.schema.fields) + ")",
+    ]
+    lines.append("USING iceberg")
+    terms = _partition_terms(table)
+    if terms:
+        lines.append(f"PARTITIONED BY ({', '.join(terms)})")
+    comment = table.properties.get("comment")
+    if comment is not None:
+        lines.append(f"COMMENT {string_text(comment)}")
+    lines.append(f"LOCATION {string_text(table.location)}")
+    held = {FORMAT_VERSION: str(table.format_version), **_without(table.properties, "comment")}
+    pairs = ",\n".join(f"  {string_text(key)} = {string_text(value)}" for key, value in sorted(held.items()))
+    return "\n".join([*lines, f"TBLPROPERTIES (\n{pairs})"])
+
+
+def _without(properties: Any, key: str) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name != key}
+
+
+def _namespaces(names: LakeNames, inside: Any, like: str | None) -> list[str]:
+    every = names.lake.namespaces()
+    if inside is not None:
+        prefix = names.namespace_named(inside)
+        names.lake.tables(prefix)  # says so where there is none
+        every = [name for name in every if name.startswith(prefix + ".")]
+    return [name for name in every if _is_like(name, like)]
+
+
+def _tables(names: LakeNames, statement: ShowTables, like: str | None) -> Answer:
+    if statement.inside is not None:
+        found = names.lake.tables(names.namespace_named(statement.inside))
+    else:
+        found = names.lake.tables(".".join(names.current) if names.current else None)
+    rows = [(full.rpartition(".")[0], full.rpartition(".")[2], False) for full in found]
+    return "namespace string, tableName string, isTemporary boolean", [row for row in rows if _is_like(row[1], like)]
+
+
+def _is_like(name: str, pattern: str | None) -> bool:
+    """Spark's pattern of SHOW: ``*`` for anything, ``|`` between choices, case let be."""
+    if pattern is None:
+        return True
+    choices = (".*".join(map(re.escape, choice.strip().split("*"))) for choice in pattern.split("|"))
+    return any(re.fullmatch(choice, name, re.IGNORECASE) for choice in choices)
+
+
+def _properties(table: Table, key: str | None) -> Answer:
+    held = {FORMAT_VERSION: str(table.format_version), **table.properties}
+    if key is not None:
+        said = held.get(key, f"Table {table.name} does not have property: {key}")
+        return "key string, value string", [(key, said)]
+    return "key string, value string", sorted(held.items())
+
+
+def _partitions(table: Table) -> Answer:
+    if table.spec.is_unpartitioned:
+        raise InvalidInput(f"cannot show the partitions of {table.name}: it is not partitioned", table=table.name)
+    rows = table.inspect.partitions().column("partition").to_pylist()
+    return "partition string", [("/".join(f"{name}={_shown(value)}" for name, value in row.items()),) for row in rows]
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def _partition_terms(table: Table) -> list[str]:
+    names = table.schema.name_by_id
+    fields = [field for field in table.spec.fields if str(field.transform) != "void" and field.source_id in names]
+    return [term_text(field.transform, names[field.source_id]) for field in fields]
+
+
+def _described(table: Table, extended: bool, column: str | None) -> Answer:
+    if column is not None:
+        field = locate(table.schema, parts_of(column))[-1]
+        facts = [("col_name", field.name), ("data_type", type_text(field.type)), ("comment", field.doc)]
+        return "info_name string, info_value string", facts
+    rows: list[tuple[Any, ...]] = [(field.name, type_text(field.type), field.doc) for field in table.schema.fields]
+    terms = _partition_terms(table)
+    if terms:
+        rows += [("", "", ""), ("# Partitioning", "", "")]
+        rows += [(f"Part {at}", term, "") for at, term in enumerate(terms)]
+    if extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [(name, value, "") for name, value in _details(table)]
+    return "col_name string, data_type string, comment string", rows
+
+
+def _details(table: Table) -> Iterable[tuple[str, str]]:
+    yield "Name", table.name
+    yield "Type", "MANAGED"
+    if "comment" in table.properties:
+        yield "Comment", table.properties["comment"]
+    yield "Location", table.location
+    yield "Provider", "iceberg"
+    yield "Format version", str(table.format_version)
+    yield "UUID", str(table.uuid)
+    snapshot = table.current_snapshot
+    yield "Current snapshot", "none" if snapshot is None else str(snapshot.snapshot_id)
+    order = [
+        f"{term_text(field.transform, table.schema.name_by_id[field.source_id])}"
+        f"{' DESC' if field.descending else ' ASC'} NULLS {'LAST' if field.nulls_last else 'FIRST'}"
+        for field in table.sort_order.fields
+        if field.source_id in table.schema.name_by_id
+    ]
+    if order:
+        yield "Sort order", ", ".join(order)
+    yield "Table Properties", "[" + ",".join(f"{key}={value}" for key, value in sorted(table.properties.items())) + "]"
+
+
+def _described_namespace(names: LakeNames, name: str, extended: bool) -> Answer:
+    properties = names.lake.namespace_properties(name)
+    rows = [("Namespace Name", name)]
+    rows += [
+        (label, properties[key])
+        for label, key in (("Comment", "comment"), ("Location", "location"))
+        if key in properties
+    ]
+    if extended:
+        rest = {key: value for key, value in properties.items() if key not in ("comment", "location")}
+        rows.append(("Properties", "(" + ", ".join(f"({key},{value})" for key, value in sorted(rest.items())) + ")"))
+    return "info_name string, info_value string", list(rows)
