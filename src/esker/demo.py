@@ -42,15 +42,33 @@ class Story:
 
 
 def main() -> None:
-    """Run the tour in a temporary folder and print its report."""
+    """``python -m esker.demo``."""
+    tell()
+
+
+def tell() -> None:
+    """Take the tour and show it as it goes, the report at its end."""
     from rich.console import Console
 
     console = Console()
     console.print("\n[bold]Esker[/]: Iceberg tables in plain Python\n")
+    story = Story(console)
+    _take(story)
+    report(story)
+
+
+def run_silently() -> Story:
+    """Take the tour and show nothing; the story holds what was found."""
+    from rich.console import Console
+
+    story = Story(Console(quiet=True))
+    _take(story)
+    return story
+
+
+def _take(story: Story) -> None:
     with tempfile.TemporaryDirectory(prefix="esker-demo-") as folder:
-        story = Story(console)
         tour(story, Path(folder))
-        report(story)
 
 
 def tour(story: Story, folder: Path) -> None:

@@ -46,9 +46,7 @@ def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str]
     ``warehouse`` is where new tables go, beside the database by default. ``roots`` are further folders that tables
     and their files may lie in.
     """
-    found = _SCHEME.match(uri)
-    scheme = found[1].lower() if found else "file"
-    match scheme:
+    match scheme := scheme_of(uri):
         case "sqlite":
             return _sqlite(uri, warehouse, roots)
         case "file":
@@ -63,7 +61,14 @@ def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str]
             )
 
 
-def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+def scheme_of(uri: str) -> str:
+    """What kind of catalog a URI names; a plain path is a directory."""
+    found = _SCHEME.match(uri)
+    return found[1].lower() if found else "file"
+
+
+def sqlite_file(uri: str) -> tuple[Path, str]:
+    """The database that a ``sqlite:`` URI names, and the catalog in it."""
     text, _, query = uri.partition(":")[2].partition("?")
     path = text.removeprefix("///")
     if path.startswith("//") or not path or path == ":memory:":
@@ -72,7 +77,11 @@ def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     name = options.pop("catalog_name", DEFAULT_NAME)
     if options or not name or len(name) > 255:
         raise InvalidInput(f"cannot open {uri}: the only option is catalog_name, of 1 to 255 characters")
-    file = Path(path).resolve()
+    return Path(path).resolve(), name
+
+
+def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+    file, name = sqlite_file(uri)
     place = str(file.parent / "warehouse") if warehouse is None else warehouse
     remembered = file.with_name(f"{file.name}.roots")
     return PointerCatalog(SqlPointers(SqliteDatabase(file), name), _local_warehouse(place, roots, remembered))

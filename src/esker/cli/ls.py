@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from esker.cli.settings import current_settings, shared_options
+from esker.cli.wording import ago, counted, number, size
 
 if TYPE_CHECKING:
     from esker.cli.screen import Screen
@@ -54,19 +55,38 @@ def _tables(lake: Lake, namespace: str, detailed: bool) -> list[dict[str, Any]]:
 
 
 def _show(screen: Screen, facts: dict[str, Any], detailed: bool) -> None:
-    from esker.cli.wording import counted
-
     tables = [table for namespace in facts["namespaces"] for table in namespace["tables"]]
     if detailed and tables:
         _show_details(screen, tables)
-    else:
+    elif screen.is_terminal:
+        _show_namespaces(screen, facts["namespaces"])
+    else:  # one name a line, for the pipe they go into
         for table in tables:
             screen.line(table["name"])
     if not facts["namespaces"]:
-        screen.note("The catalog is empty: it has no namespaces yet.")
+        screen.note("The catalog is empty: esker create --namespace NAME makes the first namespace.")
     elif not tables:
         names = [namespace["namespace"] for namespace in facts["namespaces"]]
         screen.note(f"No tables in {counted(len(names), 'namespace')}: {', '.join(names)}.")
+    elif detailed or screen.is_terminal:
+        screen.note(_in_all(facts["namespaces"], tables))
+
+
+def _show_namespaces(screen: Screen, namespaces: list[dict[str, Any]]) -> None:
+    for namespace in namespaces:
+        tables = namespace["tables"]
+        screen.title(namespace["namespace"], counted(len(tables), "table") if tables else "no tables")
+        for table in tables:
+            screen.line(f"  {table['name']}")
+
+
+def _in_all(namespaces: list[dict[str, Any]], tables: list[dict[str, Any]]) -> str:
+    said = f"{counted(len(tables), 'table')} in {counted(len(namespaces), 'namespace')}"
+    sizes = [table["total_bytes"] for table in tables if table.get("total_bytes") is not None]
+    broken = sum(table.get("problem") is not None for table in tables)
+    if sizes:
+        said += f", {size(sum(sizes))}"
+    return said + (f"; {broken} cannot be opened." if broken else ".")
 
 
 def _show_details(screen: Screen, tables: list[dict[str, Any]]) -> None:
@@ -86,8 +106,6 @@ def _show_details(screen: Screen, tables: list[dict[str, Any]]) -> None:
 
 
 def _row(table: dict[str, Any]) -> tuple[str, ...]:
-    from esker.cli.wording import ago, number, size
-
     if table["problem"] is not None:
         return (table["name"], "", "", "", "", "", "", table["problem"])
     last = table["last_commit_ms"]

@@ -17,6 +17,7 @@ from esker.cli.failure import describe, report, wants
 from esker.cli.settings import shared_options
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Start": ("init", "demo", "doctor"),
     "Look": (
         "ls",
         "info",
@@ -30,7 +31,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "scan",
         "explain",
     ),
-    "Start": ("doctor",),
+    "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
 }
 
 
@@ -97,7 +98,7 @@ def _forgive_odd_characters() -> None:
 @shared_options
 @click.version_option(package_name="esker", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Look into Apache Iceberg tables: by the path of a table, or by name in a catalog.
+    """Look into Apache Iceberg tables, by the path of a table or by name in a catalog, and change those of a catalog.
 
     TABLE is a path when it exists on disk, contains a slash or ends in .json; otherwise it is a table of the
     catalog: --catalog, else $ESKER_CATALOG, else ./lake.

@@ -34,6 +34,19 @@ def open_named(text: str) -> Table:
     return open_lake(current_settings()).table(text)
 
 
+def open_to_change(text: str) -> Table:
+    """The table of the catalog that a TABLE argument means; a path has no catalog that a change could go to."""
+    from esker.errors import InvalidInput
+
+    if "/" in text or os.sep in text or text.endswith((".json", ".json.gz")):
+        raise InvalidInput(
+            f"cannot change {text}: a table opened by its path is read-only; "
+            "take it into a catalog with: esker register NAME METADATA_FILE",
+            path=text,
+        )
+    return open_lake(current_settings()).table(text)
+
+
 def open_lake(settings: Settings) -> Lake:
     """The catalog that was asked for."""
     from esker.wiring import connect

@@ -74,7 +74,7 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
             ref["kind"],
             str(ref["snapshot_id"]),
             "expired" if ref["timestamp_ms"] is None else when(ref["timestamp_ms"]),
-            _kept(ref),
+            kept_text(ref),
         )
         for ref in facts["refs"]
     ]
@@ -83,7 +83,8 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
         screen.note(f"{counted(facts['total'] - len(rows), 'more ref')} not shown; --all shows them.")
 
 
-def _kept(ref: dict[str, Any]) -> str:
+def kept_text(ref: dict[str, Any]) -> str:
+    """How long a ref and its snapshots are kept; nothing where the table's own rule holds."""
     from esker.cli.wording import duration
 
     said = []

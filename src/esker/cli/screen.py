@@ -63,7 +63,7 @@ class Screen:
     def __init__(self) -> None:
         from rich.console import Console
 
-        terminal = sys.stdout.isatty()
+        terminal = self.is_terminal = sys.stdout.isatty()
         self._buffer = _Page()
         self._console = Console(
             file=self._buffer,

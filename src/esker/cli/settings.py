@@ -11,6 +11,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PREFIX = "esker.cli."
+DEFAULT_CATALOG = "sqlite:///lake/catalog.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,11 @@ class Settings:
     catalog: str | None = None  # None: $ESKER_CATALOG, else ./lake
     warehouse: str | None = None
     as_json: bool = False
+
+    @property
+    def catalog_uri(self) -> str:
+        """The catalog, whether it was named or not."""
+        return self.catalog or DEFAULT_CATALOG
 
 
 def shared_options(function: F) -> F:
@@ -66,6 +72,11 @@ def snapshot_options(function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def yes_option(function: F) -> F:
+    """Add ``--yes``: a command that takes something away shows what it would do, and does it only when told to."""
+    return click.option("--yes", is_flag=True, help="Do it; without this the plan is shown and nothing done.")(function)
 
 
 def limit_options(default: int, what: str) -> Callable[[F], F]:
