@@ -26,7 +26,8 @@ from esker.table import Home, Table, Workings
 if TYPE_CHECKING:
     from esker.write.workbench import Tools
 
-_VERSION = re.compile(r"v?(\d+)(?=[-.])")
+# A number in front, but not that of a name which is a UUID alone and may start with eight digits.
+_VERSION = re.compile(r"(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)v?(\d+)(?=[-.])")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _LONGEST_HINT = 4096
 
@@ -50,15 +51,15 @@ def lake_over(catalog: Catalog) -> Lake:
 
     @cache
     def get_tools() -> Tools:
-        from esker.arrow.writer import ArrowWriter
         from esker.iceberg.format_writer import IcebergFormatWriter
+        from esker.spark.choose_writer import AnyWriter
         from esker.write.workbench import Tools
 
         return Tools(
             format=workings.format,
             manifests=IcebergFormatWriter(storage, workings.format),
             engine=workings.engine,
-            writer=ArrowWriter(storage),
+            writer=AnyWriter(storage),
             storage=storage,
         )
 

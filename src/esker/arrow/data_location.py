@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import mmh3
-
 from esker.errors import InvalidInput
+from esker.model.murmur3 import murmur3
 from esker.tree.table_metadata import TableMetadata
 from esker.write.properties import switch
 
@@ -51,14 +50,17 @@ def data_locations(metadata: TableMetadata) -> DataLocations:
     )
 
 
-def file_name(call: int, operation_id: str, count: int) -> str:
-    """A data file's name, unique by its operation, the call within it and the count within the call."""
+def file_name(call: int, operation_id: str, count: int, *, task: int = 0) -> str:
+    """A data file's name, unique by its operation, the call within it and the count within the call.
+
+    Where workers write, ``task`` is which part of the rows and ``call`` which attempt at it.
+    """
     if not _SAFE.fullmatch(operation_id):
         raise InvalidInput(f"{operation_id!r} cannot be part of a file name", operation_id=operation_id)
-    return f"00000-{call}-{operation_id}-{count:05d}.parquet"
+    return f"{task:05d}-{call}-{operation_id}-{count:05d}.parquet"
 
 
 def _entropy(way: str) -> str:
     """Twenty bits of the hash as folders of four, four, four and eight."""
-    bits = f"{mmh3.hash(way, 0, signed=False) & ((1 << _HASH_BITS) - 1):0{_HASH_BITS}b}"
+    bits = f"{murmur3(way.encode()) & ((1 << _HASH_BITS) - 1):0{_HASH_BITS}b}"
     return "/".join((bits[0:4], bits[4:8], bits[8:12], bits[12:]))

@@ -11,7 +11,7 @@ so where ``buffer_bytes`` is reached a file ends early, and smaller than the tab
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,7 @@ class DataWriter:
         *,
         name: tuple[int, str],
         limits: Limits,
+        task: int = 0,
     ) -> None:
         self._storage = storage
         self._layout = layout
@@ -81,6 +82,7 @@ class DataWriter:
         self._partitioner = partitioner
         self._locations = locations
         self._name = name
+        self._task = task
         self._limits = limits
         self._waiting: dict[tuple[Any, ...], Waiting] = {}
         self._held = 0
@@ -90,7 +92,7 @@ class DataWriter:
         self._unsaid: list[DataFile] = []
         self._created: list[str] = []
 
-    def write(self, reader: pa.RecordBatchReader) -> Iterator[DataFile]:
+    def write(self, reader: Iterable[pa.RecordBatch]) -> Iterator[DataFile]:
         """Each file as it is done. Where anything fails, every file of this call is deleted again."""
         try:
             for batch in reader:
@@ -178,7 +180,7 @@ class DataWriter:
         self._files += 1
         folders = partition_path(self._partitioner.spec, self._partitioner.schema.by_id, partition)
         call, operation_id = self._name
-        location = self._locations.location(folders, file_name(call, operation_id, self._files))
+        location = self._locations.location(folders, file_name(call, operation_id, self._files, task=self._task))
         return NewDataFile(self._storage, location, self._layout, rows=rows)
 
     def _finish(self, waiting: Waiting) -> None:

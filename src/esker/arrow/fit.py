@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 
 from esker.arrow.fit_columns import Leniency, Member, members
 from esker.arrow.fit_values import Misfit
-from esker.arrow.incoming import Incoming, incoming
+from esker.arrow.incoming import Incoming, check_text, incoming
 from esker.arrow.types import to_arrow_schema
 from esker.errors import InvalidInput
 from esker.model.schema import Schema
@@ -27,6 +28,23 @@ def fit(schema: Schema, data: object) -> pa.RecordBatchReader:
         for _ in _batches(source, made, schema):
             pass
     return pa.RecordBatchReader.from_batches(to_arrow_schema(schema.fields), _batches(source, made, schema))
+
+
+def fit_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of one schema as rows of the table's, for a worker: its rows have no number that anyone knows them by."""
+    coming = iter(batches)
+    first = next(coming, None)
+    if first is None:
+        return
+    made = members(schema.fields, list(first.schema), (), Leniency())
+    target = to_arrow_schema(schema.fields)
+    for batch in chain((first,), coming):
+        check_text(batch)
+        try:
+            arrays = [member.array(batch.columns, batch.num_rows) for member in made]
+        except Misfit as misfit:
+            raise _refusal(Misfit(misfit.why, None, misfit.inside), 0) from None
+        yield pa.record_batch(arrays, schema=target)
 
 
 def _batches(source: Incoming, made: tuple[Member, ...], schema: Schema) -> Iterator[pa.RecordBatch]:

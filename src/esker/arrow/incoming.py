@@ -89,6 +89,17 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
+def check_text(batch: pa.RecordBatch) -> None:
+    """What Spark hands over is sound, but for text: it makes any bytes a string."""
+    _check_sound(batch.select([field.name for field in batch.schema if _has_text(field.type)]))
+
+
+def _has_text(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_has_text(type_.field(at).type) for at in range(type_.num_fields))
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
 def _check_sound(data: pa.Table | pa.RecordBatch) -> None:
     """Data from elsewhere may be broken in itself: text that is no UTF-8, offsets out of bounds, times of 25 hours."""
     for name, column in zip(data.schema.names, data.columns, strict=True):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import mmh3
 import numpy as np
 import numpy.typing as npt
+
+from esker.model.murmur3 import murmur3
 
 Hashes = npt.NDArray[np.uint32]
 
@@ -24,7 +25,7 @@ def hash_longs(numbers: npt.NDArray[np.int64]) -> Hashes:
 
 def hash_bytes(values: Iterable[bytes]) -> Hashes:
     """The hash of each byte string, seed 0."""
-    return np.fromiter((mmh3.hash(value, 0, signed=False) for value in values), dtype=np.uint32)
+    return np.fromiter((murmur3(value) for value in values), dtype=np.uint32)
 
 
 def _rotated(words: Hashes, by: int) -> Hashes:

@@ -13,9 +13,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeAlias
 
-import mmh3
-
 from esker.errors import InvalidInput
+from esker.model.murmur3 import murmur3
 from esker.model.types import (
     DATE,
     INT,
@@ -200,7 +199,8 @@ def bucket_hash(source: Type, value: Any) -> int:
             data = bytes(value)
         case _:
             raise InvalidInput(f"cannot bucket a column of type {source}", type=str(source))
-    return mmh3.hash(data, 0, signed=True)
+    unsigned = murmur3(data)
+    return unsigned - (1 << 32) if unsigned >> 31 else unsigned
 
 
 def truncate(source: Type, width: int, value: Any) -> Any:

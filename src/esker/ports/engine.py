@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from esker.model.predicate import Bound
 from esker.model.schema import Schema
@@ -59,22 +59,23 @@ class Engine(Protocol):
 class WriteRequest:
     """Rows to write as new data files of a table, laid out as its metadata asks.
 
-    ``data`` fits ``schema`` already (``Writer.fit`` saw to that). Row lineage columns travel in ``data`` under their
-    reserved names when rows are rewritten (v3).
+    ``data`` fits ``schema`` already (``Writer.fit`` saw to that): a ``pa.RecordBatchReader``, or a DataFrame of an
+    engine whose workers write it themselves. Row lineage columns travel in ``data`` under their reserved names when
+    rows are rewritten (v3).
     """
 
     metadata: TableMetadata
     schema: Schema
-    data: pa.RecordBatchReader
+    data: Any
     operation_id: str  # part of every file name, so that no two writers clash
 
 
 class Writer(Protocol):
     """Writes data files. Nothing it writes is visible until a commit names it."""
 
-    def fit(self, metadata: TableMetadata, schema: Schema, data: object) -> pa.RecordBatchReader:
-        """Any data a user may hand over, as a stream of the table's own types; ``InvalidInput`` names the column
-        that does not fit, before a byte is written. Values are checked as the stream is read."""
+    def fit(self, metadata: TableMetadata, schema: Schema, data: object) -> Any:
+        """Any data a user may hand over, as ``write`` takes it; ``InvalidInput`` names the column that does not fit,
+        before a byte is written. Values are checked as they are read."""
         ...
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:

@@ -1,0 +1,64 @@
+"""What a task does: rows of one Spark partition into data files. Runs in executors, sent there by ``ship``."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from esker.arrow.data_location import DataLocations
+from esker.arrow.data_writer import DataWriter
+from esker.arrow.fit import fit_batches
+from esker.arrow.new_data_file import FileLayout
+from esker.arrow.partitioner import partitioner
+from esker.arrow.writer import Limits
+from esker.errors import InvalidInput
+from esker.model.partition import PartitionSpec
+from esker.model.types import Type
+from esker.spark.written_files import refusal_of, rows_of
+from esker.storage.local import LocalStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """All that a task is told."""
+
+    storage: LocalStorage
+    layout: FileLayout
+    spec: PartitionSpec
+    partition_types: tuple[Type, ...]
+    locations: DataLocations
+    operation_id: str
+    limits: Limits
+
+
+def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the rows, and only when all of them are written say under which names."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None  # as in every task
+    yield carry_out(pickle.loads(order), batches, task=task.partitionId(), attempt=task.taskAttemptId())
+
+
+def carry_out(order: Order, batches: Iterable[pa.RecordBatch], *, task: int, attempt: int) -> pa.RecordBatch:
+    """Write one task's rows. An attempt's files have names of their own, and are deleted again where it fails."""
+    schema = order.layout.schema
+    writer = DataWriter(
+        order.storage,
+        order.layout,
+        partitioner(schema, order.spec),
+        order.locations,
+        name=(attempt, order.operation_id),
+        limits=order.limits,
+        task=task,
+    )
+    try:
+        files = list(writer.write(fit_batches(schema, batches)))
+    except InvalidInput as error:
+        if error.facts.get("column") is None:
+            raise
+        return refusal_of(error)
+    return rows_of(files, order.partition_types)

@@ -1,0 +1,102 @@
+"""Spark's way of writing: the workers write data files, the driver learns their names and commits them."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from esker.arrow.data_location import data_locations, file_name
+from esker.arrow.fit_columns import Leniency, members
+from esker.arrow.write_layout import file_layout
+from esker.arrow.writer import ArrowWriter, Limits
+from esker.errors import EskerError
+from esker.model.schema import Schema
+from esker.ports.engine import WriteRequest
+from esker.ports.storage import Storage
+from esker.spark.frame_schema import arrow_schema_of
+from esker.spark.settings import settings
+from esker.spark.ship import shipped
+from esker.spark.worker import Order
+from esker.spark.written_files import DDL, files_of, partition_types
+from esker.storage.local import LocalStorage
+from esker.tree.data_file import DataFile
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("esker.spark")
+
+_WORKER = "esker.spark.worker"
+
+
+class SparkWriter:
+    """Implements ``ports.engine.Writer`` for Spark DataFrames, of a classic session or of Connect."""
+
+    def __init__(self, storage: Storage, *, limits: Limits | None = None) -> None:
+        self._storage = storage
+        self._limits = limits or Limits()
+        self._calls = count()  # one operation may write several times, and its files must not clash
+
+    def fit(self, metadata: TableMetadata, schema: Schema, data: Any) -> DataFrame:
+        """The frame, when its columns fit the table's; no job runs for this."""
+        file_layout(metadata, schema)
+        members(schema.fields, list(arrow_schema_of(data.schema)), (), Leniency())
+        return data
+
+    def write(self, request: WriteRequest) -> Iterator[DataFile]:
+        """Run one job that writes the frame's rows, and describe the files that its tasks report."""
+        frame: DataFrame = request.data
+        if not isinstance(self._storage, LocalStorage):  # nothing a worker could reach: the rows come here instead
+            yield from self._write_here(request)
+            return
+        order = self._order(request, self._storage)
+        task = shipped(_WORKER, pickle.dumps(order))
+        with settings(frame.sparkSession, _SETTINGS):
+            reports = frame.mapInArrow(task, DDL).toArrow()
+        files, refusal = files_of(reports, order.partition_types)
+        if refusal is not None:
+            self._delete(files)
+            raise refusal
+        yield from files
+
+    def describe(self, metadata: TableMetadata, location: str) -> DataFile:
+        """A Parquet file that lies there already."""
+        return ArrowWriter(self._storage).describe(metadata, location)
+
+    def _order(self, request: WriteRequest, storage: LocalStorage) -> Order:
+        operation_id = f"{request.operation_id}-s{next(self._calls)}"
+        file_name(0, operation_id, 0)
+        return Order(
+            storage=storage,
+            layout=file_layout(request.metadata, request.schema),
+            spec=request.metadata.spec,
+            partition_types=partition_types(request.metadata),
+            locations=data_locations(request.metadata),
+            operation_id=operation_id,
+            limits=self._limits,
+        )
+
+    def _write_here(self, request: WriteRequest) -> Iterator[DataFile]:
+        embedded = ArrowWriter(self._storage)
+        rows = embedded.fit(request.metadata, request.schema, request.data.toArrow())
+        yield from embedded.write(
+            WriteRequest(metadata=request.metadata, schema=request.schema, data=rows, operation_id=request.operation_id)
+        )
+
+    def _delete(self, files: list[DataFile]) -> None:
+        for file in files:
+            try:
+                self._storage.delete(file.path)
+            except (EskerError, OSError) as error:
+                log.warning("cannot delete %s, which is not part of the table: %s", file.path, error)
+
+
+# Batches large enough that their own cost does not count, and bounded in bytes for wide rows.
+_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+}

@@ -1,0 +1,108 @@
+"""What a task hands back: a row per data file it wrote, or why it refused the rows it was given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from esker.errors import InvalidInput
+from esker.model.transform import VoidTransform, result_type
+from esker.model.types import UNKNOWN, Type
+from esker.model.values import from_bytes, to_bytes
+from esker.tree.data_file import DataFile, Metrics
+from esker.tree.table_metadata import TableMetadata
+
+_COUNTS = ("column_sizes", "value_counts", "null_counts", "nan_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+# For Spark and for pyarrow: one schema in two spellings.
+DDL = ", ".join(
+    (
+        "path string, record_count bigint, file_size bigint, spec_id int, sort_order_id int",
+        "partition array<binary>, split_offsets array<bigint>",
+        *(f"{name} map<int, bigint>" for name in _COUNTS),
+        *(f"{name} map<int, binary>" for name in _BOUNDS),
+        "refusal string",
+    )
+)
+SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("record_count", pa.int64()),
+        ("file_size", pa.int64()),
+        ("spec_id", pa.int32()),
+        ("sort_order_id", pa.int32()),
+        ("partition", pa.list_(pa.binary())),
+        ("split_offsets", pa.list_(pa.int64())),
+        *((name, pa.map_(pa.int32(), pa.int64())) for name in _COUNTS),
+        *((name, pa.map_(pa.int32(), pa.binary())) for name in _BOUNDS),
+        ("refusal", pa.string()),
+    ]
+)
+
+
+def rows_of(files: Iterable[DataFile], types: tuple[Type, ...]) -> pa.RecordBatch:
+    """Files as rows; ``types`` are those of the partition's values."""
+    return pa.RecordBatch.from_pylist([_row(file, types) for file in files], schema=SCHEMA)
+
+
+def refusal_of(error: InvalidInput) -> pa.RecordBatch:
+    """Rows that do not fit, as a row: raised, it would be tried again, and come out as Spark's error and not ours."""
+    said = json.dumps([error.message, error.facts], default=str)
+    return pa.RecordBatch.from_pylist([{"refusal": said}], schema=SCHEMA)
+
+
+def _row(file: DataFile, types: tuple[Type, ...]) -> dict[str, Any]:
+    assert file.metrics is not None
+    pairs = zip(types, file.partition, strict=True)
+    return {
+        "path": file.path,
+        "record_count": file.record_count,
+        "file_size": file.file_size,
+        "spec_id": file.spec_id,
+        "sort_order_id": file.sort_order_id,
+        "partition": [None if value is None else to_bytes(type_, value) for type_, value in pairs],
+        "split_offsets": list(file.split_offsets),
+        **{name: list(getattr(file.metrics, name).items()) for name in (*_COUNTS, *_BOUNDS)},
+    }
+
+
+def files_of(rows: pa.Table, types: tuple[Type, ...]) -> tuple[list[DataFile], InvalidInput | None]:
+    """The files that tasks wrote, and a refusal where some task gave one."""
+    files, refusal = [], None
+    for row in rows.to_pylist():
+        if row["refusal"] is not None:
+            message, facts = json.loads(row["refusal"])
+            refusal = refusal or InvalidInput(message, **facts)
+        else:
+            files.append(_file(row, types))
+    return files, refusal
+
+
+def _file(row: dict[str, Any], types: tuple[Type, ...]) -> DataFile:
+    pairs = zip(types, row["partition"], strict=True)
+    return DataFile(
+        path=row["path"],
+        file_format="parquet",
+        record_count=row["record_count"],
+        file_size=row["file_size"],
+        spec_id=row["spec_id"],
+        sort_order_id=row["sort_order_id"],
+        partition=tuple(None if data is None else from_bytes(type_, data) for type_, data in pairs),
+        split_offsets=tuple(row["split_offsets"]),
+        metrics=Metrics(**{name: dict(row[name]) for name in (*_COUNTS, *_BOUNDS)}),
+    )
+
+
+def partition_types(metadata: TableMetadata) -> tuple[Type, ...]:
+    """The types of the values in a partition of the table's current spec."""
+    by_id = metadata.schema.by_id
+    return tuple(
+        UNKNOWN
+        if isinstance(field.transform, VoidTransform)
+        else result_type(field.transform, by_id[field.source_id].type)
+        for field in metadata.spec.fields
+    )
