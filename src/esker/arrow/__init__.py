@@ -1,0 +1,1 @@
+"""The embedded engine: pyarrow reads and writes the rows, with no JVM."""

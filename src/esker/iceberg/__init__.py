@@ -1,0 +1,1 @@
+"""Codecs: how Iceberg writes the five nouns."""

@@ -1,0 +1,1 @@
+"""The vocabulary, pure: types, schemas, transforms, predicates, verdicts."""

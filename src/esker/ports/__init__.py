@@ -1,0 +1,1 @@
+"""Protocols: what the paths ask of the world."""

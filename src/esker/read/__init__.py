@@ -1,0 +1,1 @@
+"""The way down: from a snapshot to the files to read."""

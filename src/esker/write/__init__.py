@@ -1,0 +1,1 @@
+"""The way up: from data files to a swapped pointer."""

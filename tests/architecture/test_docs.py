@@ -1,0 +1,90 @@
+"""What the pages say is so: links lead somewhere, and the Python on them runs."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from documentation import PAGES, ROOT, anchors, links, name_of, python_of
+
+import esker
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name_of(page)}: {link}"
+        if anchor:
+            assert anchor in anchors(target), f"{name_of(page)}: {link}"
+
+
+def test_every_page_can_be_found_from_the_first() -> None:
+    found: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in found or page.suffix != ".md":
+            continue
+        found.add(page)
+        targets = ((page.parent / link.partition("#")[0]).resolve() for link in links(page) if "://" not in link)
+        waiting += [inner for target in targets for inner in ([target] if target.is_file() else target.glob("*.md"))]
+    assert set(PAGES) <= found
+
+
+def _rows(first: int, count: int) -> pa.Table:
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int32()),
+            "customer": [f"c-{number % 20}" for number in numbers],
+            "amount": pa.array([Decimal(number) for number in numbers], pa.decimal128(12, 2)),
+            "ts": pa.array(
+                [datetime(2026, 10 + number % 2, 5, tzinfo=UTC) for number in numbers], pa.timestamp("us", "UTC")
+            ),
+        }
+    )
+
+
+def _made_in(folder: Path) -> esker.Table:
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db")
+    lake.create_namespace("sales")
+    made = lake.create_table("sales.orders", "id int", partition_by=["bucket(4, id)"])
+    made.append(pa.table({"id": pa.array([1], pa.int32())}))
+    return made
+
+
+# What a page takes for granted that its reader has.
+GIVEN: dict[str, dict[str, Any]] = {
+    "README.md": {"arrow_table": _rows(0, 200), "fixed": _rows(300, 10).filter(pa.array([False, True] * 5))},
+    "docs/guide.md": {
+        "rows": _rows(0, 200),
+        "corrections": _rows(300, 10),
+        "more_rows": _rows(400, 10).rename_columns(["id", "customer", "net", "ts"]),
+    },
+    "docs/inspect.md": {},
+    "docs/reference.md": {},
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_python_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ESKER_CATALOG", raising=False)
+    shutil.copytree(_made_in(tmp_path / "other").location, tmp_path / "downloads/some_table")
+    if name == "docs/inspect.md":
+        _made_in(tmp_path / "lake")
+    program = compile(python_of(ROOT / name), name, "exec")
+    exec(program, {"__name__": "page", **GIVEN[name]})
+
+
+def test_every_page_with_python_is_run() -> None:
+    assert {name_of(page) for page in PAGES if python_of(page).strip()} == set(GIVEN)
