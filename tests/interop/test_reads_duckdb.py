@@ -240,7 +240,7 @@ CORPUS = (
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_duckdb_reads_tables_of_other_engines_as_we_do(duck: Any, name: str) -> None:
-    """Tables it can read where they lie; in a moved one it finds no row that a position delete names by its old place."""
+    """Those it can read: position deletes of a moved table name files by their old place, and it passes them over."""
     place = corpus_root() / "iceberg" / name
     table = esker.open_table(place)
     version = Path(table.metadata_location).name.removesuffix(".metadata.json")
