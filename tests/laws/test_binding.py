@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from predicate_strategies import TYPES, arrow_array, predicates, values
+from predicate_strategies import TYPES, arrow_array, every_test, pools, predicates
+from predicate_strategies import rows as rows_of
 from spark_oracle import truth
 
 from esker.arrow.filter import matches
@@ -16,8 +17,8 @@ from esker.model.bind import bind, to_sql
 from esker.model.predicate import Bound
 from esker.model.predicate_text import parse
 from esker.model.schema import Schema
-from esker.model.types import Field, Type
-from esker.model.unbound import Not, Unbound
+from esker.model.types import STRING, Field, Type
+from esker.model.unbound import Not
 
 
 def schema_of(type_: Type) -> Schema:
@@ -34,18 +35,19 @@ def selected(bound: Bound, type_: Type, rows: list[Any]) -> list[bool]:
 @settings(max_examples=8)
 @given(data=st.data())
 def test_a_bound_predicate_selects_what_spark_would(type_: Type, data: st.DataObject) -> None:
-    predicate: Unbound = data.draw(predicates(type_))
-    rows = data.draw(st.lists(st.one_of(st.none(), values(type_)), max_size=6))
-    bound = bind(predicate, schema_of(type_))
-    assert selected(bound, type_, rows) == [truth(predicate, type_, row) is True for row in rows]
+    pool = data.draw(pools(type_))
+    rows = [*data.draw(rows_of(type_, pool)), *pool, None]
+    for predicate in (*every_test(type_, pool), data.draw(predicates(type_, pool))):
+        bound = bind(predicate, schema_of(type_))
+        assert selected(bound, type_, rows) == [truth(predicate, type_, row) is True for row in rows], predicate
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @settings(max_examples=5)
 @given(data=st.data())
 def test_a_negation_selects_what_is_false_and_not_what_is_null(type_: Type, data: st.DataObject) -> None:
-    predicate: Unbound = data.draw(predicates(type_))
-    rows = data.draw(st.lists(st.one_of(st.none(), values(type_)), max_size=6))
+    pool = data.draw(pools(type_))
+    predicate, rows = data.draw(predicates(type_, pool)), data.draw(rows_of(type_, pool))
     bound = bind(Not(predicate), schema_of(type_))
     assert selected(bound, type_, rows) == [truth(predicate, type_, row) is False for row in rows]
 
@@ -55,16 +57,15 @@ def test_a_negation_selects_what_is_false_and_not_what_is_null(type_: Type, data
 @given(data=st.data())
 def test_the_sql_of_a_bound_predicate_means_the_same(type_: Type, data: st.DataObject) -> None:
     schema = schema_of(type_)
-    bound = bind(data.draw(predicates(type_)), schema)
+    pool = data.draw(pools(type_))
+    bound = bind(data.draw(predicates(type_, pool)), schema)
     again = bind(parse(to_sql(bound, schema.name_by_id)), schema)
-    rows = data.draw(st.lists(st.one_of(st.none(), values(type_)), max_size=6))
+    rows = data.draw(rows_of(type_, pool))
     assert selected(again, type_, rows) == selected(bound, type_, rows)
 
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "", "ab"])), max_size=6), st.data())
 def test_a_dictionary_answers_as_its_values_do(rows: list[str | None], data: st.DataObject) -> None:
-    from esker.model.types import STRING
-
-    bound = bind(data.draw(predicates(STRING)), schema_of(STRING))
+    bound = bind(data.draw(predicates(STRING, ["a", "ab"])), schema_of(STRING))
     plain = pa.array(rows, pa.string())
     assert matches(bound, {1: plain.dictionary_encode()}, len(rows)).equals(matches(bound, {1: plain}, len(rows)))

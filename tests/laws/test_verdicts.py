@@ -6,21 +6,23 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from predicate_strategies import TYPES, arrow_array, predicates, values
+from predicate_strategies import TYPES, arrow_array, every_test, pools, predicates
+from predicate_strategies import rows as rows_of
 from spark_oracle import truth
 from statistics_of import by_partition, metrics, partition_values, summary, usable
 
 from esker.arrow.filter import matches
 from esker.model.bind import bind
 from esker.model.column import col
+from esker.model.predicate import And
 from esker.model.schema import Schema
 from esker.model.statistics import PartitionSummary, PartitionValues, Statistics
 from esker.model.transform import UnknownTransform
 from esker.model.types import INT, Field, Type
-from esker.model.unbound import Unbound
-from esker.model.verdict import Verdict, examine, judge
+from esker.model.unbound import AllOf, Unbound
+from esker.model.verdict import examine, judge
 from esker.tree.manifest import ColumnMetrics
 
 EXAMPLES = settings(max_examples=8)
@@ -30,73 +32,78 @@ def schema_of(type_: Type) -> Schema:
     return Schema(fields=(Field(id=1, name="x", type=type_),))
 
 
-def rows_of(type_: Type, **size: int) -> st.SearchStrategy[list[Any]]:
-    """Rows that may be null, often of few distinct values so that bounds meet literals."""
-    value = st.one_of(st.none(), values(type_))
-    return st.one_of(st.lists(value, **size), value.map(lambda one: [one, one]))
+def conditions(type_: Type, pool: list[Any]) -> st.SearchStrategy[list[Unbound]]:
+    """Every single test on the values that rows are drawn from, and something nested."""
+    return predicates(type_, pool).map(lambda nested: [*every_test(type_, pool), nested])
 
 
-def assert_never_wrong(verdict: Verdict, predicate: Unbound, type_: Type, files: list[list[Any]]) -> None:
-    for at, rows in enumerate(files):
-        answers = [truth(predicate, type_, row) is True for row in rows]
-        event(f"some {bool(verdict.some[at])} every {bool(verdict.every[at])}")
-        assert verdict.some[at] or not any(answers), f"pruned {rows}"
-        assert not verdict.every[at] or all(answers), f"not all of {rows} match"
+def assert_never_wrong(known: Statistics, asked: list[Unbound], type_: Type, files: list[list[Any]]) -> None:
+    bound = And(tuple(bind(predicate, known.schema) for predicate in asked))  # one look at the evidence for all
+    for predicate, verdict in zip(asked, examine(bound, known).verdicts, strict=True):
+        for at, rows in enumerate(files):
+            answers = [truth(predicate, type_, row) is True for row in rows]
+            assert verdict.some[at] or not any(answers), f"{predicate} pruned {rows}"
+            assert not verdict.every[at] or all(answers), f"not all of {rows} match {predicate}"
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @EXAMPLES
 @given(data=st.data())
 def test_n9_a_verdict_from_metrics_is_never_wrong(type_: Type, data: st.DataObject) -> None:
-    predicate = data.draw(predicates(type_))
-    files = data.draw(st.lists(rows_of(type_, min_size=1, max_size=4), min_size=1, max_size=3))
+    pool = data.draw(pools(type_))
+    asked = data.draw(conditions(type_, pool))
+    files = data.draw(st.lists(rows_of(type_, pool, min_size=1, max_size=4), min_size=1, max_size=3))
     counts = pa.array([len(rows) for rows in files], pa.int64()) if data.draw(st.booleans()) else None
     known = Statistics(
         schema=schema_of(type_), rows=len(files), metrics={1: data.draw(metrics(type_, files))}, record_count=counts
     )
-    assert_never_wrong(judge(bind(predicate, known.schema), known), predicate, type_, files)
+    assert_never_wrong(known, asked, type_, files)
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @EXAMPLES
 @given(data=st.data())
 def test_n9_a_verdict_from_partition_values_is_never_wrong(type_: Type, data: st.DataObject) -> None:
-    predicate = data.draw(predicates(type_))
+    pool = data.draw(pools(type_))
+    asked = data.draw(conditions(type_, pool))
     transform = data.draw(st.sampled_from(usable(type_)))
-    rows = data.draw(st.lists(st.one_of(st.none(), values(type_)), min_size=1, max_size=8))
+    rows = data.draw(rows_of(type_, pool, min_size=1, max_size=8))
     divided = by_partition(transform, type_, rows, old=data.draw(st.booleans()))
     files = [found for _, found in divided]
     evidence = partition_values(transform, type_, [value for value, _ in divided])
     with_metrics = {1: data.draw(metrics(type_, files))} if data.draw(st.booleans()) else {}
     known = Statistics(schema=schema_of(type_), rows=len(files), partitions={1: (evidence,)}, metrics=with_metrics)
-    assert_never_wrong(judge(bind(predicate, known.schema), known), predicate, type_, files)
+    assert_never_wrong(known, asked, type_, files)
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @EXAMPLES
 @given(data=st.data())
 def test_n9_a_verdict_from_partition_summaries_is_never_wrong(type_: Type, data: st.DataObject) -> None:
-    predicate = data.draw(predicates(type_))
+    pool = data.draw(pools(type_))
+    asked = data.draw(conditions(type_, pool))
     transform = data.draw(st.sampled_from([t for t in usable(type_) if not isinstance(t, UnknownTransform)]))
-    manifests = data.draw(st.lists(rows_of(type_, min_size=1, max_size=6), min_size=1, max_size=3))
+    manifests = data.draw(st.lists(rows_of(type_, pool, min_size=1, max_size=6), min_size=1, max_size=3))
     old = data.draw(st.booleans())
     found = [[value for value, _ in by_partition(transform, type_, rows, old=old)] for rows in manifests]
     evidence = data.draw(summary(transform, type_, found))
     known = Statistics(schema=schema_of(type_), rows=len(manifests), partitions={1: (evidence,)})
-    assert_never_wrong(judge(bind(predicate, known.schema), known), predicate, type_, manifests)
+    assert_never_wrong(known, asked, type_, manifests)
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @settings(max_examples=5)
 @given(data=st.data())
 def test_a_residual_selects_what_the_whole_predicate_does(type_: Type, data: st.DataObject) -> None:
-    predicate = data.draw(predicates(type_))
-    files = data.draw(st.lists(rows_of(type_, min_size=1, max_size=4), min_size=1, max_size=3))
+    pool = data.draw(pools(type_))
+    asked = data.draw(conditions(type_, pool))
+    files = data.draw(st.lists(rows_of(type_, pool, min_size=1, max_size=4), min_size=1, max_size=3))
     known = Statistics(schema=schema_of(type_), rows=len(files), metrics={1: data.draw(metrics(type_, files))})
-    pattern, residuals = examine(bind(predicate, known.schema), known).residuals()
-    for at, rows in enumerate(files):
-        answers = matches(residuals[pattern[at]], {1: arrow_array(type_, rows)}, len(rows)).to_pylist()
-        assert answers == [truth(predicate, type_, row) is True for row in rows]
+    for predicate in (AllOf(tuple(asked[:3])), AllOf(tuple(asked[-2:])), asked[-1]):
+        pattern, residuals = examine(bind(predicate, known.schema), known).residuals()
+        for at, rows in enumerate(files):
+            answers = matches(residuals[pattern[at]], {1: arrow_array(type_, rows)}, len(rows)).to_pylist()
+            assert answers == [truth(predicate, type_, row) is True for row in rows]
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
@@ -104,7 +111,8 @@ def test_a_residual_selects_what_the_whole_predicate_does(type_: Type, data: st.
 @given(data=st.data())
 def test_statistics_that_make_no_sense_never_raise(type_: Type, data: st.DataObject) -> None:
     """Hostile bytes may be believed where they decode; they may not crash."""
-    predicate = data.draw(predicates(type_))
+    pool = data.draw(pools(type_))
+    asked = data.draw(conditions(type_, pool))
     blobs = pa.array(data.draw(st.lists(st.one_of(st.none(), st.binary(max_size=20)), min_size=2, max_size=2)))
     numbers = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
     counts = pa.array(data.draw(st.lists(numbers, min_size=2, max_size=2)), pa.int64())
@@ -122,8 +130,8 @@ def test_statistics_that_make_no_sense_never_raise(type_: Type, data: st.DataObj
         metrics={1: ColumnMetrics(lower=lower, upper=other, value_count=counts, null_count=counts, nan_count=counts)},
         partitions={1: (*evidence, *summaries)},
     )
-    verdict = judge(bind(predicate, known.schema), known)
-    assert len(verdict.some) == len(verdict.every) == 2
+    for verdict in examine(And(tuple(bind(predicate, known.schema) for predicate in asked)), known).verdicts:
+        assert len(verdict.some) == len(verdict.every) == 2
 
 
 def test_evidence_of_the_wrong_length_is_no_evidence() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from esker.model.like import escaped
 from esker.model.literal import decimal_literal
 from esker.model.predicate import Op
 from esker.model.types import (
@@ -121,9 +122,18 @@ def values(type_: Type) -> st.SearchStrategy[Any]:
             return st.sampled_from([b"\x00" * 16, b"\xff" * 16, b"\x80" + b"\x00" * 15, b"\x7f" * 16])
 
 
-def literals(type_: Type) -> st.SearchStrategy[Literal]:
+def pools(type_: Type) -> st.SearchStrategy[list[Any]]:
+    """A few values that rows and literals are then taken from, or they would hardly ever meet."""
+    found = st.lists(values(type_), min_size=1, max_size=4)
+    if isinstance(type_, FloatType | DoubleType):
+        return found.map(lambda pool: [*pool, math.nan, -0.0])
+    return found
+
+
+def literals(type_: Type, pool: list[Any]) -> st.SearchStrategy[Literal]:
     """Literals that such a column can be compared with, mostly but not always of its own type."""
-    own = values(type_).map(lambda value: own_literal(type_, value))
+    known = st.sampled_from(pool)
+    own = st.one_of(known, known, values(type_)).map(lambda value: own_literal(type_, value))
     number = st.one_of(
         st.integers(-(2**65), 2**65).map(lambda value: Literal(value, LONG)),
         st.integers(-12, 12).map(lambda value: Literal(value, LONG)),
@@ -174,16 +184,16 @@ def patterns() -> st.SearchStrategy[LikeTest]:
     return st.lists(pieces, max_size=5).map(lambda found: LikeTest(COLUMN, "".join(found)))
 
 
-def leaves(type_: Type) -> st.SearchStrategy[Unbound]:
-    literal = st.one_of(literals(type_), st.just(Literal(None, None))) if type_ else st.nothing()
+def leaves(type_: Type, pool: list[Any]) -> st.SearchStrategy[Unbound]:
+    given = literals(type_, pool)
+    literal = st.one_of(given, given, st.just(Literal(None, None)))
     tests: list[st.SearchStrategy[Any]] = [
-        st.builds(Comparison, st.just(COLUMN), st.sampled_from(Op), literals(type_)),
+        st.builds(Comparison, st.just(COLUMN), st.sampled_from(Op), given),
         st.builds(Comparison, st.just(COLUMN), st.sampled_from(Op), literal),
         st.builds(Same, st.just(COLUMN), literal),
-        st.builds(Among, st.just(COLUMN), st.lists(literals(type_), min_size=1, max_size=4).map(tuple)),
+        st.builds(Among, st.just(COLUMN), st.lists(given, min_size=1, max_size=4).map(tuple)),
         st.builds(Among, st.just(COLUMN), st.lists(literal, min_size=1, max_size=4).map(tuple)),
-        st.just(NullTest(COLUMN)),
-        st.sampled_from([Constant(True), Constant(False), Constant(None)]),
+        st.one_of(st.just(NullTest(COLUMN)), st.sampled_from([Constant(True), Constant(False), Constant(None)])),
     ]
     if isinstance(type_, FloatType | DoubleType):
         tests.append(st.just(NaNTest(COLUMN)))
@@ -192,10 +202,33 @@ def leaves(type_: Type) -> st.SearchStrategy[Unbound]:
     return st.one_of(tests)
 
 
-def predicates(type_: Type) -> st.SearchStrategy[Unbound]:
+def rows(type_: Type, pool: list[Any], *, min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[Any]]:
+    """Rows that may be null, often all of one value so that bounds are tight."""
+    known = st.sampled_from(pool)
+    row = st.one_of(known, known, st.none(), values(type_))
+    return st.one_of(st.lists(row, min_size=min_size, max_size=max_size), row.map(lambda one: [one, one]))
+
+
+def every_test(type_: Type, pool: list[Any]) -> list[Unbound]:
+    """Each single test there is, over the values of the pool: chance alone seldom asks just the one that matters."""
+    given = [own_literal(type_, value) for value in pool]
+    pairs = [Among(COLUMN, (one, other)) for one in given for other in given]
+    found: list[Unbound] = [Comparison(COLUMN, op, literal) for op in Op for literal in given]
+    found += [*pairs, *map(Not, pairs), NullTest(COLUMN), Not(NullTest(COLUMN))]
+    found += [Not(Same(COLUMN, literal)) for literal in given]
+    if isinstance(type_, FloatType | DoubleType):
+        found += [NaNTest(COLUMN), Not(NaNTest(COLUMN))]
+    if isinstance(type_, StringType):
+        starts = {escaped(value[:end]) + rest for value in pool for end in range(4) for rest in ("%", "%b", "_", "")}
+        likes = [LikeTest(COLUMN, pattern) for pattern in sorted(starts)]
+        found += [*likes, *map(Not, likes)]
+    return found
+
+
+def predicates(type_: Type, pool: list[Any]) -> st.SearchStrategy[Unbound]:
     """Conditions on a column ``x`` of this type, nested a little."""
     return st.recursive(
-        leaves(type_),
+        leaves(type_, pool),
         lambda part: st.one_of(
             part.map(Not),
             st.lists(part, min_size=1, max_size=3).map(lambda parts: AllOf(tuple(parts))),

@@ -226,6 +226,8 @@ def from_values(type_: Type, column: pa.Array) -> Orderable:
         case DecimalType(scale=scale):
             return Orderable(_unscaled_numbers(column, scale), valid)
         case _:
+            if not decode(type_, column).known[valid].all():
+                raise ValueError(f"a partition value is no {type_}")
             return Orderable(_Raw.of(column).objects(), valid)
 
 
