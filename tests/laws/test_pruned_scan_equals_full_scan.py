@@ -9,7 +9,7 @@ from typing import Any
 
 from delete_strategies import with_deletes
 from held_rows import held_rows, telling
-from hypothesis import event, given, note
+from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from query_strategies import queries, spelt
 from row_oracle import row_truth
@@ -19,6 +19,9 @@ from table_strategies import Story, stories
 from esker.model.schema import Schema
 from esker.model.unbound import Unbound
 from esker.read.scan import Scan
+
+# Each example is a table: fewer of them in a quick run, as many as the profile says in a long one.
+EXAMPLES = settings(max_examples=max(60, settings.default.max_examples if settings.default.max_examples > 100 else 0))
 
 
 def in_order(rows: list[dict[int, Any]]) -> list[Any]:
@@ -54,11 +57,13 @@ def ask(draw: st.DataObject, story: Story) -> None:
     assert_answers(projected, part, [{f.id: row[f.id] for f in columns} for row in expected])
 
 
+@EXAMPLES
 @given(stories(), st.data())
 def test_n9_a_pruned_scan_equals_a_full_scan(story: Story, data: st.DataObject) -> None:
     ask(data, story)
 
 
+@EXAMPLES
 @given(with_deletes(stories(versions=(2, 3))), st.data())
 def test_n9_a_pruned_scan_equals_a_full_scan_whatever_was_deleted(story: Story, data: st.DataObject) -> None:
     ask(data, story)
