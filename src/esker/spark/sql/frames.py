@@ -10,6 +10,7 @@ from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
 from esker.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -19,7 +20,32 @@ def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
         if hasattr(rows, "to_spark"):
             return rows.to_spark()
         return spark.createDataFrame(rows.to_arrow())
-    return spark.createDataFrame(_metadata_rows(rows))
+    return arrow_frame(_metadata_rows(rows), spark)
+
+
+def arrow_frame(table: pa.Table, spark: SparkSession) -> DataFrame:
+    """A frame of rows that are here already. PySpark cannot take a map column without rows, so it gets one row."""
+    import pyarrow as pa
+
+    schema = pa.schema([_optional(field) for field in table.schema])
+    if table.num_rows:
+        return spark.createDataFrame(table.cast(schema))
+    nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+    return spark.createDataFrame(nulls).where("false")
+
+
+def _optional(field: pa.Field) -> pa.Field:
+    """PySpark refuses a struct that is null where a member may not be."""
+    import pyarrow as pa
+
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        type_ = pa.struct([_optional(type_.field(at)) for at in range(type_.num_fields)])
+    elif pa.types.is_map(type_):
+        type_ = pa.map_(type_.key_field, _optional(type_.item_field))
+    elif pa.types.is_list(type_):
+        type_ = pa.list_(_optional(type_.value_field))
+    return pa.field(field.name, type_, nullable=True)
 
 
 def run_rewritten(rewritten: Rewritten, spark: SparkSession) -> DataFrame:

@@ -108,6 +108,8 @@ def _refused(error: Exception) -> InvalidInput:
     details = getattr(error, "errors", None) or [{}]
     line, col = details[0].get("line"), details[0].get("col")
     why = details[0].get("description") or str(error).splitlines()[0]
+    if why.startswith("Required keyword"):
+        why = "something is missing here"
     if line is None or col is None:
         return InvalidInput(f"cannot read {SUBJECT}: {why}")
     place = f"line {line}, column {max(1, col - len(details[0].get('highlight') or ' ') + 1)}"
