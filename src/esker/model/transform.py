@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -38,7 +37,7 @@ from esker.model.types import (
     VariantType,
     is_nested,
 )
-from esker.model.values import decimal_to_bytes, unscaled
+from esker.model.values import decimal_to_bytes, from_unscaled, unscaled
 
 SECONDS_PER_DAY = 86_400
 
@@ -210,7 +209,7 @@ def truncate(source: Type, width: int, value: Any) -> Any:
             return value - value % width
         case DecimalType(scale=scale):
             whole = unscaled(value, scale)
-            return Decimal(whole - whole % width).scaleb(-scale)
+            return from_unscaled(whole - whole % width, scale)
         case StringType() | BinaryType():
             return value[:width]
         case _:

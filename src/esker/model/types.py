@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import field as member
 from typing import Any, TypeAlias
 
 
@@ -179,8 +180,9 @@ class Field:
     type: Type
     required: bool = False
     doc: str | None = None
-    initial_default: Any = None  # what rows written before the field existed read as
-    write_default: Any = None  # what a writer fills in when no value is given
+    # defaults may be dicts and lists, and a field must be usable as part of a key for all that
+    initial_default: Any = member(default=None, hash=False)  # what rows written before the field existed read as
+    write_default: Any = member(default=None, hash=False)  # what a writer fills in when no value is given
 
     def __str__(self) -> str:
         return f"{self.id}: {self.name}: {'required' if self.required else 'optional'} {self.type}"
