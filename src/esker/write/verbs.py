@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -91,7 +92,7 @@ class Transaction:
         self._check_open()
         if isinstance(paths, str):
             raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
-        doubled = sorted({path for path in paths if list(paths).count(path) > 1})
+        doubled = sorted(path for path, count in Counter(paths).items() if count > 1)
         if doubled:
             raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
         for folder in {path.rpartition("/")[0] or path for path in paths}:
