@@ -73,6 +73,8 @@ def read_describe(words: Words, territory: Territory) -> Statement:
 
 def read_use(words: Words, territory: Territory) -> UseNamespace:
     """Behind USE."""
+    if words.at("catalog") and words.peek(1) is not None:
+        raise Elsewhere
     words.take_any(*NAMESPACE_WORDS)
     found = UseNamespace(territory.namespace(words.name("the name of a namespace")))
     words.expect_end()

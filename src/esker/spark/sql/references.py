@@ -61,7 +61,7 @@ def find_references(tree: Node, text: str) -> list[Reference]:
             continue
         span = Span(min(part.meta["start"] for part in names), max(part.meta["end"] for part in names) + 1)
         found.append(Reference(parts, span, table.alias or None, table))
-    return found
+    return sorted(found, key=lambda reference: reference.span.start)
 
 
 def _stands(identifier: Node, text: str) -> bool:
