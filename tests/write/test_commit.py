@@ -352,6 +352,7 @@ def test_a_location_taken_already_is_said_and_not_overwritten(
     monkeypatch.setattr("esker.write.layout.MetadataNames.manifest", lambda self, metadata: location)
     with pytest.raises(AlreadyExists, match="taken"):
         table.append(rows([2]))
+    assert memory.storage.read(location) == b"someone's"
 
 
 # ---------------------------------------------------------------- patience

@@ -120,14 +120,15 @@ class ManifestBuilder:
     ) -> ManifestFile:
         if key not in self._written:
             first = entries[0].data_file
-            self._written[key] = self.tools.manifests.write_manifest(
-                metadata,
-                self.scratch.note(self.names.manifest(metadata)),
-                snapshot,
-                spec=metadata.spec_by_id[first.spec_id],
-                content=_kind(first),
-                entries=entries,
-            )
+            with self.scratch.writing(self.names.manifest(metadata)) as location:
+                self._written[key] = self.tools.manifests.write_manifest(
+                    metadata,
+                    location,
+                    snapshot,
+                    spec=metadata.spec_by_id[first.spec_id],
+                    content=_kind(first),
+                    entries=entries,
+                )
         return _renumbered(self._written[key], snapshot)
 
 

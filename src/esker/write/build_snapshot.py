@@ -64,7 +64,7 @@ class SnapshotChange:
         metadata = base.metadata
         parent = head_of(metadata, self.ref)
         new = self._identity(metadata, parent)
-        location = self.scratch.note(self.names.manifest_list(metadata, new.snapshot_id, attempt))
+        location = self.names.manifest_list(metadata, new.snapshot_id, attempt)
         made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
         if made is None:
             self.snapshot = None
@@ -85,7 +85,8 @@ class SnapshotChange:
             return None
         added = [file for step in self.steps if isinstance(step, AddFiles) for file in step.files]
         built = self._get_builder().build(metadata, new, (), added, {})
-        extended = self.tools.manifests.extend_manifest_list(metadata, location, new, parent=parent, new=built.new)
+        with self.scratch.writing(location):
+            extended = self.tools.manifests.extend_manifest_list(metadata, location, new, parent=parent, new=built.new)
         if extended is None:
             return None
         return _Made(Outcome(added=added), built.new, extended.carried, 0, extended.row_ids)
@@ -104,9 +105,10 @@ class SnapshotChange:
         if not outcome.added and not outcome.removed_files and self.operation is None:
             return None
         built = self._get_builder().build(metadata, new, manifests, outcome.added, outcome.removed)
-        row_ids = self.tools.manifests.write_manifest_list(
-            metadata, location, new, new=built.new, carried=built.carried
-        )
+        with self.scratch.writing(location):
+            row_ids = self.tools.manifests.write_manifest_list(
+                metadata, location, new, new=built.new, carried=built.carried
+            )
         return _Made(outcome, built.new, len(built.carried), built.replaced, row_ids)
 
     def abandon(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from esker.errors import EskerError
+from esker.errors import AlreadyExists, EskerError
 from esker.ports.engine import Engine, Writer
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat, TableFormatWriter
@@ -32,10 +33,19 @@ class Scratch:
     storage: Storage
     locations: set[str] = field(default_factory=set)
 
-    def note(self, location: str) -> str:
-        """Remember a file before it is written."""
+    def note(self, location: str) -> None:
+        """Remember a file that was written."""
         self.locations.add(location)
-        return location
+
+    @contextmanager
+    def writing(self, location: str) -> Iterator[str]:
+        """Remember a file that is written inside the block, whatever becomes of it, unless the name is another's."""
+        self.locations.add(location)
+        try:
+            yield location
+        except AlreadyExists:
+            self.locations.discard(location)
+            raise
 
     def discard(self, locations: Iterable[str] | None = None) -> None:
         """Delete what was written. Only for files that no catalog can have been told of."""

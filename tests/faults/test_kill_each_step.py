@@ -1,0 +1,132 @@
+"""H2, F02 to F07: a writer is killed with SIGKILL at every step of a commit that leaves a trace on the disk.
+
+Whatever the step, the table is at its old or its new snapshot, every file under a final name is whole, and the next
+commit succeeds.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from orders import SCHEMA, rows
+from sound_tables import check_sound, reachable, rows_of
+
+import esker
+from esker.lake import Lake
+
+SUPPORT = Path(__file__).parents[1] / "support"
+BEFORE = [1, 2, 3, 4]
+AFTER = {"append": [1, 2, 3, 4, 10, 11], "overwrite": [2, 3, 4, 12], "delete": [2, 3]}
+
+
+class Mortal:
+    """The program that dies, kept for all tests: it forks for each command."""
+
+    def __init__(self) -> None:
+        source = str(Path(esker.__file__).parents[1])
+        self._process = subprocess.Popen(
+            [sys.executable, str(SUPPORT / "dying_writer.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": source, "PATH": ""},
+        )
+
+    def write(self, uri: str, name: str, verb: str, at: int | None = None) -> tuple[int, list[str]]:
+        """Exit status and the steps taken; a writer that dies at a step has taken it last."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"uri": uri, "name": name, "verb": verb, "at": at}), file=self._process.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer["status"], answer["steps"]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[Mortal]:
+    program = Mortal()
+    yield program
+    program.close()
+
+
+def made(lake: Lake, name: str) -> None:
+    if "sales" not in lake.namespaces():
+        lake.create_namespace("sales")
+    table = lake.create_table(name, SCHEMA, partition_by=["region"])
+    table.append(pa.concat_tables([rows([1, 2], "eu"), rows([3, 4], "us")]))
+
+
+def visible_from(steps: list[str], uri: str) -> int:
+    """The number of the step after which the commit is visible: SQLite's COMMIT, or the link of the next version."""
+    label = "after COMMIT" if uri.startswith("sqlite") else "after link metadata"
+    return steps.index(label) + 1
+
+
+def test_the_steps_of_a_commit_are_all_there(mortal: Mortal, uri: str) -> None:
+    made(esker.connect(uri), "sales.orders")
+    status, steps = mortal.write(uri, "sales.orders", "append")
+    assert status == 0
+    linked = [step.removeprefix("after link ") for step in steps if step.startswith("after link ")]
+    assert linked == ["data", "manifest", "list", "metadata"]
+    assert steps.count("before fsync") >= 2 * 4  # each file, and each name in its folder (F42)
+    assert ("after COMMIT" in steps) == uri.startswith("sqlite")
+    assert rows_of(esker.connect(uri).table("sales.orders")) == AFTER["append"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", list(AFTER))
+def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(mortal: Mortal, uri: str, verb: str) -> None:
+    lake = esker.connect(uri)
+    made(lake, "sales.whole")
+    status, steps = mortal.write(uri, "sales.whole", verb)
+    assert (status, rows_of(lake.table("sales.whole"))) == (0, AFTER[verb])
+    visible = visible_from(steps, uri)
+    for at in range(1, len(steps) + 1):
+        name = f"sales.orders{at}"
+        made(lake, name)
+        status, taken = mortal.write(uri, name, verb, at)
+        where = f"step {at}, {taken[-1]}"
+        assert status == -9, where
+        fresh = esker.connect(uri)
+        table = check_sound(fresh, name)
+        assert rows_of(table) == (AFTER[verb] if at >= visible else BEFORE), where
+        check_whole(Path(table.location))
+        kept = reachable(table)
+        table.append(rows([99]))
+        assert rows_of(check_sound(esker.connect(uri), name)) == sorted(
+            [*(AFTER[verb] if at >= visible else BEFORE), 99]
+        ), where
+        assert kept <= reachable(table), where
+
+
+def check_whole(location: Path) -> None:
+    """F03: a file under its final name is whole, whether the table knows it or not; drafts go by other names."""
+    for file in location.rglob("*"):
+        if file.is_dir() or file.suffix == ".tmp":
+            continue
+        match file.suffix:
+            case ".parquet":
+                pq.read_table(file)
+            case ".avro":
+                with file.open("rb") as content:
+                    list(fastavro.reader(content))
+            case ".json":
+                msgspec.json.decode(file.read_bytes())
+            case _:
+                assert file.name == "version-hint.text"

@@ -1,0 +1,150 @@
+"""A program that writes to tables and dies by SIGKILL at a step it is told: one JSON command a line, one answer each.
+
+Everything is imported once; each command is done by a fork, which leaves a trace of the steps it took on a pipe. A
+step is a call that makes something durable or visible: fsync, a link or a rename, and SQLite's COMMIT, each before and
+after it is done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from esker.catalogs.sqlite import SqliteDatabase
+from esker.table import Table
+from esker.wiring import connect
+
+
+def _rows(ids: list[int], region: str) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "region": pa.array([region] * len(ids), pa.string()),
+            "n": pa.array([1] * len(ids), pa.int32()),
+        }
+    )
+
+
+VERBS: dict[str, Callable[[Table], object]] = {
+    "append": lambda table: table.append(_rows([10, 11], "jp")),
+    "overwrite": lambda table: table.overwrite(_rows([12], "eu"), where="id = 1"),
+    "delete": lambda table: table.delete("id in (1, 4)"),
+}
+
+
+class Steps:
+    """Counts steps, tells them, and dies at one."""
+
+    def __init__(self, trace: int, at: int | None) -> None:
+        self._trace = trace
+        self._at = at
+        self._count = 0
+
+    def step(self, label: str) -> None:
+        """One more; the last, if it is the one."""
+        self._count += 1
+        os.write(self._trace, (label + "\n").encode())
+        if self._count == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self) -> None:
+        """Put a step before and after every call that counts."""
+        for name in ("fsync", "link", "rename"):
+            self._wrap(name)
+        steps = self
+
+        class Watched(sqlite3.Connection):
+            def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+                if statement != "COMMIT":
+                    return super().execute(statement, *values)
+                steps.step("before COMMIT")
+                cursor = super().execute(statement, *values)
+                steps.step("after COMMIT")
+                return cursor
+
+        defaults: dict[str, Any] = SqliteDatabase.__init__.__kwdefaults__  # type: ignore[misc]
+        defaults["connection"] = Watched
+
+    def _wrap(self, name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*args: Any, **more: Any) -> Any:
+            label = name if name == "fsync" else f"{name} {kind_of(str(args[1]))}"
+            self.step(f"before {label}")
+            result = real(*args, **more)
+            self.step(f"after {label}")
+            return result
+
+        setattr(os, name, call)
+
+
+def kind_of(path: str) -> str:
+    """What a file is, by its name."""
+    file = path.rpartition("/")[2]
+    if file.endswith(".parquet"):
+        return "data"
+    if file.endswith(".metadata.json"):
+        return "metadata"
+    if file == "version-hint.text":
+        return "hint"
+    return "list" if file.startswith("snap-") else "manifest"
+
+
+def _do(command: dict[str, Any]) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        status = 1
+        try:
+            steps = Steps(writing, command["at"])
+            steps.watch()
+            lake = connect(command["uri"])
+            table = lake.table(command["name"])
+            VERBS[command["verb"]](table)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading) as trace:
+        labels = trace.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    return {"status": os.waitstatus_to_exitcode(status), "steps": labels}
+
+
+def _import_all() -> None:
+    """Import whatever writing imports, found out by a fork: what has started no thread may fork later."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        lake = connect("memory:")
+        lake.create_namespace("a")
+        table = lake.create_table("a.b", "id bigint not null, region string, n int", partition_by=["region"])
+        table.append(_rows([1, 2, 3, 4], "eu"))
+        for verb in VERBS.values():
+            verb(table)
+        with os.fdopen(writing, "w") as names:
+            names.write("\n".join(sys.modules))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as names:
+        wanted = names.read().splitlines()
+    os.waitpid(child, 0)
+    for name in wanted:
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    _import_all()
+    for line in sys.stdin:
+        print(json.dumps(_do(json.loads(line))), flush=True)
