@@ -119,14 +119,20 @@ def _compare_span(field: Field, op: Op, span: Span) -> Bound:
 
 
 def _at(field: Field, op: Op, number: int) -> Bound:
-    """``field op number``, settled where the number lies outside what the type can hold."""
+    """``field op number``, settled where what the type can hold settles it."""
     low, high = limits(field.type)
-    if low <= number <= high:
-        return Compare(field, op, held(field.type, number))
-    below = number < low
-    if op is Op.NE or (op in (Op.GT, Op.GE) if below else op in (Op.LT, Op.LE)):
-        return not_null(field)
-    return FALSE
+    match op:
+        case Op.EQ | Op.NE if not low <= number <= high:
+            return FALSE if op is Op.EQ else not_null(field)
+        case Op.LT | Op.GE if number <= low:
+            return FALSE if op is Op.LT else not_null(field)
+        case Op.GT | Op.LE if number >= high:
+            return FALSE if op is Op.GT else not_null(field)
+        case Op.LT | Op.GE if number > high:
+            return not_null(field) if op is Op.LT else FALSE
+        case Op.GT | Op.LE if number < low:
+            return not_null(field) if op is Op.GT else FALSE
+    return Compare(field, op, held(field.type, number))
 
 
 def held(type_: Type, number: int) -> Any:
