@@ -159,7 +159,7 @@ def _add_values(evidence: Evidence, values: Orderable, type_: Type) -> Interval:
     evidence.may_nan = evidence.may_nan & nan
     evidence.may_value = evidence.may_value & values.known & ~nan
     exact = values.only(~nan)
-    return Interval(exact, exact)
+    return Interval(exact, exact, shortened=False)
 
 
 def _add_summary(evidence: Evidence, summary: PartitionSummary, type_: Type) -> Interval:

@@ -158,8 +158,8 @@ def _may_start(prefix: bytes, interval: Interval) -> Bools:
     lower, upper = interval.lower, interval.upper
     not_after = ~lower.known | (lower.values < _scalar(prefix + b"\xff"))
     not_before = ~upper.known | (upper.values >= _scalar(prefix))
-    short = np.flatnonzero(~not_before)
-    not_before[short] = [prefix.startswith(upper.values[at]) for at in short]
+    short = np.flatnonzero(~not_before) if interval.shortened else ()
+    not_before[list(short)] = [prefix.startswith(upper.values[at]) for at in short]
     return not_after & not_before
 
 

@@ -28,13 +28,14 @@ class Interval:
 
     lower: Orderable
     upper: Orderable
+    shortened: bool = True  # whether text bounds may have been cut; a partition value never is
 
     def checked(self) -> Interval:
         """Without the bounds that contradict each other (G7)."""
         both = self.lower.known & self.upper.known
         sound = ~both
         sound[both] = self.lower.values[both] <= self.upper.values[both]
-        return Interval(self.lower.only(sound), self.upper.only(sound))
+        return Interval(self.lower.only(sound), self.upper.only(sound), self.shortened)
 
 
 def truncate_preimage(source: Type, width: int, partition: Interval) -> Interval:
@@ -45,7 +46,8 @@ def truncate_preimage(source: Type, width: int, partition: Interval) -> Interval
         case DecimalType():
             return Interval(partition.lower, _raised(partition.upper, width - 1))
         case StringType():
-            return Interval(partition.lower, _longest(partition.upper, width, lambda value: value + _INFINITY))
+            longest = _longest(partition.upper, width, lambda value: value + _INFINITY)
+            return Interval(partition.lower, longest, partition.shortened)
         case _:
             return Interval(partition.lower, _longest(partition.upper, width, _after_prefix))
 
