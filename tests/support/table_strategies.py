@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -106,7 +107,8 @@ def specs(draw: st.DrawFn, story: Story) -> PartitionSpec:
     """A spec over columns of the present schema; a field that was there before keeps its id (F1)."""
     able = [(path[-1], t) for path in leaves_of(story.schema.fields) for t in usable(path[-1].type)]
     able = [(f, t) for f, t in able if f.id != KEY.id]
-    chosen = draw(st.lists(st.sampled_from(able), max_size=2, unique=True)) if able else []
+    size = draw(st.sampled_from([0, 1, 1, 2]))
+    chosen = draw(st.lists(st.sampled_from(able), min_size=size and 1, max_size=size, unique=True)) if able else []
     fields = []
     for source, transform in chosen:
         key = (source.id, transform)
@@ -157,6 +159,8 @@ def _rows(draw: st.DrawFn, story: Story) -> Iterator[Row]:
 
 def _pool(draw: st.DrawFn, f: Field, version: int) -> list[Any]:
     found = draw(st.lists(values_in(f.type, version), min_size=1, max_size=3))
+    if is_floating(f.type) and draw(st.booleans()):
+        found.append(math.nan)
     return found if f.required else [None, *found]
 
 
