@@ -198,6 +198,14 @@ def test_a_position_delete_reaches_only_paths_between_its_bounds() -> None:
     assert reached == ["b", "c"]
 
 
+def test_bounds_that_were_cut_and_not_rounded_up_lose_no_delete() -> None:
+    cut = DATA[:16]
+    deletes = index([positions(9)], bounds=(cut, cut))
+    assert deletes.applying_to(data())
+    assert deletes.applying_to(data(f"{cut}/another.parquet"))
+    assert not deletes.applying_to(data("mem://s/data/a.parquet"))
+
+
 @pytest.mark.parametrize("bounds", [(None, None), (None, DATA), (DATA, None)])
 def test_a_missing_path_bound_leaves_nothing_out(bounds: tuple[str | None, str | None]) -> None:
     assert index([positions(9)], bounds=bounds).applying_to(data("mem://t/data/zzz.parquet"))

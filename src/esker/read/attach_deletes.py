@@ -27,6 +27,7 @@ from esker.tree.manifest import ColumnMetrics, Entries
 from esker.tree.table_metadata import TableMetadata
 
 DELETE_FILE_PATH_ID = 2147483546
+TRUNCATED = 16  # bounds are commonly cut to so many characters: two that are equal and no longer may name many files
 PartitionKey = tuple[int, tuple[Any, ...]]
 
 
@@ -62,7 +63,7 @@ class DeleteIndex:
         elif delete.content is FileContent.POSITION_DELETES:
             if delete.referenced_data_file is not None:
                 self._add_named(self._by_path, delete.referenced_data_file, delete)
-            elif lower is not None and lower == upper:
+            elif lower is not None and lower == upper and len(lower) > TRUNCATED:
                 self._add_named(self._by_path, lower.decode("utf-8", "surrogateescape"), delete)
             else:
                 self._by_partition[partition_key(delete)].append((delete, lower, upper))
@@ -117,7 +118,7 @@ def _may_name(path: str, lower: bytes | None, upper: bytes | None) -> bool:
     if lower is None or upper is None:
         return True
     whole = path.encode("utf-8", "surrogateescape")
-    if lower <= whole <= upper:
+    if lower <= whole <= upper or whole.startswith(upper):  # the upper bound may have been cut and not rounded up
         return True
     return spelt(path)[:2] != spelt(lower.decode("utf-8", "surrogateescape"))[:2]
 
