@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench java format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred.c)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -14,10 +14,10 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shr
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 
-demo: $(STAMP)  ## a tour: make a table, look at it, read it
+demo: $(STAMP) java  ## a tour: make a table, look at it, read it
 	@$(BIN)/python -m esker.demo
 
-test: $(STAMP)  ## everything: lint, types, import rules, the whole suite
+test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
@@ -29,10 +29,17 @@ check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not interop"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not interop and not spark"
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks
+
+java:  ## what Spark needs: Java 17 or newer, installed where apt-get may do so, else asked for in one line
+	@newest() { for java in "$${JAVA_HOME:-/none}/bin/java" java; do "$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'; done | sort -n | tail -1; }; \
+	install() { test "$$(id -u)" = 0 && command -v apt-get && apt-get -qq update && apt-get -qq install --yes --no-install-recommends $$1; }; \
+	enough() { test "$$(newest)" -ge 17; }; \
+	{ enough || install openjdk-17-jre-headless || install openjdk-21-jre-headless; } >/dev/null 2>&1; \
+	enough 2>/dev/null || echo "Java 17 or newer was not found; what runs on Spark needs it: install a JDK and put java on the PATH, or set JAVA_HOME."
 
 format: $(STAMP)  ## put every file in shape
 	$(BIN)/ruff format src tests benchmarks
