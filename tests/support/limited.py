@@ -25,7 +25,7 @@ except esker.EskerError as error:
 """
 
 
-def ask_limited(table: Path, ask: str, *, memory: int = 3 << 30, seconds: int = 60) -> str:
+def ask_limited(table: Path, ask: str, *, memory: int = 3 << 30, seconds: int = 120) -> str:
     """How the question ends: ``answered …``, or the kind of the error, the file it names and what it says."""
     script = _FRAME.format(memory=memory, ask=ask, table=str(table))
     done = subprocess.run(
