@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from sql_lakes import lake_of, rewritten
 
@@ -131,6 +131,7 @@ def plain_tests(draw: st.DrawFn, tables: tuple[str, ...]) -> str:
                 f"{column} < {number}",
                 f"{column} <> {number}",
                 f"{column} IS NULL",
+                f"{column} IS NULL OR {column} = {number}",
                 f"{column} IS NOT NULL",
                 f"{column} IS NOT DISTINCT FROM {number}",
                 f"{column} IS DISTINCT FROM {number}",
@@ -160,10 +161,10 @@ def queries(draw: st.DrawFn) -> str:
         join = draw(st.sampled_from(_JOINS))
         match_on = f"{draw(st.sampled_from(visible))}.id = {name}.id"
         on = draw(conditions((*visible, name)))
-        text += f" {join} {table} AS {name} ON {draw(st.sampled_from([match_on, f'{match_on} AND {on}', on]))}"
+        text += f" {join} {table} AS {name} ON {draw(st.sampled_from([match_on, f'{match_on} AND ({on})']))}"
         if "SEMI" not in join and "ANTI" not in join:
             visible = (*visible, name)
-    if draw(st.booleans()):
+    if draw(st.integers(0, 3)):
         text += f" WHERE {draw(conditions(visible))}"
     columns = ", ".join(f"{name}.{column} AS {name}{column}" for name in visible for column in ("id", "x"))
     return f"SELECT {columns} {text}"
@@ -207,4 +208,7 @@ def test_a_query_over_pruned_tables_answers_as_one_over_whole_tables(lake: Lake,
 
 def _answer(connection: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...]]:
     spoken = text.replace("LEFT SEMI", "SEMI").replace("LEFT ANTI", "ANTI")
-    return sorted(connection.execute(spoken).fetchall(), key=str)
+    try:
+        return sorted(connection.execute(spoken).fetchall(), key=str)
+    except duckdb.NotImplementedException:  # an outer join on anything but equality
+        reject()

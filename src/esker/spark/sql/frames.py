@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
     """The rows, not read yet where they are a scan's."""
     if isinstance(rows, Scan):
-        if hasattr(rows, "to_spark"):
-            return rows.to_spark()
-        return spark.createDataFrame(rows.to_arrow())
+        return rows.to_spark(spark)
     return arrow_frame(_metadata_rows(rows), spark)
 
 
