@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import EskerError, NoSuchNamespace, NoSuchTable
+from esker.errors import EskerError, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.model.naming import Namespace, TableName, parse_namespace
 from esker.ports.catalog import Catalog, TableState
 from esker.table import Table
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from esker.tree.table_metadata import TableMetadata
     from esker.write.new_table import FromArrow
 
@@ -22,8 +24,16 @@ OpenTable = Callable[[TableName, TableState], Table]
 class Lake:
     """The tables of one catalog. Names are dotted: ``sales.orders``, or ``a.b.orders`` in a nested namespace."""
 
-    def __init__(self, *, catalog: Catalog, open_table: OpenTable, schema_from_arrow: FromArrow | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        open_table: OpenTable,
+        schema_from_arrow: FromArrow | None = None,
+        get_spark: Callable[[], SparkSession] | None = None,
+    ) -> None:
         self._catalog = catalog
+        self._get_spark = get_spark
         self._open_table = open_table
         self._schema_from_arrow = schema_from_arrow
 
@@ -31,6 +41,14 @@ class Lake:
     def catalog(self) -> Catalog:
         """What holds the pointers."""
         return self._catalog
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that moves data in Spark: the one given to ``connect``, else the running one, else a quiet
+        local one, started now."""
+        if self._get_spark is None:
+            raise Unsupported("cannot use Spark: this lake was opened without it", feature="spark")
+        return self._get_spark()
 
     def namespaces(self) -> list[str]:
         """Every namespace, nested ones too."""

@@ -14,6 +14,7 @@ from esker.model.schema import Schema
 from esker.model.sort_order import SortOrder
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import Engine
+from esker.ports.spark_frames import SparkFrames
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.read.resolve_snapshot import AsOf
@@ -42,6 +43,7 @@ class Workings:
     storage: Storage
     make_format: Callable[[Storage], TableFormat]
     make_engine: Callable[[Storage], Engine]
+    make_frames: Callable[[Storage, Engine], SparkFrames] | None = None
 
     @cached_property
     def format(self) -> TableFormat:
@@ -52,6 +54,11 @@ class Workings:
     def engine(self) -> Engine:
         """Moves the rows."""
         return self.make_engine(self.storage)
+
+    @cached_property
+    def frames(self) -> SparkFrames | None:
+        """Gives the rows to Spark."""
+        return None if self.make_frames is None else self.make_frames(self.storage, self.engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +210,7 @@ class Table:
             as_of=as_of,
             ref=ref,
             limit=limit,
+            frames=self._workings.frames,
         )
 
     def append(self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:

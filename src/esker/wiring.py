@@ -17,13 +17,17 @@ from esker.model.naming import TableName
 from esker.model.schema import Schema
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import Engine
+from esker.ports.spark_frames import SparkFrames
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
+from esker.spark.session import SessionSource
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Home, Table, Workings
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from esker.write.workbench import Tools
 
 # A number in front, but not that of a name which is a UUID alone and may start with eight digits.
@@ -33,21 +37,27 @@ _LONGEST_HINT = 4096
 
 
 def connect(
-    uri: str | None = None, *, warehouse: str | None = None, roots: Sequence[str | os.PathLike[str]] = ()
+    uri: str | None = None,
+    *,
+    warehouse: str | None = None,
+    roots: Sequence[str | os.PathLike[str]] = (),
+    spark: SparkSession | None = None,
 ) -> Lake:
     """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
 
     Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files. Tables and
-    their files lie below the warehouse; ``roots`` are further folders that they may be in.
+    their files lie below the warehouse; ``roots`` are further folders that they may be in. ``spark`` is the session
+    that moves data in Spark, classic or Connect; without it the running one does, or one is made on first need.
     """
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
-    return lake_over(open_catalog(chosen, warehouse=warehouse, roots=[os.fspath(root) for root in roots]))
+    return lake_over(open_catalog(chosen, warehouse=warehouse, roots=[os.fspath(root) for root in roots]), spark=spark)
 
 
-def lake_over(catalog: Catalog) -> Lake:
-    """The lake behind any catalog, its files moved by the embedded engine."""
+def lake_over(catalog: Catalog, *, spark: SparkSession | None = None) -> Lake:
+    """The lake behind any catalog, its files moved by the embedded engine and by Spark."""
     storage = catalog.storage()
-    workings = workings_on(storage)
+    sessions = SessionSource(spark)
+    workings = workings_on(storage, sessions)
 
     @cache
     def get_tools() -> Tools:
@@ -72,7 +82,7 @@ def lake_over(catalog: Catalog) -> Lake:
             home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow),
         )
 
-    return Lake(catalog=catalog, open_table=open_, schema_from_arrow=_schema_from_arrow)
+    return Lake(catalog=catalog, open_table=open_, schema_from_arrow=_schema_from_arrow, get_spark=sessions.get)
 
 
 def _schema_from_arrow(given: object) -> Schema:
@@ -111,9 +121,10 @@ def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLik
     return Table(name=text, state=state, workings=workings_on(storage), reload=lambda: load()[0])
 
 
-def workings_on(storage: Storage) -> Workings:
+def workings_on(storage: Storage, sessions: SessionSource | None = None) -> Workings:
     """What a table works with when its files lie in that store."""
-    return Workings(storage=storage, make_format=_iceberg, make_engine=_arrow)
+    make_frames = partial(_spark, sessions or SessionSource())
+    return Workings(storage=storage, make_format=_iceberg, make_engine=_arrow, make_frames=make_frames)
 
 
 # Codecs and engines are loaded when a table needs them: ``esker info`` reads one JSON file and waits for no Arrow.
@@ -128,6 +139,14 @@ def _arrow(storage: Storage) -> Engine:
     from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
 
     return ArrowEngine(storage, parse_name_mapping=partial(decode_name_mapping, f"table property {PROPERTY}"))
+
+
+def _spark(sessions: SessionSource, storage: Storage, engine: Engine) -> SparkFrames:
+    from esker.arrow.engine import ArrowEngine
+    from esker.spark.frames import LateFrames
+
+    assert isinstance(engine, ArrowEngine)  # made above
+    return LateFrames(storage, engine, sessions)
 
 
 def current_metadata_file(directory: Path) -> Path:

@@ -49,6 +49,14 @@ class EqualityDelete:
 
 
 @dataclass(frozen=True, slots=True)
+class EqualityRows:
+    """The rows of equality delete files that compare the same columns, and the way to each of these."""
+
+    paths: tuple[tuple[Field, ...], ...]
+    columns: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Keys:
     """The key columns of one delete file."""
 
@@ -82,11 +90,28 @@ class DeleteStore:
 
     def equality(self, deletes: Sequence[DataFile]) -> tuple[EqualityDelete, ...]:
         """The keys that these deletes take out, one set per choice of columns."""
+        return tuple(self._equality(ids, files) for ids, files in self._by_columns(deletes).items())
+
+    def equality_paths(self, deletes: Sequence[DataFile]) -> tuple[tuple[Field, ...], ...]:
+        """The way to every column that these deletes compare."""
+        groups = self._by_columns(deletes)
+        return tuple(self._path(id_, files[0].path) for ids, files in groups.items() for id_ in ids)
+
+    def equality_rows(self, deletes: Sequence[DataFile]) -> tuple[EqualityRows, ...]:
+        """The keys themselves, for engines that compare by other means."""
+        return tuple(self._equality_rows(ids, files) for ids, files in self._by_columns(deletes).items())
+
+    def _by_columns(self, deletes: Sequence[DataFile]) -> dict[tuple[int, ...], list[DataFile]]:
         groups: dict[tuple[int, ...], list[DataFile]] = {}
         for delete in deletes:
             if delete.content is FileContent.EQUALITY_DELETES:
                 groups.setdefault(self._equality_ids(delete), []).append(delete)
-        return tuple(self._equality(ids, files) for ids, files in groups.items())
+        return groups
+
+    def _equality_rows(self, ids: tuple[int, ...], files: Sequence[DataFile]) -> EqualityRows:
+        paths = tuple(self._path(id_, files[0].path) for id_ in ids)
+        read = [self._keys(paths, file).columns for file in files]
+        return EqualityRows(paths, tuple(pa.concat_arrays(columns) for columns in zip(*read, strict=True)))
 
     def _positions(self, path: str, delete: DataFile) -> Deleted:
         if delete.is_deletion_vector:

@@ -37,7 +37,7 @@ class ArrowEngine:
         from esker.arrow.delete_store import DeleteStore
         from esker.arrow.task_reader import TaskReader
 
-        get_mapping = cache(partial(self._mapping, request))
+        get_mapping = cache(partial(self.name_mapping, request))
         deletes = DeleteStore(self._storage, request.metadata, request.row_schema, get_mapping)
         reader = TaskReader(storage=self._storage, request=request, get_mapping=get_mapping, deletes=deletes)
         left = request.limit
@@ -64,7 +64,7 @@ class ArrowEngine:
         for path, pos in rows:
             yield pa.RecordBatch.from_arrays([path, pa.array(pos)], names=["file_path", "pos"])
 
-    def _mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
+    def name_mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
         """The table's name mapping, or None; names as they are now, where it cannot be meant for this table."""
         from esker.arrow.open_data import usable_mapping
 

@@ -15,6 +15,7 @@ from esker.model.predicate_text import parse
 from esker.model.schema import Schema
 from esker.model.unbound import Unbound
 from esker.ports.engine import Engine, ReadRequest, ScanTask
+from esker.ports.spark_frames import SparkFrames
 from esker.ports.table_format import TableFormat
 from esker.read.attach_deletes import attach_deletes
 from esker.read.explain import explain
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 Where: TypeAlias = str | Expression | Column | Unbound | None
 
@@ -45,6 +47,7 @@ class Scan:
     filter: Bound
     projection: Schema
     limit: int | None = None
+    frames: SparkFrames | None = None
 
     def plan(self) -> Plan:
         """The files to read, and the deletes that apply to each."""
@@ -107,6 +110,13 @@ class Scan:
         duckdb = _need("duckdb")
         return (connection or duckdb.connect()).from_arrow(self.to_arrow())
 
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """All rows as a Spark DataFrame, read by Spark's own readers when it is used; on the lake's session if none
+        is given."""
+        if self.frames is None:
+            raise Unsupported("cannot give rows to Spark: this table was opened without it", feature="spark")
+        return self.frames.frame(self._request(self.plan().tasks, self.projection), self.filter, session)
+
     def explain(self) -> str:
         """What each level of the tree drops, and which term of the filter does it."""
         return explain(self.plan())
@@ -135,6 +145,7 @@ def scan(
     as_of: AsOf | None,
     ref: str | None,
     limit: int | None,
+    frames: SparkFrames | None = None,
 ) -> Scan:
     """Check everything that can be checked before a file is opened."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
@@ -148,6 +159,7 @@ def scan(
         filter=_filter(where, resolved.schema),
         projection=_project(resolved.schema, columns),
         limit=limit,
+        frames=frames,
     )
 
 

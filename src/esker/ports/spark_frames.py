@@ -1,0 +1,19 @@
+"""What gives the rows of a scan to Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from esker.model.predicate import Bound
+from esker.ports.engine import ReadRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SparkFrames(Protocol):
+    """Makes DataFrames of planned files. Nothing of Spark is loaded before the first one is asked for."""
+
+    def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The rows that pass ``predicate`` and deletes, not read yet; on the session given, or the lake's own."""
+        ...

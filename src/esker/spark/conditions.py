@@ -1,0 +1,61 @@
+"""Bound predicates as conditions of Spark's, which its readers can push down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, Like, OneOf, Op, Or, StartsWith
+from esker.model.types import Field
+from esker.spark.literals import plain_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+ColumnOf = Callable[[Field], "Column"]
+
+
+def condition(bound: Bound, column_of: ColumnOf) -> Column:
+    """True for just the rows that the predicate selects; ``column_of`` gives a field as it is stored."""
+    match bound:
+        case Always(value):
+            return F.lit(value)
+        case And(parts):
+            return reduce(and_, (condition(part, column_of) for part in parts))
+        case Or(parts):
+            return reduce(or_, (condition(part, column_of) for part in parts))
+        case Compare(field, op, literal):
+            return _compared(column_of(field), op, plain_literal(field.type, literal))
+        case OneOf(field, values, negated):
+            among = column_of(field).isin(*(plain_literal(field.type, value) for value in values))
+            return ~among if negated else among
+        case IsNull(field, negated):
+            return column_of(field).isNotNull() if negated else column_of(field).isNull()
+        case IsNaN(field, negated):
+            return ~F.isnan(column_of(field)) if negated else F.isnan(column_of(field))
+        case StartsWith(field, prefix, negated):
+            starts = column_of(field).startswith(prefix)
+            return ~starts if negated else starts
+        case Like(field, pattern, escape, negated):
+            like = F.like(column_of(field), F.lit(pattern), F.lit(escape))
+            return ~like if negated else like
+
+
+def _compared(column: Column, op: Op, literal: Column) -> Column:
+    match op:
+        case Op.EQ:
+            return column == literal
+        case Op.NE:
+            return column != literal
+        case Op.LT:
+            return column < literal
+        case Op.LE:
+            return column <= literal
+        case Op.GT:
+            return column > literal
+        case Op.GE:
+            return column >= literal

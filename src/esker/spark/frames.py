@@ -1,0 +1,46 @@
+"""What a scan asks when its rows are wanted in Spark. Nothing of PySpark is loaded before that."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from esker.errors import Unsupported
+from esker.model.predicate import Bound
+from esker.ports.engine import ReadRequest
+from esker.ports.storage import Storage
+from esker.spark.session import SessionSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from esker.arrow.engine import ArrowEngine
+    from esker.spark.reader import SparkReader
+
+
+class LateFrames:
+    """Implements ``ports.spark_frames.SparkFrames``."""
+
+    def __init__(self, storage: Storage, engine: ArrowEngine, sessions: SessionSource) -> None:
+        self._storage = storage
+        self._engine = engine
+        self._sessions = sessions
+
+    def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The rows, not read yet."""
+        reader = self._reader
+        return reader.frame(session if session is not None else self._sessions.get(), request, predicate)
+
+    @cached_property
+    def _reader(self) -> SparkReader:
+        try:
+            import pyspark  # noqa: F401
+        except ImportError as error:
+            raise Unsupported(
+                "cannot give rows to Spark: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark"
+            ) from error
+        from esker.spark.reader import SparkReader
+        from esker.spark.routes import Routes
+        from esker.spark.survey import Survey
+
+        return SparkReader(storage=self._storage, engine=self._engine, routes=Routes(), survey=Survey(self._storage))

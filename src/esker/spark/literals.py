@@ -1,0 +1,83 @@
+"""Held values as expressions of Spark's, none of which a session setting can bend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812  # as every PySpark program calls it
+
+from esker.model.predicate_sql import literal_sql
+from esker.model.types import (
+    BinaryType,
+    DateType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    ListType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimeType,
+    Type,
+    UnknownType,
+    UuidType,
+    VariantType,
+)
+from esker.spark.types import stored_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_BYTES = BinaryType | FixedType | UuidType | GeometryType | GeographyType
+
+
+def stored_literal(type_: Type, value: Any) -> Column:
+    """A held value in the type that files are read in."""
+    if isinstance(type_, UnknownType):
+        return F.lit(None)
+    stored = stored_type(type_)
+    if value is None:
+        return F.lit(None).cast(stored)
+    match type_:
+        case StructType(fields):
+            held = dict(value)
+            kept = [f for f in fields if not isinstance(f.type, UnknownType)]
+            return F.struct(
+                *(stored_literal(f.type, held.get(f.id, f.initial_default)).alias(f.name) for f in kept)
+            ).cast(stored)
+        case ListType():
+            return F.array(*(stored_literal(type_.element, item) for item in value)).cast(stored)
+        case MapType():
+            pairs = [
+                part
+                for key, item in value
+                for part in (stored_literal(type_.key, key), stored_literal(type_.value, item))
+            ]
+            return F.create_map(*pairs).cast(stored)
+        case _:
+            return plain_literal(type_, value).cast(stored)
+
+
+def plain_literal(type_: Type, value: Any) -> Column:
+    """A held value to compare a column of the type with. Floats stay doubles, as the comparison is made in these."""
+    match type_:
+        case DateType() | TimeType() | TimestampType():
+            return F.expr(literal_sql(type_, value))
+        case BinaryType() | FixedType() | UuidType() | GeometryType() | GeographyType():
+            return F.lit(bytearray(value))
+        case _:
+            return F.lit(value)
+
+
+def default_sql(type_: Type, value: Any) -> str | None:
+    """The text of a default that Spark's readers fill in for a column a file lacks; None where they cannot.
+
+    They take no binary value, and a parser setting decides what a backslash in a string means.
+    """
+    if isinstance(type_, _BYTES | StructType | ListType | MapType | VariantType | UnknownType):
+        return None
+    text = literal_sql(type_, value)
+    if isinstance(type_, StringType) and "\\" in text:
+        return None
+    return f"CAST({text} AS {stored_type(type_).simpleString()})"

@@ -1,0 +1,141 @@
+"""One group of files, read by Spark's own reader: filter, deletes, facts, and the columns as a user wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812
+
+from esker.arrow.delete_store import DeleteStore
+from esker.arrow.file_columns import by_field_id
+from esker.arrow.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, POS, ROW_ID, SPEC_ID
+from esker.model.partition import PartitionSpec
+from esker.model.predicate import TRUE, Bound
+from esker.model.types import INT, LONG, STRING, Field, UnknownType
+from esker.ports.engine import ReadRequest, ScanTask
+from esker.spark.conditions import condition
+from esker.spark.equality_deletes import without_keys
+from esker.spark.file_facts import Fact, fact_columns, is_joined, with_facts
+from esker.spark.file_scan import POSITION, FileScan
+from esker.spark.grouping import Kind
+from esker.spark.layouts import identity_constants
+from esker.spark.needed import filter_paths
+from esker.spark.placed_files import PlacedFile
+from esker.spark.position_deletes import Int64s, without_positions
+from esker.spark.routes import Routes
+from esker.spark.shown import shown_column
+from esker.spark.stored_columns import StoredColumns, columns_by_id, columns_by_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Placed = Sequence[tuple[ScanTask, PlacedFile]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeScans:
+    """Frames of one request; what its groups share is kept here."""
+
+    session: SparkSession
+    routes: Routes
+    request: ReadRequest
+    predicate: Bound
+    fields: Sequence[Field]  # the columns to read from files
+    deletes: DeleteStore
+
+    def frame(self, kind: Kind, placed: Placed) -> DataFrame:
+        """The rows of a group, in the columns of the projection."""
+        facts = self._facts(kind, placed)
+        columns = self._columns(kind, facts)
+        scan = FileScan(
+            file_format=kind.file_format,
+            schema=columns.schema,
+            files=[file for _, file in placed],
+            by_id=kind.layout is None,
+            with_number=kind.has_positions or is_joined(facts),
+            with_position=kind.has_positions or any(f.id in (POS, ROW_ID) for f in self.request.projection),
+        )
+        frame = self.routes.open(self.session, scan)
+        # Under the joins, so that it is pushed into the scan; but above the one that brings what it may ask about.
+        numbers = [file.number for _, file in placed]
+        frame = with_facts(self.session, frame, numbers, facts)
+        frame = self._filtered(frame, placed, columns)
+        if kind.has_positions:
+            frame = without_positions(self.session, frame, self._positions(placed))
+        if kind.equality:
+            keys = self.deletes.equality_rows(placed[0][0].deletes)
+            frame = without_keys(self.session, frame, keys, columns.at)
+        return frame.select(*(self._shown(f, columns, fact_columns(facts)) for f in self.request.projection))
+
+    def _columns(self, kind: Kind, facts: dict[str, Fact]) -> StoredColumns:
+        if kind.layout is None:
+            return columns_by_id(self.request.metadata, self.fields)
+        made = fact_columns(facts)
+        fixed = {f.id: made[_constant(f.id)] for f in self.fields if _constant(f.id) in made}
+        return columns_by_name(kind.layout, self.fields, fixed)
+
+    def _facts(self, kind: Kind, placed: Placed) -> dict[str, Fact]:
+        """What is wanted of the files themselves."""
+        files = [task.data_file for task, _ in placed]
+        wanted = {f.id for f in self.request.projection}
+        facts: dict[str, Fact] = {}
+        if FILE in wanted:
+            facts["path"] = Fact(STRING, [file.path for file in files])
+        if SPEC_ID in wanted:
+            facts["spec"] = Fact(INT, [file.spec_id for file in files])
+        if wanted & {ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER}:
+            facts["first_row"] = Fact(LONG, [file.first_row_id for file in files])
+            facts["sequence"] = Fact(LONG, [file.sequence_number for file in files])
+        if kind.layout is not None:
+            specs = self.request.metadata.spec_by_id
+            fixed = [identity_constants(specs.get(file.spec_id, PartitionSpec()), file) for file in files]
+            found = by_field_id(kind.layout.columns)
+            for field in self.fields:
+                if field.id not in found and any(field.id in values for values in fixed):
+                    held = [values.get(field.id, field.initial_default) for values in fixed]
+                    facts[_constant(field.id)] = Fact(field.type, held)
+        return facts
+
+    def _filtered(self, frame: DataFrame, placed: Placed, columns: StoredColumns) -> DataFrame:
+        if all(task.residual == TRUE for task, _ in placed):
+            return frame
+        paths = {path[-1].id: path for path in filter_paths(self.predicate, self.request.row_schema)}
+        return frame.filter(condition(self.predicate, lambda field: columns.at(paths[field.id])))
+
+    def _positions(self, placed: Placed) -> list[tuple[int, Int64s]]:
+        found = []
+        for task, file in placed:
+            rows = task.data_file.record_count
+            parts = [deleted.within(0, rows) for deleted in self.deletes.positions(task.data_file, task.deletes)]
+            found.append((file.number, np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]))
+        return found
+
+    def _shown(self, wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
+        if wanted.id in METADATA_COLUMNS:
+            return _metadata_column(wanted, columns, facts).alias(wanted.name)
+        if isinstance(wanted.type, UnknownType):
+            return F.lit(None).alias(wanted.name)
+        return shown_column(columns.columns[wanted.id], columns.fields[wanted.id].type, wanted)
+
+
+def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
+    match wanted.id:
+        case 2147483646:
+            return facts["path"]
+        case 2147483645:
+            return F.col(POSITION)
+        case 2147483643:
+            return facts["spec"]
+        case 2147483540:
+            inherited = facts["first_row"] + F.col(POSITION)
+        case _:
+            inherited = facts["sequence"]
+    # A file whose rows have no ids of their own has none of either kind (checklist I8).
+    return F.when(facts["first_row"].isNotNull(), F.coalesce(columns.columns[wanted.id], inherited))
+
+
+def _constant(field_id: int) -> str:
+    return f"constant_{field_id}"

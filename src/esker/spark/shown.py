@@ -1,0 +1,78 @@
+"""Columns from the form they are stored in to the form a user sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from esker.model.types import Field, ListType, MapType, StructType, Type, UnknownType, UuidType
+from esker.spark.types import comment_of, shown_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_DASHES = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+
+
+def shown_column(column: Column, stored: Type, wanted: Field) -> Column:
+    """The column under its own name; what it was read with leaves no trace in the frame's schema."""
+    return _shown(column, stored, wanted.type, wanted.name).alias(wanted.name, metadata=comment_of(wanted))
+
+
+def _shown(column: Column, stored: Type, wanted: Type, name: str) -> Column:
+    if stored == wanted and not differs(wanted):
+        return column
+    match stored, wanted:
+        case _, UuidType():
+            digits = F.lower(F.hex(column))
+            parts = [F.substring(digits, start, length) for start, length in _DASHES]
+            dashed = [part for pair in zip(parts, [F.lit("-")] * len(parts), strict=True) for part in pair]
+            return F.concat(*dashed[:-1])
+        case _, UnknownType():
+            return F.lit(None)
+        case StructType(), StructType():
+            return _struct(column, stored, wanted, name)
+        case ListType(), ListType():
+            return F.transform(column, lambda item: _shown(item, stored.element, wanted.element, name))
+        case MapType(), MapType():
+            return _map(column, stored, wanted, name)
+        case _:
+            return column
+
+
+def _struct(column: Column, stored: StructType, wanted: StructType, name: str) -> Column:
+    held = {f.id: f for f in stored}
+    members = [
+        F.lit(None).cast(shown_type(f.type, f"{name}.{f.name}")).alias(f.name)
+        if isinstance(f.type, UnknownType)
+        else _shown(column.getField(held[f.id].name), held[f.id].type, f.type, f"{name}.{f.name}").alias(f.name)
+        for f in wanted
+    ]
+    return F.when(column.isNotNull(), F.struct(*members))
+
+
+def _map(column: Column, stored: MapType, wanted: MapType, name: str) -> Column:
+    def value(_: Column, item: Column) -> Column:
+        return _shown(item, stored.value, wanted.value, name)
+
+    if not differs(wanted.key) and stored.key == wanted.key:
+        return F.transform_values(column, value)
+    keys = F.transform(F.map_keys(column), lambda key: _shown(key, stored.key, wanted.key, name))
+    values = F.transform(F.map_values(column), lambda item: _shown(item, stored.value, wanted.value, name))
+    return F.map_from_arrays(keys, values)
+
+
+def differs(type_: Type) -> bool:
+    """Whether the type is shown otherwise than it is stored."""
+    match type_:
+        case UuidType() | UnknownType():
+            return True
+        case StructType(fields):
+            return any(differs(f.type) for f in fields)
+        case ListType():
+            return differs(type_.element)
+        case MapType():
+            return differs(type_.key) or differs(type_.value)
+        case _:
+            return False
