@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import zoneinfo
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,10 +15,11 @@ from esker.errors import EskerError, InvalidInput
 from esker.model.bind import bind, to_sql
 from esker.model.ddl import parse_columns
 from esker.model.nested import fresh_schema
-from esker.model.predicate import FALSE, all_of, conjuncts
+from esker.model.predicate import FALSE, conjuncts
 from esker.model.predicate_text import parse
 from esker.model.schema import Schema
 from esker.model.types import Field, Type
+from esker.model.unbound import AllOf, Unbound
 from esker.spark.sql.conditions import find_conditions
 from esker.spark.sql.references import find_references, parse_query
 from esker.spark.sql.session_zone import instant_of
@@ -172,14 +172,15 @@ def test_a_condition_read_through_sqlglot_means_what_was_written(data: st.DataOb
         written = bind(parse(text), schema)
     except (CannotSpell, EskerError):
         return
-    terms = [_bound_or_none(term, schema) for term in _through_sqlglot(text, schema)]
+    terms = [_parsed(term) for term in _through_sqlglot(text, schema)]
     if None in terms or not terms or written == FALSE:  # what cannot be read, or names no column, prunes nothing
         return
-    assert {to_sql(part) for part in conjuncts(all_of(terms))} == {to_sql(part) for part in conjuncts(written)}
+    found = bind(AllOf(tuple(term for term in terms if term is not None)), schema)
+    assert {to_sql(part) for part in conjuncts(found)} == {to_sql(part) for part in conjuncts(written)}
 
 
-def _bound_or_none(text: str, schema: Schema) -> Any:
+def _parsed(text: str) -> Unbound | None:
     try:
-        return bind(parse(text), schema)
+        return parse(text)
     except EskerError:
         return None
