@@ -79,7 +79,7 @@ def test_a_float_is_compared_as_a_double() -> None:
         (DATE, pa.array([0, 1, None], pa.date32()), "x > DATE '1970-01-01'"),
         (TIMESTAMPTZ, pa.array([0, 1, None], pa.timestamp("us", "UTC")), "x > '1970-01-01'"),
         (DecimalType(5, 2), pa.array([Decimal("1.00"), Decimal("1.01"), None], pa.decimal128(5, 2)), "x > 1"),
-        (DecimalType(9, 2), pa.array([Decimal("1.00"), Decimal("1.01"), None], pa.decimal128(5, 2)), "x in (1.01, 9e5)"),
+        (DecimalType(9, 2), pa.array([Decimal("1.00"), Decimal("1.01"), None], pa.decimal128(5, 2)), "x in (1.01, 9)"),
         (STRING, pa.array(["a", "b", None], pa.large_string()), "x > 'a'"),
         (STRING, pa.array(["a", "b", None], pa.string_view()), "x in ('b', 'c')"),
         (STRING, pa.array(["a", "b", None]).dictionary_encode(), "x like '_' and x <> 'a'"),
