@@ -45,12 +45,14 @@ class Examination:
         rows = len(self.verdict.some)
         if not self.verdicts or not rows:
             return np.zeros(rows, dtype=np.int64), (all_of(self.conjuncts),)
-        settled = np.stack([verdict.every for verdict in self.verdicts], axis=1)
-        patterns, index = np.unique(settled, axis=0, return_inverse=True)
+        index, firsts = _grouped([verdict.every for verdict in self.verdicts])
         left = tuple(
-            all_of(part for part, done in zip(self.conjuncts, pattern, strict=True) if not done) for pattern in patterns
+            all_of(
+                part for part, verdict in zip(self.conjuncts, self.verdicts, strict=True) if not verdict.every[first]
+            )
+            for first in firsts
         )
-        return index.reshape(-1).astype(np.int64), left
+        return index, left
 
     def rejections(self) -> tuple[tuple[Bound, int], ...]:
         """Each conjunct with how many rows it alone rejects."""
@@ -58,6 +60,17 @@ class Examination:
             (part, int(np.count_nonzero(~verdict.some)))
             for part, verdict in zip(self.conjuncts, self.verdicts, strict=True)
         )
+
+
+def _grouped(columns: list[Bools]) -> tuple[Int64s, Int64s]:
+    """Rows that agree in every column get one number; and for each number, the first row that has it."""
+    index = np.zeros(len(columns[0]), dtype=np.int64)
+    firsts = np.zeros(1, dtype=np.int64)
+    for column in columns:  # numbers stay below the count of distinct rows, however many columns there are
+        if column.all() or not column.any():
+            continue
+        _, firsts, index = np.unique(index * 2 + column, return_index=True, return_inverse=True)
+    return index.reshape(-1), firsts
 
 
 def judge(bound: Bound, statistics: Statistics) -> Verdict:
