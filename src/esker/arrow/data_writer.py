@@ -6,6 +6,7 @@ untouched is finished, and its partition goes on in another file.
 
 Of the sort order this is promised: every file is in order from its first row to its last. Rows are sorted in memory,
 so where ``buffer_bytes`` is reached a file ends early, and smaller than the table asks, rather than out of order.
+Rows that come sorted are kept in their order, and files grow as large as in a table without one.
 """
 
 from __future__ import annotations
@@ -75,10 +76,11 @@ class DataWriter:
         name: tuple[int, str],
         limits: Limits,
         task: int = 0,
+        rows_are_sorted: bool = False,
     ) -> None:
         self._storage = storage
         self._layout = layout
-        self._sorts = not layout.order.is_unsorted
+        self._sorts = not layout.order.is_unsorted and not rows_are_sorted
         self._partitioner = partitioner
         self._locations = locations
         self._name = name

@@ -54,6 +54,7 @@ def carry_out(order: Order, batches: Iterable[pa.RecordBatch], *, task: int, att
         name=(attempt, order.operation_id),
         limits=order.limits,
         task=task,
+        rows_are_sorted=True,  # by Spark, which has disks for it
     )
     try:
         files = list(writer.write(fit_batches(schema, batches)))

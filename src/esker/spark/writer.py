@@ -17,6 +17,7 @@ from esker.model.schema import Schema
 from esker.ports.engine import WriteRequest
 from esker.ports.storage import Storage
 from esker.spark.frame_schema import arrow_schema_of
+from esker.spark.layout import laid_out, spread_settings
 from esker.spark.settings import settings
 from esker.spark.ship import shipped
 from esker.spark.worker import Order
@@ -55,8 +56,9 @@ class SparkWriter:
             return
         order = self._order(request, self._storage)
         task = shipped(_WORKER, pickle.dumps(order))
-        with settings(frame.sparkSession, _SETTINGS):
-            reports = frame.mapInArrow(task, DDL).toArrow()
+        with settings(frame.sparkSession, {**_SETTINGS, **spread_settings(request.metadata)}):
+            rows = laid_out(frame, request.metadata, request.schema)
+            reports = rows.mapInArrow(task, DDL).toArrow()
         files, refusal = files_of(reports, order.partition_types)
         if refusal is not None:
             self._delete(files)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from esker.errors import InvalidInput
-from esker.model.transform import VoidTransform, result_type
-from esker.model.types import UNKNOWN, Type
+from esker.model.partition import partition_value_type
+from esker.model.types import Type
 from esker.model.values import from_bytes, to_bytes
 from esker.tree.data_file import DataFile, Metrics
 from esker.tree.table_metadata import TableMetadata
@@ -99,10 +99,4 @@ def _file(row: dict[str, Any], types: tuple[Type, ...]) -> DataFile:
 
 def partition_types(metadata: TableMetadata) -> tuple[Type, ...]:
     """The types of the values in a partition of the table's current spec."""
-    by_id = metadata.schema.by_id
-    return tuple(
-        UNKNOWN
-        if isinstance(field.transform, VoidTransform)
-        else result_type(field.transform, by_id[field.source_id].type)
-        for field in metadata.spec.fields
-    )
+    return tuple(partition_value_type(field, metadata.schema.by_id) for field in metadata.spec.fields)
