@@ -1,4 +1,6 @@
-"""How random tests run: quick by default, and as long as one likes with ``HYPOTHESIS_PROFILE=thorough``."""
+"""How random tests run: quick by default, a glance in ``make check``, and as long as one likes with
+``HYPOTHESIS_PROFILE=thorough``.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +10,6 @@ from hypothesis import HealthCheck, settings
 
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("glance", settings.get_profile("quick"), max_examples=20)
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -106,6 +106,7 @@ def check_every_interleaving(chosen: tuple[Operation, ...], sample: int | None =
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", PAIRS[:2], ids=lambda pair: " and ".join(op.name for op in pair))
 def test_two_writers_come_out_as_if_one_had_come_after_the_other(chosen: tuple[Operation, ...]) -> None:
     assert check_every_interleaving(chosen) >= 10  # one moves first, and the other has read up to four times by then

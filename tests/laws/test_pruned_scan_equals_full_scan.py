@@ -20,8 +20,8 @@ from esker.model.schema import Schema
 from esker.model.unbound import Unbound
 from esker.read.scan import Scan
 
-# Each example is a table: fewer of them in a quick run, as many as the profile says in a long one.
-EXAMPLES = settings(max_examples=max(50, settings.default.max_examples if settings.default.max_examples > 100 else 0))
+# Each example is a table: fewer of them in a quick run, as many as the profile says in a short or a long one.
+EXAMPLES = settings(max_examples=50 if settings.default.max_examples == 100 else settings.default.max_examples)
 
 QUESTIONS = 4  # making a table costs more than asking it
 

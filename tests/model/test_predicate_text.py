@@ -214,6 +214,7 @@ def test_what_is_refused_is_refused_with_its_place(text: str, place: str, reason
     caught.match(reason)
 
 
+@pytest.mark.slow
 def test_nesting_is_counted_before_it_exhausts_the_stack() -> None:
     deepest = "(" * MAX_NESTING + "a" + ")" * MAX_NESTING
     assert shape(parse(deepest)) == ("a", "=", True)

@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 from esker.avro.schema import Array, Field, Map, Node, Record, Union, map_entry
 
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
-calm = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(
+    deadline=None,
+    max_examples=min(80, settings.default.max_examples),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 _LEAVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum"]
 _TEXT = st.text("ab\0é€😀", max_size=8)
