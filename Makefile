@@ -29,7 +29,7 @@ check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not interop and not spark"
+	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not interop and not spark"
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks
