@@ -13,12 +13,13 @@ from esker.ports.catalog import Catalog, TableState
 from esker.table import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from esker.tree.table_metadata import TableMetadata
     from esker.write.new_table import FromArrow
 
 OpenTable = Callable[[TableName, TableState], Table]
+RunSql = Callable[[str], "DataFrame"]
 
 
 class Lake:
@@ -31,9 +32,12 @@ class Lake:
         open_table: OpenTable,
         schema_from_arrow: FromArrow | None = None,
         get_spark: Callable[[], SparkSession] | None = None,
+        make_sql: Callable[[Lake], RunSql] | None = None,
     ) -> None:
         self._catalog = catalog
         self._get_spark = get_spark
+        self._make_sql = make_sql
+        self._run_sql: RunSql | None = None
         self._open_table = open_table
         self._schema_from_arrow = schema_from_arrow
 
@@ -49,6 +53,15 @@ class Lake:
         if self._get_spark is None:
             raise Unsupported("cannot use Spark: this lake was opened without it", feature="spark")
         return self._get_spark()
+
+    def sql(self, text: str) -> DataFrame:
+        """Do one statement of Spark SQL, tables of this lake and Spark's own side by side; ``docs/sql.md`` says what
+        is taken. ``USE`` holds for this lake object."""
+        if self._run_sql is None:
+            if self._make_sql is None:
+                raise Unsupported("cannot use SQL: this lake was opened without Spark", feature="spark")
+            self._run_sql = self._make_sql(self)
+        return self._run_sql(text)
 
     def namespaces(self) -> list[str]:
         """Every namespace, nested ones too."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from esker.catalogs.open import open_catalog
 from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.iceberg.table_metadata import decode_table_metadata
-from esker.lake import Lake
+from esker.lake import Lake, RunSql
 from esker.model.naming import TableName
 from esker.model.schema import Schema
 from esker.ports.catalog import Catalog, TableState
@@ -82,7 +82,19 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None) -> Lake:
             home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow),
         )
 
-    return Lake(catalog=catalog, open_table=open_, schema_from_arrow=_schema_from_arrow, get_spark=sessions.get)
+    return Lake(
+        catalog=catalog,
+        open_table=open_,
+        schema_from_arrow=_schema_from_arrow,
+        get_spark=sessions.get,
+        make_sql=_sql,
+    )
+
+
+def _sql(lake: Lake) -> RunSql:
+    from esker.spark.sql.run import SqlRunner
+
+    return SqlRunner(lake, lambda: lake.spark).run
 
 
 def _schema_from_arrow(given: object) -> Schema:
