@@ -79,7 +79,9 @@ def test_bins_keep_to_the_target_size_and_the_newest_are_left_to_the_smallest() 
     assert [[manifest.path for manifest in bin_] for bin_ in bins] == [["m3", "m4"], ["m1", "m2"]]
 
 
-@pytest.mark.parametrize("bad", [{"commit.manifest-merge.enabled": "maybe"}, {"commit.manifest.target-size-bytes": "0"}])
+@pytest.mark.parametrize(
+    "bad", [{"commit.manifest-merge.enabled": "maybe"}, {"commit.manifest.target-size-bytes": "0"}]
+)
 def test_a_property_that_makes_no_sense_is_refused_by_name(bad: dict[str, str]) -> None:
     with pytest.raises(esker.InvalidInput, match=next(iter(bad))):
         MergePolicy.of(bad)
