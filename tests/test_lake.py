@@ -9,12 +9,12 @@ import pytest
 from tables import empty_table
 
 from esker.catalogs.open import open_catalog
-from esker.wiring import workings_on
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.lake import Lake
 from esker.model.naming import TableName
 from esker.ports.catalog import TableState
 from esker.table import Table
+from esker.wiring import workings_on
 
 
 def lake_at(uri: str) -> Lake:

@@ -126,9 +126,9 @@ def test_a_namespace_that_holds_a_table_of_theirs_is_not_dropped(ours: Catalog, 
 def test_a_purge_of_their_table_removes_every_file_of_it(ours: Catalog, theirs: sql.SqlCatalog, tmp_path: Path) -> None:
     import pyarrow as pa
 
-    from esker.wiring import workings_on
     from esker.lake import Lake
     from esker.table import Table
+    from esker.wiring import workings_on
 
     theirs.create_namespace("sales")
     data = pa.table({"id": [1, 2, 3]})
