@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -122,7 +122,7 @@ def _held(type_: Type, text: str) -> Any:
         case FloatType() | DoubleType() if not math.isnan(float(text)):
             return float(text)
         case DecimalType(precision, scale):
-            found = Decimal(text).quantize(Decimal(1).scaleb(-scale))
+            found = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=Context(prec=76))
             if found != Decimal(text) or len(found.as_tuple().digits) > precision:
                 raise ValueError(text)
             return found

@@ -40,7 +40,7 @@ from esker.iceberg.manifest_columns import (
 )
 from esker.iceberg.manifest_list import refuse_encrypted
 from esker.iceberg.metric_maps import picked_metrics, whole_metrics
-from esker.iceberg.partition_values import held_arrow_type, held_partition, member_nodes
+from esker.iceberg.partition_values import held_partition, member_nodes
 from esker.iceberg.spec_of_manifest import spec_of_manifest
 from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.partition import PartitionSpec
@@ -211,7 +211,8 @@ def _lower(text: pa.Array) -> pa.Array:
 def _partition(
     batch: avro.AvroColumns, files: FoundColumns, spec: PartitionSpec, metadata: TableMetadata
 ) -> tuple[pa.Array, ...]:
-    """One array per field of the spec; a member the writer did not have is null, as is a dropped field."""
+    """One array per field of the spec. A dropped field, or a member the writer did not have, is an array of the null
+    type: it says nothing, while a null among values says that the column is null in that file."""
     if not spec.fields:
         return ()
     names = partition_names(spec)
@@ -223,7 +224,7 @@ def _partition(
         array = None if members is None else members.raw(field.field_id)
         node = nodes.get(field.field_id)
         if array is None or node is None or isinstance(field.transform, VoidTransform):
-            found.append(pa.nulls(files.rows, held_arrow_type(of.type)))
+            found.append(pa.nulls(files.rows))
         else:
             found.append(held_partition(files.file, field.name, of.type, array, node))
     return tuple(found)

@@ -75,7 +75,7 @@ def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Exami
 def _partition_values(spec: PartitionSpec, entries: Entries) -> dict[int, tuple[PartitionEvidence, ...]]:
     found: dict[int, list[PartitionEvidence]] = defaultdict(list)
     for part, values in zip(spec.fields, entries.partition, strict=True):
-        if not part.other_sources:
+        if not part.other_sources and str(values.type) != "null":
             found[part.source_id].append(PartitionValues(transform=part.transform, values=values))
     return {id_: tuple(all_) for id_, all_ in found.items()}
 
