@@ -91,7 +91,7 @@ def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, Any]:
         return encode_snapshot(snapshot, format_version=version)
 
     return {
-        "snapshots": _entries(metadata.snapshots, snapshot_json, keep_text=same_version),
+        "snapshots": _entries(metadata.snapshots, snapshot_json, version=version, keep_text=same_version),
         "statistics": _entries(metadata.statistics, encode_statistics),
         "partition-statistics": _entries(metadata.partition_statistics, encode_partition_statistics),
         "snapshot-log": _entries(metadata.snapshot_log, _snapshot_log_json),
@@ -104,10 +104,15 @@ def _unknown(origin: Origin | None) -> dict[str, msgspec.Raw]:
     return {name: raw for name, raw in origin.fields.items() if name not in KNOWN_FIELDS} if origin else {}
 
 
-def _entries(items: Sequence[T], encode: Callable[[T], dict[str, Any]], *, keep_text: bool = True) -> list[Any]:
-    if not isinstance(items, LazySequence) or not keep_text:
+def _entries(
+    items: Sequence[T], encode: Callable[[T], dict[str, Any]], *, version: int = 0, keep_text: bool = True
+) -> list[Any]:
+    """History as text: what was read goes back as it came, what was added is encoded once in each version."""
+    if not isinstance(items, LazySequence):
         return [encode(item) for item in items]
-    return [raw if isinstance(raw, msgspec.Raw) else encode(items[at]) for at, raw in enumerate(items.raw)]
+    return items.written(
+        (version, keep_text), lambda item: msgspec.Raw(msgspec.json.encode(encode(item))), keeps_raw=keep_text
+    )
 
 
 def _unchanged(

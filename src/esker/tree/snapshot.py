@@ -54,26 +54,47 @@ class LazySequence(Sequence[T], Generic[T]):
     """A sequence that decodes an item when it is asked for, and keeps the raw form of all.
 
     A table's history grows with every commit while a reader wants its newest entry: five thousand snapshots
-    stay bytes until someone looks.
+    stay bytes until someone looks. What is appended here was never raw, and stands behind the rest as it is.
     """
 
-    __slots__ = ("_decode", "_decoded", "raw")
+    __slots__ = ("_decode", "_decoded", "_raws", "_written", "raw")
 
     def __init__(self, raw: Sequence[Any], decode: Callable[[Any], T]) -> None:
         self.raw = raw
+        self._raws = len(raw)  # how many are raw; those behind are items
         self._decode = decode
         self._decoded: dict[int, T] = {}
+        self._written: tuple[object, list[Any]] | None = None
 
     @classmethod
     def of(cls, items: Iterable[T]) -> LazySequence[T]:
         """Items that need no decoding."""
-        return cls(tuple(items), lambda item: item)
+        return cls(tuple(items), _itself)._with(0)
 
     def appended(self, item: T) -> LazySequence[T]:
         """The sequence with one more item, the others as raw as they were."""
-        longer = LazySequence([*self.raw, item], self._decode)
-        longer._decoded = {**self._decoded, len(self.raw): item}
+        longer = LazySequence([*self.raw, item], self._decode)._with(self._raws)
+        longer._decoded = self._decoded  # both are one up to here
+        longer._written = self._written
         return longer
+
+    def raw_and_plain(self) -> tuple[Sequence[Any], Sequence[T]]:
+        """What is still raw, and the items that never were."""
+        return self.raw[: self._raws], self.raw[self._raws :]
+
+    def written(self, form: object, encode: Callable[[T], Any], *, keeps_raw: bool) -> list[Any]:
+        """Every item as text: its raw form where that may stay, else encoded. What a shorter sequence has written in
+        the same ``form`` is not written again."""
+        found = list(self._written[1]) if self._written is not None and self._written[0] == form else []
+        if not found and keeps_raw:
+            found += self.raw[: self._raws]
+        found += (encode(self[at]) for at in range(len(found), len(self.raw)))
+        self._written = form, found
+        return list(found)
+
+    def _with(self, raws: int) -> LazySequence[T]:
+        self._raws = raws
+        return self
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -86,6 +107,9 @@ class LazySequence(Sequence[T], Generic[T]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self.raw)))]
         at = index + len(self.raw) if index < 0 else index
+        if at >= self._raws:
+            item: T = self.raw[at]
+            return item
         if at not in self._decoded:
             self._decoded[at] = self._decode(self.raw[at])
         return self._decoded[at]
@@ -107,6 +131,10 @@ class LazySequence(Sequence[T], Generic[T]):
         return f"<{len(self.raw)} items>"
 
 
+def _itself(item: T) -> T:
+    return item
+
+
 def extended(items: Sequence[T], item: T) -> Sequence[T]:
     """A history with one more entry; what was raw stays raw."""
-    return items.appended(item) if isinstance(items, LazySequence) else (*items, item)
+    return (items if isinstance(items, LazySequence) else LazySequence.of(items)).appended(item)

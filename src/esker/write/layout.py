@@ -47,12 +47,7 @@ def _is_taken(metadata: TableMetadata, snapshot_id: int) -> bool:
     snapshots = metadata.snapshots
     if not isinstance(snapshots, LazySequence):
         return any(snapshot.snapshot_id == snapshot_id for snapshot in snapshots)
-    digits = str(snapshot_id).encode()
-    for at, raw in enumerate(snapshots.raw):
-        try:
-            if digits in bytes(raw):
-                return True
-        except TypeError:  # a snapshot that was never raw
-            if snapshots[at].snapshot_id == snapshot_id:
-                return True
-    return False
+    raw, plain = snapshots.raw_and_plain()
+    if any(snapshot.snapshot_id == snapshot_id for snapshot in plain):
+        return True
+    return str(snapshot_id).encode() in b"\n".join(raw)
