@@ -40,6 +40,7 @@ class _Lake:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings that the catalog was opened with."""
+    corpus_root()  # a test that needs it is skipped here, not in the middle of a command
     settings: list[Settings] = []
 
     def opened(given: Settings) -> _Lake:
