@@ -11,7 +11,7 @@ from esker.errors import InvalidInput
 from esker.model.spark_schema import columns_from_spark
 from esker.model.types import Field, GeographyType, GeometryType, VariantType, children
 
-_NO_WAY = (VariantType, GeometryType, GeographyType)  # pyarrow has no form of them that Spark would give
+_NO_WAY = (VariantType, GeometryType, GeographyType)  # Spark gives them to Arrow in forms of its own
 
 
 def is_spark_frame(data: object) -> bool:
@@ -22,7 +22,11 @@ def is_spark_frame(data: object) -> bool:
 
 def arrow_schema_of(struct: Any) -> pa.Schema:
     """The Arrow schema of a ``StructType``; ``InvalidInput`` names a column of a type that no table holds."""
-    fields = columns_from_spark(struct)
+    try:
+        fields = columns_from_spark(struct)
+    except InvalidInput as error:
+        why = error.message.partition(": ")[2]
+        raise InvalidInput(f"column {error.column!r} cannot be written: {why}", column=error.column) from None
     for field in fields:
         _refuse_special(field, field.name)
     return to_arrow_schema(fields)
@@ -31,7 +35,8 @@ def arrow_schema_of(struct: Any) -> pa.Schema:
 def _refuse_special(field: Field, name: str) -> None:
     if isinstance(field.type, _NO_WAY):
         raise InvalidInput(
-            f"column {name!r} is {field.type} in the data, which cannot be written from Spark", column=name
+            f"column {name!r} cannot be written: its Spark type is {field.type}, which workers are not given",
+            column=name,
         )
     for inner in children(field.type):
         _refuse_special(inner, f"{name}.{inner.name}")

@@ -10,7 +10,9 @@ import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # as everyone knows it
+from pyspark.sql.pandas.functions import arrow_udf
 
 from esker.model.schema import Schema
 from esker.model.transform import (
@@ -23,14 +25,12 @@ from esker.model.transform import (
 )
 from esker.model.types import (
     BinaryType,
-    DateType,
     DoubleType,
     Field,
     FloatType,
     IntType,
     LongType,
     StringType,
-    TimestampType,
     Type,
     UuidType,
 )
@@ -121,5 +121,7 @@ def _floor_div(column: Column, by: int) -> Column:
 
 
 def _in_worker(order: KeyOrder, column: Column) -> Column:
-    made = F.arrow_udf(shipped(_WORKER, pickle.dumps(order)), order.spark_type, F.ArrowUDFType.SCALAR)
+    compute = shipped(_WORKER, pickle.dumps(order))
+    compute.__annotations__ = {"rows": pa.Array, "return": pa.Array}  # how PySpark is told what kind it is
+    made: Any = arrow_udf(compute, order.spark_type)
     return made(column)

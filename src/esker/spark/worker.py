@@ -25,6 +25,7 @@ from esker.storage.local import LocalStorage
 class Order:
     """All that a task is told."""
 
+    names: tuple[str, ...]  # of the columns as they come
     storage: LocalStorage
     layout: FileLayout
     spec: PartitionSpec
@@ -57,7 +58,7 @@ def carry_out(order: Order, batches: Iterable[pa.RecordBatch], *, task: int, att
         rows_are_sorted=True,  # by Spark, which has disks for it
     )
     try:
-        files = list(writer.write(fit_batches(schema, batches)))
+        files = list(writer.write(fit_batches(schema, (batch.rename_columns(order.names) for batch in batches))))
     except InvalidInput as error:
         if error.facts.get("column") is None:
             raise

@@ -17,6 +17,7 @@ from esker.model.schema import Schema
 from esker.ports.engine import WriteRequest
 from esker.ports.storage import Storage
 from esker.spark.frame_schema import arrow_schema_of
+from esker.spark.gather import gathered
 from esker.spark.layout import laid_out, spread_settings
 from esker.spark.settings import settings
 from esker.spark.ship import shipped
@@ -58,7 +59,9 @@ class SparkWriter:
         task = shipped(_WORKER, pickle.dumps(order))
         with settings(frame.sparkSession, {**_SETTINGS, **spread_settings(request.metadata)}):
             rows = laid_out(frame, request.metadata, request.schema)
-            reports = rows.mapInArrow(task, DDL).toArrow()
+            # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
+            numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
+            reports = numbered.mapInArrow(task, DDL).toArrow()
         files, refusal = files_of(reports, order.partition_types)
         if refusal is not None:
             self._delete(files)
@@ -70,9 +73,11 @@ class SparkWriter:
         return ArrowWriter(self._storage).describe(metadata, location)
 
     def _order(self, request: WriteRequest, storage: LocalStorage) -> Order:
+        frame: DataFrame = request.data
         operation_id = f"{request.operation_id}-s{next(self._calls)}"
         file_name(0, operation_id, 0)
         return Order(
+            names=tuple(frame.columns),
             storage=storage,
             layout=file_layout(request.metadata, request.schema),
             spec=request.metadata.spec,
@@ -84,7 +89,7 @@ class SparkWriter:
 
     def _write_here(self, request: WriteRequest) -> Iterator[DataFile]:
         embedded = ArrowWriter(self._storage)
-        rows = embedded.fit(request.metadata, request.schema, request.data.toArrow())
+        rows = embedded.fit(request.metadata, request.schema, gathered(request.data))
         yield from embedded.write(
             WriteRequest(metadata=request.metadata, schema=request.schema, data=rows, operation_id=request.operation_id)
         )

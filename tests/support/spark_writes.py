@@ -1,0 +1,58 @@
+"""One set of rows written twice, by Spark's workers and by Arrow, and what tells the two apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import esker
+from esker.tree.data_file import DataFile
+
+METRICS = ("value_counts", "null_counts", "nan_counts", "lower_bounds", "upper_bounds")
+
+
+def lake_at(folder: Path) -> esker.Lake:
+    """An empty lake with one namespace, ``a``."""
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    lake.create_namespace("a")
+    return lake
+
+
+def rows_of(table: esker.Table) -> list[dict[str, Any]]:
+    """All rows in an order of their own."""
+    return sorted(table.scan().to_arrow().to_pylist(), key=repr)
+
+
+def files_of(table: esker.Table) -> list[DataFile]:
+    """The table's data files, with all their metrics."""
+    found: pa.Table = table.inspect.data_files()
+    return found.to_pylist()
+
+
+def described(table: esker.Table) -> dict[str, Any]:
+    """Per partition, what the manifests say of its rows, over all its files."""
+    found: dict[str, Any] = {}
+    for file in files_of(table):
+        facts = found.setdefault(repr(file.get("partition")), {"rows": 0, "counts": {}, "lower": {}, "upper": {}})
+        facts["rows"] += file["record_count"]
+        for name in ("value_counts", "null_value_counts", "nan_value_counts"):
+            for id_, number in file[name] or ():
+                facts["counts"][name, id_] = facts["counts"].get((name, id_), 0) + number
+        _widen(facts, file["readable_metrics"])
+    return found
+
+
+def _widen(facts: dict[str, Any], metrics: dict[str, Any]) -> None:
+    for column, told in metrics.items():
+        low, high = told["lower_bound"], told["upper_bound"]
+        if low is not None:
+            facts["lower"][column] = min(low, facts["lower"].get(column, low))
+        if high is not None:
+            facts["upper"][column] = max(high, facts["upper"].get(column, high))
+
+
+def on_disk(table: esker.Table) -> set[Path]:
+    """Every data file below the table's folder, known to it or not."""
+    return set(Path(table.location.removeprefix("file://"), "data").rglob("*.parquet"))
