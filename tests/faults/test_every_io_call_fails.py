@@ -102,7 +102,7 @@ def started() -> MemoryLake:
     return memory
 
 
-@pytest.mark.parametrize("how", ["before", "after", "raw"])
+@pytest.mark.parametrize("how", ["before", *(pytest.param(how, marks=pytest.mark.slow) for how in ("after", "raw"))])
 @pytest.mark.parametrize("verb", list(VERBS), ids=[verb.__name__ for verb in VERBS])
 def test_a_table_is_whole_whichever_call_fails(verb: Verb, how: str) -> None:
     for at in range(1, MANY):

@@ -397,6 +397,7 @@ def test_snapshots_that_are_their_own_ancestors_end(place: Path) -> None:
     table.inspect.snapshots()
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_refs_are_no_harm(place: Path) -> None:
     good_table(place).save()
 

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from sql_lakes import lake_of, rewritten
 
@@ -195,7 +195,6 @@ def oracle(lake: Lake) -> Oracle:
     return Oracle(rows, whole)
 
 
-@settings(max_examples=100)
 @given(text=queries())
 def test_a_query_over_pruned_tables_answers_as_one_over_whole_tables(lake: Lake, oracle: Oracle, text: str) -> None:
     found = rewritten(lake, text)
