@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import planning
+from benchmarks import commits, planning
 from benchmarks.measure import HEADER
 
-SUITES = {"planning": planning.compare}
+SUITES = {"planning": planning.compare, "commits": commits.compare}
 
 
 def main() -> int:
