@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+JVM_VENV := .venv-jvm
+JVM_STAMP := $(JVM_VENV)/.installed
+include tests/interop_jvm/versions.mk
 
-.PHONY: demo test check bench java format clean
+.PHONY: demo test check bench java interop-jvm interop-jvm-tests format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred.c)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -34,6 +37,18 @@ check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks
 
+interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime; skipped, aloud, where Maven cannot bring its jars
+	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
+	case $$status in 0) $(MAKE) --no-print-directory interop-jvm-tests ;; 75) ;; *) exit $$status ;; esac
+
+$(JVM_STAMP): tests/interop_jvm/versions.mk
+	test -x $(JVM_VENV)/bin/python || $(PYTHON) -m venv $(JVM_VENV)
+	$(JVM_VENV)/bin/python -m pip install --quiet pyspark==$(JVM_PYSPARK)
+	@touch $@
+
+interop-jvm-tests: $(STAMP) $(JVM_STAMP)
+	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 900 $(BIN)/python -m pytest tests/interop_jvm
+
 java:  ## what Spark needs: Java 17 or newer, installed where apt-get may do so, else asked for in one line
 	@newest() { for java in "$${JAVA_HOME:-/none}/bin/java" java; do "$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'; done | sort -n | tail -1; }; \
 	install() { test "$$(id -u)" = 0 && command -v apt-get && apt-get -qq update && apt-get -qq install --yes --no-install-recommends $$1; }; \
@@ -46,4 +61,4 @@ format: $(STAMP)  ## put every file in shape
 	$(BIN)/ruff check --fix src tests benchmarks
 
 clean:  ## forget the environment and all caches
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info src/esker/avro/*.so
+	rm -rf $(VENV) $(JVM_VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info src/esker/avro/*.so
