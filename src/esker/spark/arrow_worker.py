@@ -8,9 +8,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+import esker.iceberg.name_mapping
+import esker.storage.local
+import esker.storage.memory
+import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
 from esker.arrow.convert import plain
+from esker.arrow.engine import ArrowEngine
 from esker.model.types import Field, ListType, MapType, StructType, Type, UuidType
-from esker.ports.engine import Engine, ReadRequest, ScanTask
+from esker.ports.engine import ReadRequest, ScanTask
 
 TASK = "task"
 
@@ -19,7 +24,7 @@ TASK = "task"
 class Order:
     """All that a task is told besides which files to read."""
 
-    engine: Engine
+    engine: ArrowEngine
     request: ReadRequest
     fields: tuple[Field, ...]  # the columns to give, in order
 
@@ -37,8 +42,13 @@ def shown_batch(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBa
     """The batch in the types that Spark knows."""
     if not fields:
         return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.int32())], names=[TASK])
-    columns = [shown_array(batch.column(f.name), f.type) for f in fields]
-    return pa.RecordBatch.from_arrays(columns, names=[f.name for f in fields])
+    columns = [shown_array(batch.column(at), f.type) for at, f in enumerate(fields)]
+    return pa.RecordBatch.from_arrays(columns, names=[output_name(at) for at in range(len(fields))])
+
+
+def output_name(at: int) -> str:
+    """Columns go by their place: two names may differ by case alone, which Spark does not see."""
+    return f"__esker_out_{at}"
 
 
 def shown_array(array: pa.Array, type_: Type) -> pa.Array:

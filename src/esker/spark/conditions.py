@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, Like, OneOf, Op, Or, StartsWith
-from esker.model.types import Field
-from esker.spark.literals import plain_literal
+from esker.model.types import DateType, Field, TimestampType
+from esker.spark.literals import is_beyond, number_of, plain_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -29,9 +29,11 @@ def condition(bound: Bound, column_of: ColumnOf) -> Column:
         case Or(parts):
             return reduce(or_, (condition(part, column_of) for part in parts))
         case Compare(field, op, literal):
-            return _compared(column_of(field), op, plain_literal(field.type, literal))
+            column, (value,) = _comparable(field, column_of(field), (literal,))
+            return _compared(column, op, value)
         case OneOf(field, values, negated):
-            among = column_of(field).isin(*(plain_literal(field.type, value) for value in values))
+            column, literals = _comparable(field, column_of(field), tuple(values))
+            among = column.isin(*literals)
             return ~among if negated else among
         case IsNull(field, negated):
             return column_of(field).isNotNull() if negated else column_of(field).isNull()
@@ -43,6 +45,13 @@ def condition(bound: Bound, column_of: ColumnOf) -> Column:
         case Like(field, pattern, escape, negated):
             like = F.like(column_of(field), F.lit(pattern), F.lit(escape))
             return ~like if negated else like
+
+
+def _comparable(field: Field, column: Column, values: tuple[Any, ...]) -> tuple[Column, list[Column]]:
+    """Column and values in a form that Spark compares without failing."""
+    if isinstance(field.type, DateType | TimestampType) and any(is_beyond(field.type, value) for value in values):
+        return number_of(field.type, column), [F.lit(value) for value in values]
+    return column, [plain_literal(field.type, value) for value in values]
 
 
 def _compared(column: Column, op: Op, literal: Column) -> Column:

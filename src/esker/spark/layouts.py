@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.file_columns import FileColumn, by_field_id, every_column
 from esker.model.partition import PartitionSpec
 from esker.model.schema import walk
 from esker.model.transform import IdentityTransform
@@ -18,6 +19,8 @@ from esker.spark.native_types import reads_natively
 from esker.spark.survey import Layout
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def identity_constants(spec: PartitionSpec, data_file: DataFile) -> dict[int, Any]:
@@ -70,6 +73,8 @@ def reads_by_name(layout: Layout, fields: Sequence[Field], file_format: str, con
     if any(f.id not in found and f.id not in fixed and f.initial_default is None and f.required for f in fields):
         return False
     wanted = [(f, found[f.id]) for f in fields if f.id in found]
+    if file_format == "orc" and not all(_PLAIN.fullmatch(c.name) for c in every_column(c for _, c in wanted)):
+        return False  # Spark puts the names into a text of its own, and finds some of them no more
     return _names_differ(layout.columns) and all(reads_natively(f.type, column, file_format) for f, column in wanted)
 
 

@@ -29,6 +29,8 @@ from esker.spark.types import stored_type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years from 1 to 9999
+_DAY = 86_400_000_000
 _BYTES = BinaryType | FixedType | UuidType | GeometryType | GeographyType
 
 
@@ -62,6 +64,10 @@ def stored_literal(type_: Type, value: Any) -> Column:
 def plain_literal(type_: Type, value: Any) -> Column:
     """A held value to compare a column of the type with. Floats stay doubles, as the comparison is made in these."""
     match type_:
+        case DateType() if is_beyond(type_, value):
+            return F.date_from_unix_date(F.lit(value))
+        case TimestampType(zoned) if is_beyond(type_, value):
+            return F.timestamp_micros(F.lit(value)) if zoned else F.timestamp_add("MICROSECOND", F.lit(value), _epoch())
         case DateType() | TimeType() | TimestampType():
             return F.expr(literal_sql(type_, value))
         case BinaryType() | FixedType() | UuidType() | GeometryType() | GeographyType():
@@ -70,12 +76,37 @@ def plain_literal(type_: Type, value: Any) -> Column:
             return F.lit(value)
 
 
+def is_beyond(type_: Type, value: Any) -> bool:
+    """Whether it is a time outside the years that Spark vouches for: it can hold it, and stumbles over it as text or
+    when a filter is pushed down."""
+    match type_:
+        case DateType():
+            return not _FIRST <= value * _DAY <= _LAST
+        case TimestampType():
+            return not _FIRST <= value <= _LAST
+        case _:
+            return False
+
+
+def number_of(type_: DateType | TimestampType, column: Column) -> Column:
+    """A time as the number that it is held as, which the session's zone does not touch."""
+    if isinstance(type_, DateType):
+        return F.unix_date(column)
+    return F.unix_micros(column) if type_.zoned else F.timestamp_diff("MICROSECOND", _epoch(), column)
+
+
+def _epoch() -> Column:
+    return F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
+
+
 def default_sql(type_: Type, value: Any) -> str | None:
     """The text of a default that Spark's readers fill in for a column a file lacks; None where they cannot.
 
     They take no binary value, and a parser setting decides what a backslash in a string means.
     """
     if isinstance(type_, _BYTES | StructType | ListType | MapType | VariantType | UnknownType):
+        return None
+    if is_beyond(type_, value):
         return None
     text = literal_sql(type_, value)
     if isinstance(type_, StringType) and "\\" in text:

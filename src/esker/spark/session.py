@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +69,7 @@ def start_session() -> SparkSession:
     with _starting:
         check_java()
         scratch = Path(tempfile.mkdtemp(prefix="esker-spark-"))
+        atexit.register(rmtree, scratch, ignore_errors=True)
         builder: Any = SparkSession.builder.appName("esker").master(_master())
         for key, value in _settings(scratch).items():
             builder = builder.config(key, value)

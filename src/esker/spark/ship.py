@@ -59,7 +59,7 @@ def modules_of(entry: str) -> dict[str, tuple[bool, str]]:
     while waiting:
         name = waiting.pop()
         spec = None if name in found else _spec(name)
-        if spec is not None:
+        if spec is not None and _has_source(spec):
             source = "" if spec.origin is None else Path(spec.origin).read_text()
             found[name] = (spec.submodule_search_locations is not None, source)
             waiting.extend(_imports(ast.parse(source)))
@@ -86,6 +86,11 @@ def _imports(tree: ast.AST) -> Iterator[str]:
                 yield from (f"{module}.{name.name}" for name in names)
             case _:
                 yield from _imports(node)
+
+
+def _has_source(spec: ModuleSpec) -> bool:
+    """Compiled modules stay: they have twins in Python, and an executor may be another machine."""
+    return spec.origin is None or spec.origin.endswith(".py")
 
 
 def _spec(name: str) -> ModuleSpec | None:

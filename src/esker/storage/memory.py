@@ -20,6 +20,14 @@ class MemoryStorage:
         self._objects: dict[str, tuple[bytes, int]] = {}
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, tuple[bytes, int]]:
+        """A copy for another process: what is written here afterwards is not seen there."""
+        return dict(self._objects)
+
+    def __setstate__(self, objects: dict[str, tuple[bytes, int]]) -> None:
+        self._objects = objects
+        self._lock = threading.Lock()
+
     def admit(self, place: str, *, for_good: bool = False) -> None:
         """There is no outside."""
 

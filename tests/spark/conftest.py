@@ -1,0 +1,52 @@
+"""One Spark session for all tests that need one: it starts slowly, and one worker of a parallel run is to have it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+# Far from UTC, with a summer time: no value may depend on it.
+ZONE = "America/Los_Angeles"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for the session is marked so, and forgiven what PySpark warns of."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+            )
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Any]:
+    """Started once per process."""
+    from esker.spark.session import start_session
+
+    os.environ.setdefault("ESKER_SPARK_MASTER", "local[2]")
+    os.environ.setdefault("ESKER_SPARK_MEMORY", "1g")
+    session = start_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(spark_session: Any) -> Iterator[Any]:
+    """The session in a zone of its own; a test that leaves settings changed fails."""
+    spark_session.conf.set("spark.sql.session.timeZone", ZONE)
+    before = dict(spark_session.conf.getAll)
+    yield spark_session
+    after = dict(spark_session.conf.getAll)
+    for key in {*before, *after}:
+        if before.get(key) != after.get(key):
+            if key in before:
+                spark_session.conf.set(key, before[key])
+            else:
+                spark_session.conf.unset(key)
+    assert after == before
