@@ -14,8 +14,8 @@ import esker
 from esker.errors import InvalidInput
 from esker.spark.gather import gathered
 
-COLUMNS = """id bigint not null, name string, ts timestamp, wall timestamp_ntz, day date, price decimal(12,2), ratio double,
-    tags map<string, array<int>>, inner struct<a: int, b: string>"""
+COLUMNS = """id bigint not null, name string, ts timestamp, wall timestamp_ntz, day date, price decimal(12,2),
+    ratio double, tags map<string, array<int>>, inner struct<a: int, b: string>"""
 ROWS = """
     id,
     if(id % 11 = 0, null, concat(repeat('x', cast(id % 20 as int)), id)) name,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from esker.arrow.data_location import data_locations, file_name
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("esker.spark")
 
 _WORKER = "esker.spark.worker"
+_MOST_TO_LOOK_AT = 100_000
 
 
 class SparkWriter:
@@ -61,10 +62,14 @@ class SparkWriter:
             rows = laid_out(frame, request.metadata, request.schema)
             # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
-            reports = numbered.mapInArrow(task, DDL).toArrow()
+            try:
+                reports = numbered.mapInArrow(task, DDL).toArrow()
+            except BaseException:
+                self._sweep(order)
+                raise
         files, refusal = files_of(reports, order.partition_types)
         if refusal is not None:
-            self._delete(files)
+            self._delete(file.path for file in files)
             raise refusal
         yield from files
 
@@ -94,12 +99,22 @@ class SparkWriter:
             WriteRequest(metadata=request.metadata, schema=request.schema, data=rows, operation_id=request.operation_id)
         )
 
-    def _delete(self, files: list[DataFile]) -> None:
-        for file in files:
+    def _sweep(self, order: Order) -> None:
+        """Delete what tasks of a failed job had finished. Nobody reported their names, so they are looked for, in a
+        folder of reasonable size; what is left, and what a task that dies later leaves, are orphans like any other."""
+        try:
+            stored = [file.location for file in islice(order.storage.list(order.locations.base), _MOST_TO_LOOK_AT)]
+        except (EskerError, OSError) as error:
+            log.warning("cannot look for files that a failed job left below %s: %s", order.locations.base, error)
+            return
+        self._delete(location for location in stored if order.operation_id in location.rpartition("/")[2])
+
+    def _delete(self, locations: Iterable[str]) -> None:
+        for location in locations:
             try:
-                self._storage.delete(file.path)
+                self._storage.delete(location)
             except (EskerError, OSError) as error:
-                log.warning("cannot delete %s, which is not part of the table: %s", file.path, error)
+                log.warning("cannot delete %s, which is not part of the table: %s", location, error)
 
 
 # Batches large enough that their own cost does not count, and bounded in bytes for wide rows.

@@ -1,0 +1,61 @@
+"""Workers in processes of their own, which have pyarrow and numpy and nothing of ours; and workers behind Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests" / "support" / "spark_cluster.py"
+
+
+def seen(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What the program saw, run without Esker on the path that its workers inherit."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SPARK_REMOTE")}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(folder), *arguments],
+        env={**environment, "ESKER_SOURCE": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+WRITTEN = {
+    "rows": 1000,
+    "sum": 499_500,
+    "partitions": [0, 1, 2],
+    "refusal": "InvalidInput: column 'id' does not fit: it is required and cannot be null",
+    "restored": True,
+}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_f01_executors_without_esker_write_each_row_once_though_tasks_are_killed_and_doubled(tmp_path: Path) -> None:
+    found = seen(tmp_path, "local-cluster[2,1,1024]")
+    assert {key: found[key] for key in WRITTEN} == WRITTEN
+    assert found["installed"].endswith("void/esker/__init__.py")
+    assert found["processes"] == 2
+    assert found["faults"] == [[40_000, 40_000], [40_000, 40_000]]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_a_connect_session_writes_as_a_classic_one_does(tmp_path: Path) -> None:
+    found = seen(tmp_path, "local[2]", "--connect")
+    assert {key: found[key] for key in WRITTEN} == WRITTEN
