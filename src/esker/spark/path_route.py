@@ -52,7 +52,7 @@ class PathRoute:
         """A session beside the user's, with the user's settings."""
         found = self._readers.get(session)
         if found is None:
-            found = session.cloneSession() if is_connect(session) else session.newSession()  # type: ignore[attr-defined]
+            found = session.cloneSession() if is_connect(session) else session.newSession()
             self._readers[session] = found
         _follow(session, found)
         return found
