@@ -87,7 +87,7 @@ _DISTRIBUTION = _one_of("none", "hash", "range")
 _PARQUET_CODEC = _one_of(
     "zstd", "gzip", "snappy", "brotli", "lz4", "lz4_raw", "uncompressed", "none", not_here=("lzo",)
 )
-_AVRO_CODEC = _one_of("gzip", "zlib", "deflate", "snappy", "zstd", "zstandard", "uncompressed", "none")
+_AVRO_CODEC = _one_of("gzip", "zlib", "deflate", "uncompressed", "none", not_here=("snappy", "zstd", "zstandard"))
 _ONLY_PARQUET = _one_of("parquet", not_here=("orc", "avro"))
 _ORC = _refused("ORC files are read here and not written")
 _ENCRYPTION = _refused("files cannot be encrypted here")
