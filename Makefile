@@ -47,7 +47,7 @@ $(JVM_STAMP): tests/interop_jvm/versions.mk
 	@touch $@
 
 interop-jvm-tests: $(STAMP) $(JVM_STAMP)
-	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 900 $(BIN)/python -m pytest tests/interop_jvm
+	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 1500 $(BIN)/python -m pytest tests/interop_jvm
 
 java:  ## what Spark needs: Java 17 or newer, installed where apt-get may do so, else asked for in one line
 	@newest() { for java in "$${JAVA_HOME:-/none}/bin/java" java; do "$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'; done | sort -n | tail -1; }; \

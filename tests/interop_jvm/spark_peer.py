@@ -16,6 +16,9 @@ from pyspark.sql.types import VariantVal
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
+    # many small statements, each run once: what is compiled for speed costs more than it gives
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -52,7 +52,7 @@ def test_every_type_comes_back_as_written(shared, write) -> None:
         shared.assert_holds(f"v{version}", every_type())
 
 
-def test_uuids_and_times_are_what_java_makes_of_them(sqlite) -> None:
+def test_uuids_are_text_to_java(sqlite) -> None:
     table = sqlite.lake.create_table(sqlite.name("t"), "id uuid, n int")
     table.append(pa.table({"id": pa.array([b"\x01" * 16, b"\xff" * 16], pa.uuid()), "n": pa.array([1, 2], pa.int32())}))
     assert sqlite.assert_same("t")[0]["id"] == "01010101-0101-0101-0101-010101010101"
