@@ -10,7 +10,36 @@ import pyarrow as pa
 import esker
 from esker.tree.data_file import DataFile
 
-METRICS = ("value_counts", "null_counts", "nan_counts", "lower_bounds", "upper_bounds")
+COLUMNS = """id bigint not null, name string, ts timestamp, wall timestamp_ntz, day date, price decimal(12,2),
+    ratio double, tags map<string, array<int>>, inner struct<a: int, b: string>"""
+ROWS = """
+    id,
+    if(id % 11 = 0, null, concat(repeat('x', cast(id % 20 as int)), id)) name,
+    timestamp_micros(id * 7000000001 - 5) ts,
+    timestamp_ntz'1969-12-30 23:00:00' + make_dt_interval(0, cast(id as int), 0, id / 7) wall,
+    date_from_unix_date(cast(id as int) - 200) day,
+    cast(id / 7 as decimal(12, 2)) price,
+    case when id % 5 = 0 then double('NaN') when id % 5 = 1 then -0D when id % 5 = 2 then null else -id / 3D end ratio,
+    if(id % 3 = 0, null, map('k', array(cast(id as int), null))) tags,
+    if(id % 4 = 0, null, named_struct('b', string(id), 'a', cast(id as int))) inner
+"""
+
+
+def frame(spark: Any, rows: int = 400, parts: int = 3) -> Any:
+    """Rows of all kinds, with nulls, NaN and both zeros."""
+    return spark.range(0, rows, 1, parts).selectExpr(*[part.strip() for part in _terms(ROWS)])
+
+
+def _terms(text: str) -> list[str]:
+    """Terms at the commas that no bracket holds."""
+    terms, depth = [""], 0
+    for sign in text:
+        depth += (sign in "(<") - (sign in ")>")
+        if sign == "," and not depth:
+            terms.append("")
+        else:
+            terms[-1] += sign
+    return terms
 
 
 def lake_at(folder: Path) -> esker.Lake:

@@ -49,7 +49,7 @@ def _packed(entry: str) -> tuple[bytes, str, bytes]:
 
 
 def _compiled(source: str, name: str) -> Any:
-    return compile(source, f"<{name}>", "exec", dont_inherit=True, optimize=1)
+    return compile(source, f"<{name}>", "exec", dont_inherit=True)
 
 
 def modules_of(entry: str) -> dict[str, tuple[bool, str]]:

@@ -1,0 +1,95 @@
+"""What is sent to workers is complete, small, and shuts out any other Esker."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from esker.spark import ship
+
+WORKER = "esker.spark.worker"
+
+# In a process that cannot import Esker: load what was sent, and say which modules it brought.
+_RECEIVER = """
+import sys, pickle
+sys.path[:] = [entry for entry in sys.path if not entry.endswith("src")]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder).lower()]
+{before}
+from pyspark import cloudpickle
+task = cloudpickle.loads(bytes.fromhex(sys.stdin.read()))
+try:
+    list(task([]))
+except AssertionError:
+    pass  # there is no Spark task here
+print(sys.modules["esker.spark.worker"].__spec__.origin, "esker.wiring" in sys.modules, "mmh3" in sys.modules)
+try:
+    import esker.wiring
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def received(before: str = "") -> list[str]:
+    """What a worker says after it was sent the code."""
+    pytest.importorskip("pyspark")
+    from pyspark import cloudpickle
+
+    sent = cloudpickle.dumps(ship.shipped(WORKER, pickle.dumps(None)))
+    done = subprocess.run(
+        [sys.executable, "-c", _RECEIVER.format(before=before)],
+        input=sent.hex(),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_process_without_esker_can_run_what_it_was_sent() -> None:
+    loaded, missing = received()
+    assert loaded.startswith("sent with the job False")
+    assert missing == "esker.wiring was not sent with the job"
+
+
+def test_what_was_sent_takes_the_place_of_another_esker(tmp_path: Path) -> None:
+    (tmp_path / "esker").mkdir()
+    (tmp_path / "esker" / "__init__.py").write_text("other = True")
+    loaded, missing = received(f"sys.path.insert(0, {str(tmp_path)!r}); import esker; assert esker.other")
+    assert loaded.startswith("sent with the job False")
+    assert missing == "esker.wiring was not sent with the job"
+
+
+def test_a_worker_needs_no_library_but_pyarrow_and_numpy() -> None:
+    lacking = "; ".join(f"sys.modules[{name!r}] = None" for name in ("mmh3", "msgspec", "fastavro", "sqlglot"))
+    loaded, _ = received(lacking)
+    assert loaded.startswith("sent with the job")
+
+
+def test_a_parcel_is_small() -> None:
+    parcel, digest, unpack = ship._packed(WORKER)
+    assert len(parcel) < 300_000
+    assert len(unpack) < 10_000
+    assert len(digest) == 64
+
+
+def test_modules_are_sent_with_the_packages_above_them_and_without_the_rest() -> None:
+    sent = ship.modules_of(WORKER)
+    assert sent["esker"][0]
+    assert sent["esker.storage"][0]
+    assert not sent[WORKER][0]
+    assert "esker.cli" not in sent
+
+
+def test_a_package_without_a_file_of_its_own_is_sent_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loose" / "inner").mkdir(parents=True)
+    (tmp_path / "loose" / "inner" / "leaf.py").write_text("from esker.errors import InvalidInput")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sent = ship.modules_of("loose.inner.leaf")
+    assert sent["loose.inner"] == (True, "")
+    assert "esker.errors" in sent
