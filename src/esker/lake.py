@@ -146,7 +146,7 @@ class Lake:
                 format_version=format_version,
             )
             table = self._open_table(parsed, TableState(metadata=metadata, metadata_location=""))
-            table.create_with(data)
+            table._create_with(data)
         return self.table(name)
 
     def _defined(self, name: TableName, *, location: str | None, **definition: Any) -> TableMetadata:

@@ -219,7 +219,7 @@ class Table:
             tx.append(data)
         return self._result(tx)
 
-    def create_with(self, data: object) -> Snapshot:
+    def _create_with(self, data: object) -> Snapshot:
         """Make the table, which is only planned so far, together with its first rows: both are there, or neither."""
         from esker.write.first_commit import FirstCommit
 

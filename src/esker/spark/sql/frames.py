@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from esker.read.scan import Scan
@@ -54,26 +55,32 @@ def run_rewritten(rewritten: Rewritten, spark: SparkSession) -> DataFrame:
     return spark.sql(rewritten.template, **frames)
 
 
-def small_frame(spark: SparkSession, columns: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """A few rows that are there already; ``columns`` is DDL."""
-    return spark.createDataFrame(list(rows), columns)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A few rows that are there already, no Spark needed; ``columns`` is DDL, and empty where there is no answer."""
+
+    columns: str
+    rows: Sequence[tuple[Any, ...]] = ()
 
 
-def nothing(spark: SparkSession) -> DataFrame:
-    """What Spark answers to a statement that has no answer: no rows of no columns."""
+NOTHING = Answer("")
+
+
+def answer_frame(answer: Answer, spark: SparkSession) -> DataFrame:
+    """The answer as Spark gives it: no rows of no columns where a statement has none."""
     from pyspark.sql.types import StructType
 
-    return spark.createDataFrame([], StructType([]))
+    return spark.createDataFrame(list(answer.rows), answer.columns or StructType([]))
 
 
-def commit_frame(spark: SparkSession, snapshot: Snapshot | None) -> DataFrame:
+def commit_answer(snapshot: Snapshot | None) -> Answer:
     """What a change of rows came to: one row, or none where nothing was to be changed."""
     columns = "operation string, snapshot_id bigint, added_records bigint, deleted_records bigint"
     if snapshot is None:
-        return small_frame(spark, columns, [])
+        return Answer(columns)
     summary = snapshot.summary
     counts = [int(summary.get(key, "0")) for key in ("added-records", "deleted-records")]
-    return small_frame(spark, columns, [(summary.get("operation"), snapshot.snapshot_id, *counts)])
+    return Answer(columns, [(summary.get("operation"), snapshot.snapshot_id, *counts)])
 
 
 def _metadata_rows(rows: MetadataRows) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput, NoSuchNamespace
 from esker.spark.sql import define
-from esker.spark.sql.frames import commit_frame, nothing, run_rewritten, small_frame
+from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
 from esker.spark.sql.insert import create_table_as, delete, insert
 from esker.spark.sql.lake_names import LakeNames, LakeTables
 from esker.spark.sql.read_statement import read_statement
@@ -48,26 +48,32 @@ class SqlRunner:
         self._current: tuple[str, ...] = ()
 
     def run(self, text: str) -> DataFrame:
-        """Do one statement. Whatever cannot be taken is refused before anything runs."""
-        names = LakeNames(self._lake, _SparkSide(self._get_spark), self._current)
-        statement = read_statement(text, names)
-        return self._do(statement, names)
+        """Do one statement, and give Spark's answer or an answer as Spark gives it."""
+        found = self.do(text)
+        return answer_frame(found, self._get_spark()) if isinstance(found, Answer) else found
 
-    def _do(self, statement: Statement, names: LakeNames) -> DataFrame:
-        spark = self._get_spark()
+    def do(self, text: str) -> DataFrame | Answer:
+        """Do one statement; whatever cannot be taken is refused before anything runs.
+
+        What the lake does by itself starts no Spark.
+        """
+        names = LakeNames(self._lake, _SparkSide(self._get_spark), self._current)
+        return self._do(read_statement(text, names), names)
+
+    def _do(self, statement: Statement, names: LakeNames) -> DataFrame | Answer:
         match statement:
             case Query():
                 return self._query(statement, names)
             case Foreign(text):
                 if text.split(None, 1)[0].lower() == "use":
                     self._current = ()
-                return spark.sql(text)
+                return self._get_spark().sql(text)
             case CreateView():
                 return self._create_view(statement, names)
             case Insert():
                 return self._insert(statement, names)
             case Delete():
-                return commit_frame(spark, delete(names.must_find(statement.table), statement, zone=self._zone()))
+                return commit_answer(delete(names.must_find(statement.table), statement, zone=self._zone()))
             case UseNamespace(name):
                 self._use(names.namespace_named(name))
             case RefreshTable(table):
@@ -86,8 +92,8 @@ class SqlRunner:
             ):
                 _define(statement, names)
             case _:
-                return small_frame(spark, *look(names, _looking(statement)))
-        return nothing(spark)
+                return look(names, _looking(statement))
+        return NOTHING
 
     # ------------------------------------------------------------ rows
 
@@ -95,7 +101,7 @@ class SqlRunner:
         around = Surroundings(names, self._zone, self._moment)
         return run_rewritten(rewrite(query, around), self._get_spark())
 
-    def _create_view(self, statement: CreateView, names: LakeNames) -> DataFrame:
+    def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
         """Spark keeps the frame's plan under the name; by SQL it would keep text, and look names up once more."""
         frame = self._query(statement.query, names)
         if statement.columns:
@@ -112,14 +118,13 @@ class SqlRunner:
                 frame.createOrReplaceTempView(name)
             case _:
                 frame.createTempView(name)
-        return nothing(self._get_spark())
+        return NOTHING
 
-    def _insert(self, statement: Insert, names: LakeNames) -> DataFrame:
+    def _insert(self, statement: Insert, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)
         frame = self._query(statement.query, names)
-        spark = self._get_spark()
-        dynamic = str(spark.conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
-        return commit_frame(spark, insert(found, statement, frame, zone=self._zone(), dynamic=dynamic))
+        dynamic = str(self._get_spark().conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
+        return commit_answer(insert(found, statement, frame, zone=self._zone(), dynamic=dynamic))
 
     def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
         if not define.is_there(names, statement):

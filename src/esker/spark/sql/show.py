@@ -9,6 +9,7 @@ from typing import Any
 from esker.errors import InvalidInput
 from esker.model.column_path import locate, parts_of
 from esker.spark.sql.define import FORMAT_VERSION
+from esker.spark.sql.frames import Answer
 from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.statements import (
     DescribeNamespace,
@@ -33,11 +34,15 @@ Looking = (
     | DescribeTable
     | DescribeNamespace
 )
-Answer = tuple[str, list[tuple[Any, ...]]]  # columns as DDL, and rows
+Told = tuple[str, list[tuple[Any, ...]]]  # columns as DDL, and rows
 
 
 def look(names: LakeNames, statement: Looking) -> Answer:
     """The answer to a statement that only looks."""
+    return Answer(*_told(names, statement))
+
+
+def _told(names: LakeNames, statement: Looking) -> Told:
     match statement:
         case ShowNamespaces(inside, like):
             return "namespace string", [(name,) for name in _namespaces(names, inside, like)]
@@ -89,7 +94,7 @@ def _namespaces(names: LakeNames, inside: Any, like: str | None) -> list[str]:
     return [name for name in every if _is_like(name, like)]
 
 
-def _tables(names: LakeNames, statement: ShowTables, like: str | None) -> Answer:
+def _tables(names: LakeNames, statement: ShowTables, like: str | None) -> Told:
     if statement.inside is not None:
         found = names.lake.tables(names.namespace_named(statement.inside))
     else:
@@ -106,7 +111,7 @@ def _is_like(name: str, pattern: str | None) -> bool:
     return any(re.fullmatch(choice, name, re.IGNORECASE) for choice in choices)
 
 
-def _properties(table: Table, key: str | None) -> Answer:
+def _properties(table: Table, key: str | None) -> Told:
     held = {FORMAT_VERSION: str(table.format_version), **table.properties}
     if key is not None:
         said = held.get(key, f"Table {table.name} does not have property: {key}")
@@ -114,7 +119,7 @@ def _properties(table: Table, key: str | None) -> Answer:
     return "key string, value string", sorted(held.items())
 
 
-def _partitions(table: Table) -> Answer:
+def _partitions(table: Table) -> Told:
     if table.spec.is_unpartitioned:
         raise InvalidInput(f"cannot show the partitions of {table.name}: it is not partitioned", table=table.name)
     rows = table.inspect.partitions().column("partition").to_pylist()
@@ -131,7 +136,7 @@ def _partition_terms(table: Table) -> list[str]:
     return [term_text(field.transform, names[field.source_id]) for field in fields]
 
 
-def _described(table: Table, extended: bool, column: str | None) -> Answer:
+def _described(table: Table, extended: bool, column: str | None) -> Told:
     if column is not None:
         field = locate(table.schema, parts_of(column))[-1]
         facts = [("col_name", field.name), ("data_type", type_text(field.type)), ("comment", field.doc)]
@@ -169,7 +174,7 @@ def _details(table: Table) -> Iterable[tuple[str, str]]:
     yield "Table Properties", "[" + ",".join(f"{key}={value}" for key, value in sorted(table.properties.items())) + "]"
 
 
-def _described_namespace(names: LakeNames, name: str, extended: bool) -> Answer:
+def _described_namespace(names: LakeNames, name: str, extended: bool) -> Told:
     properties = names.lake.namespace_properties(name)
     rows = [("Namespace Name", name)]
     rows += [

@@ -1,0 +1,102 @@
+"""``esker sql``: one statement of Spark SQL over the lake's tables."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from esker.cli.settings import chosen_limit, current_settings, limit_options, shared_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from esker.lake import Lake
+    from esker.spark.sql.frames import Answer
+
+DEFAULT = 100
+
+
+@click.command("sql")
+@click.argument("text")
+@limit_options(DEFAULT, "rows")
+@shared_options
+def command(text: str, limit: int | None, every: bool) -> None:
+    """Run one statement of Spark SQL; TEXT is the statement, or - to read it from standard input.
+
+    Queries and inserts start a local Spark session, which takes some seconds; what the catalog answers by itself
+    starts none. docs/sql.md says what is taken.
+    """
+    from esker.cli.opening import open_lake
+
+    statement = sys.stdin.read() if text == "-" else text
+    shown = chosen_limit(limit, every, DEFAULT)
+    _answer(open_lake(current_settings()), statement, shown)
+
+
+def _answer(lake: Lake, statement: str, shown: int | None) -> None:
+    from esker.errors import InvalidInput
+    from esker.spark.sql.frames import Answer
+    from esker.spark.sql.run import SqlRunner
+
+    try:
+        found = SqlRunner(lake, lambda: _session(lake)).do(statement)
+        _show(_of_answer(found) if isinstance(found, Answer) else _of_frame(found, shown), shown)
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark."):
+            raise
+        raise InvalidInput(f"Spark cannot do it: {_first_line(error)}") from error
+
+
+def _session(lake: Lake) -> SparkSession:
+    """The lake's session; on a terminal, it is said why there is a wait."""
+    import logging
+    import warnings
+
+    warnings.filterwarnings("ignore", module="pyspark")  # about versions of pandas, which moves no row here
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # what it says is said by the error
+    told = sys.stderr.isatty() and "pyspark.sql" not in sys.modules
+    if told:
+        click.echo("Starting Spark …", nl=False, err=True)
+    try:
+        return lake.spark
+    finally:
+        if told:
+            click.echo("\r\033[K", nl=False, err=True)
+
+
+def _of_answer(answer: Answer) -> pa.Table:
+    import pyarrow as pa
+
+    from esker.arrow.types import to_arrow
+    from esker.model.ddl import parse_columns
+
+    fields = parse_columns(answer.columns)
+    columns = [pa.array([row[at] for row in answer.rows], to_arrow(field.type)) for at, field in enumerate(fields)]
+    return pa.table(columns, names=[field.name for field in fields])
+
+
+def _of_frame(frame: DataFrame, shown: int | None) -> pa.Table:
+    import pyarrow as pa
+
+    if not frame.columns:
+        return pa.table({})
+    # one row more than is shown tells whether there are more
+    return (frame if shown is None else frame.limit(shown + 1)).toArrow()
+
+
+def _show(rows: pa.Table, shown: int | None) -> None:
+    from esker.cli.printed_rows import print_rows, print_rows_json
+
+    if current_settings().as_json:
+        print_rows_json(rows, shown, {})
+    elif rows.num_columns:
+        print_rows(rows, shown)
+    else:
+        click.echo("Done.")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
