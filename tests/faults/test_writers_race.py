@@ -90,6 +90,7 @@ def test_threads_that_share_one_lake_lose_nothing() -> None:
     assert memory.files() == reachable(table)
 
 
+@pytest.mark.slow
 def test_f3_a_hundred_random_commits_of_two_writers_are_the_union_of_their_successes() -> None:
     """Those that came through are there once; those that met a conflict are not there at all."""
     import random

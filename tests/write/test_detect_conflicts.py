@@ -14,6 +14,11 @@ from with_deletes import commit_deletes, position_delete
 
 from esker.errors import Conflict, InvalidInput
 from esker.table import Table
+from esker.write.build_snapshot import SnapshotChange
+from esker.write.commit import commit
+from esker.write.layout import MetadataNames
+from esker.write.steps import RemoveFiles
+from esker.write.workbench import Scratch
 
 Verb = Callable[[Any], object]
 SNAPSHOT = {"write.delete.isolation-level": "snapshot"}
@@ -218,6 +223,32 @@ def test_f31_a_delete_of_rows_that_others_removed_is_done(memory: MemoryLake) ->
     table = race(memory, lambda tx: tx.delete("id = 1"), lambda t: t.delete("region = 'eu'"))
     assert rows_of(table) == [3, 4]
     assert len(table.snapshots) == 2  # nothing was left to do
+
+
+def test_f31_l1_a_replacement_of_files_demands_that_they_are_still_there(memory: MemoryLake) -> None:
+    """What compaction will do: these very files out, others in."""
+    table = start(memory)
+    [eu] = [file for file in live_files(table) if file.partition == ("eu",)]
+    assert table._home is not None
+    tools = table._home.tools
+
+    def replacing(*paths: str) -> SnapshotChange:
+        return SnapshotChange(
+            tools=tools,
+            steps=(RemoveFiles(frozenset(paths)),),
+            scratch=Scratch(tools.storage),
+            names=MetadataNames(),
+            start=table.current_snapshot,
+            operation="replace",
+        )
+
+    table.append(rows([9], "us"))
+    state = commit(table._home.catalog, table._home.name, table._state, replacing(eu.path))
+    assert state.metadata.snapshots[-1].operation == "replace"
+    assert rows_of(check_sound(memory.lake(), NAME)) == [3, 4, 9]
+    with pytest.raises(Conflict, match=f"cannot replace {eu.path}: another commit has removed it"):
+        commit(table._home.catalog, table._home.name, state, replacing(eu.path))
+    assert memory.files() == reachable(check_sound(memory.lake(), NAME))
 
 
 def test_f32_a_column_added_or_renamed_meanwhile_is_settled_by_ids(memory: MemoryLake) -> None:
