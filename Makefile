@@ -25,7 +25,7 @@ test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/ruff format --check src tests benchmarks
