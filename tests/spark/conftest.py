@@ -50,3 +50,19 @@ def spark(spark_session: Any) -> Iterator[Any]:
             else:
                 spark_session.conf.unset(key)
     assert after == before
+
+
+@pytest.fixture(params=["by index", "by path"])
+def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """How files are handed to Spark: as it is built now, and as if it were built otherwise."""
+    if request.param == "by path":
+        from esker.spark.routes import Routes
+
+        begin = Routes.__init__
+
+        def without_index(self: Routes) -> None:
+            begin(self)
+            self._index_fits = False
+
+        monkeypatch.setattr(Routes, "__init__", without_index)
+    return request.param

@@ -12,7 +12,7 @@ import pyarrow as pa
 from held_rows import held_rows, telling
 from table_maker import TableMaker
 
-from esker.model.types import Field, ListType, MapType, StructType, Type, UnknownType, UuidType
+from esker.model.types import Field, ListType, StructType, Type, UnknownType, UuidType
 from esker.read.scan import Scan
 from esker.storage.local import LocalStorage
 from esker.storage.memory import MemoryStorage
@@ -81,7 +81,5 @@ def _shown_value(type_: Type, value: Any) -> Any:
             return {f.id: _shown_value(f.type, value[f.id]) for f in fields}
         case ListType():
             return [_shown_value(type_.element, item) for item in value]
-        case MapType():
-            return [(_shown_value(type_.key, key), _shown_value(type_.value, item)) for key, item in value]
         case _:
             return value

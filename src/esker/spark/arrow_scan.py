@@ -14,6 +14,7 @@ from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.arrow_worker import TASK, Order, output_name
 from esker.spark.ship import shipped
 from esker.spark.types import comment_of, shown_schema
+from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,8 +30,7 @@ def frame_through_arrow(
     from pyspark.sql import functions as F  # noqa: N812
 
     kept = tuple(f for f in request.projection if not isinstance(f.type, UnknownType))
-    # History stays behind: a worker needs the schemas and specs, not thousands of snapshots.
-    metadata = replace(request.metadata, snapshots=(), snapshot_log=(), metadata_log=(), refs={})
+    metadata = without_history(request.metadata)
     told = replace(request, metadata=metadata, tasks=(), projection=Schema(fields=kept), limit=None)
     order = Order(engine=engine, request=told, fields=kept)
     work = session.createDataFrame([(pickle.dumps(task),) for task in tasks], f"{TASK} binary")
@@ -45,6 +45,21 @@ def frame_through_arrow(
             else F.lit(None).alias(f.name)
             for f in request.projection
         )
+    )
+
+
+def without_history(metadata: TableMetadata) -> TableMetadata:
+    """What a worker needs of a table: its schemas, specs and properties, not its thousands of snapshots."""
+    return replace(
+        metadata,
+        current_snapshot_id=None,
+        snapshots=(),
+        snapshot_log=(),
+        metadata_log=(),
+        refs={},
+        statistics=(),
+        partition_statistics=(),
+        origin=None,
     )
 
 

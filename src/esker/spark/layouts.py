@@ -13,7 +13,7 @@ from esker.arrow.file_columns import FileColumn, by_field_id, every_column
 from esker.model.partition import PartitionSpec
 from esker.model.schema import walk
 from esker.model.transform import IdentityTransform
-from esker.model.types import Field
+from esker.model.types import Field, StructType, Type, children
 from esker.spark.literals import default_sql
 from esker.spark.native_types import reads_natively
 from esker.spark.survey import Layout
@@ -56,7 +56,26 @@ def is_plain(layout: Layout, fields: Sequence[Field], constants: Iterable[int]) 
     fixed = frozenset(constants)
     if any(f.id in fixed or _needs_filling(f) for f in lacking):
         return False
-    return all(reads_natively(f.type, found[f.id], "parquet") for f in fields if f.id in found)
+    return all(
+        reads_natively(f.type, found[f.id], "parquet") and _members_are_called_so(f.type, found[f.id])
+        for f in fields
+        if f.id in found
+    )
+
+
+def _members_are_called_so(type_: Type, column: FileColumn) -> bool:
+    """Whether members can be found by name as by id, for Spark goes by the name where a query uses some of them."""
+    if not isinstance(type_, StructType):
+        inner = children(type_)
+        return all(_members_are_called_so(f.type, c) for f, c in zip(inner, column.children, strict=False))
+    held = by_field_id(column.children)
+    taken = {child.name.casefold() for child in column.children}
+    return all(
+        f.name == held[f.id].name and _members_are_called_so(f.type, held[f.id])
+        if f.id in held
+        else f.name.casefold() not in taken
+        for f in type_
+    )
 
 
 def _needs_filling(field: Field) -> bool:

@@ -8,6 +8,7 @@ session as a global view: Spark remembers in the scan which session it is of. Th
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -71,20 +72,21 @@ def _numbered(session: SparkSession, scan: FileScan, frame: DataFrame) -> DataFr
     from pyspark.sql import functions as F  # noqa: N812
 
     pairs = [(spelt_by_spark(file.uri), file.number) for file in scan.files]
-    numbers = session.createDataFrame(pairs, f"{_PATH}_known string, {NUMBER} bigint")
+    numbers = session.createDataFrame(pairs, f"{_PATH}_known string, {NUMBER}_known bigint")
     joined = frame.join(F.broadcast(numbers), F.col(_PATH) == F.col(f"{_PATH}_known"), "left")
-    return joined.drop(_PATH, f"{_PATH}_known")
+    # A file nobody knows would keep its deleted rows: better to fail.
+    unknown = F.raise_error(F.concat(F.lit("Esker does not know the file "), F.col(_PATH))).cast("bigint")
+    number = F.coalesce(F.col(f"{NUMBER}_known"), unknown)
+    return joined.withColumn(NUMBER, number).drop(_PATH, f"{_PATH}_known", f"{NUMBER}_known")
 
 
 def spelt_by_spark(uri: str) -> str:
-    """A file's location as ``_metadata.file_path`` has it: with one slash, and encoded as a URI."""
-    from urllib.parse import quote
-
+    """A file's location as ``_metadata.file_path`` has it: with one slash, encoded as Java encodes a URI."""
     scheme, colon, path = uri.partition(":")
-    return f"{scheme}{colon}{quote(path, safe=_UNQUOTED)}"
+    return scheme + colon + "".join(c if c in _UNQUOTED or ord(c) > 127 else f"%{ord(c):02X}" for c in path)
 
 
-_UNQUOTED = "/:@!$&'()*+,;=-._~"
+_UNQUOTED = frozenset(f"{ascii_letters}{digits}/:@!$&'()*+,;=-._~")
 
 
 def _digest(scan: FileScan) -> str:

@@ -35,7 +35,9 @@ def place(storage: Storage, file: DataFile, number: int) -> PlacedFile | None:
 
 
 def _is_hidden(uri: str) -> bool:
-    """Spark's listings leave such names out, and what lies in a streaming sink's log."""
+    """Spark's listings leave such names out, and what lies in a streaming sink's log. Hadoop trips over a colon."""
     name = uri.rpartition("/")[2]
+    if ":" in name:
+        return True
     dropped = name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
     return dropped or "/_spark_metadata" in uri

@@ -22,6 +22,7 @@ from esker.spark.layouts import (
     reads_by_name,
 )
 from esker.spark.placed_files import PlacedFile, place
+from esker.spark.scan_names import members_kept_their_names
 from esker.spark.survey import Layout, Survey, spread
 from esker.tree.data_file import DataFile
 
@@ -71,10 +72,13 @@ class Sorter:
 
     def _look(self, files: Sequence[DataFile]) -> Layouts:
         """The layouts of those files that must be looked into."""
-        if NAME_MAPPING in self.request.metadata.properties or has_awkward_default(self.fields):
+        metadata, fields = self.request.metadata, self.fields
+        if NAME_MAPPING in metadata.properties or has_awkward_default(fields):
+            return self._see(files)
+        if not members_kept_their_names(metadata, fields):
             return self._see(files)
         parquet = [file for file in files if _is_parquet(file)]
-        fixed = identity_ids(self.request.metadata) & {f.id for f in self.fields}
+        fixed = identity_ids(metadata) & {f.id for f in fields}
         sample = spread(parquet, MANY if fixed else FEW)
         known = self._see(sample)
         if all(self._is_plain(file, known[file.path]) for file in sample):
