@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from typing import Any
@@ -39,8 +40,9 @@ def main(folder: str) -> None:
         lake.sql(statement)
     frames = [lake.sql(query) for query in QUERIES]  # Connect looks at them again when they are used
     found = [[list(map(str, row)) for row in frame.collect()] for frame in frames]
-    print(json.dumps({"session": type(spark).__module__, "found": found}))
+    print(json.dumps({"session": type(spark).__module__, "found": found}), flush=True)
     spark.stop()
+    os._exit(0)  # PySpark's own farewell asks the server that has just been stopped, again and again
 
 
 if __name__ == "__main__":
