@@ -5,8 +5,10 @@ is red again at home.
 
 from __future__ import annotations
 
+import logging
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
@@ -15,3 +17,11 @@ settings.register_profile("glance", settings.get_profile("quick"), max_examples=
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=5000)
 settings.register_profile("ci", settings.get_profile("quick"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "quick"))
+
+
+@pytest.fixture(autouse=True)
+def loggers_that_speak() -> None:
+    """Tools that run inside a test, such as import-linter, configure logging anew and silence every logger there is."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("esker") and isinstance(logger, logging.Logger):
+            logger.disabled = False
