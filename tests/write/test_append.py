@@ -239,9 +239,9 @@ def test_d8_snapshot_ids_are_random_over_63_bits(memory: MemoryLake, monkeypatch
     ids = [table.append(rows([at])).snapshot_id for at in range(20)]
     assert all(0 < id_ < 1 << 63 for id_ in ids)
     assert len({id_ >> 40 for id_ in ids}) == 20
-    drawn = iter([ids[3], 0, ids[19], 4242])
+    drawn = iter([ids[3], 0, ids[19], 4_242_424_242_424_242_424])
     monkeypatch.setattr("esker.write.layout.secrets.randbits", lambda bits: next(drawn))
-    assert memory.lake().table(NAME).append(rows([21])).snapshot_id == 4242
+    assert memory.lake().table(NAME).append(rows([21])).snapshot_id == 4_242_424_242_424_242_424
 
 
 def test_d8_no_id_is_taken_for_used_because_its_digits_are_in_another(
