@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commits, planning
+from benchmarks import commits, planning, spark_write
 from benchmarks.measure import HEADER
 
-SUITES = {"planning": planning.compare, "commits": commits.compare}
+SUITES = {"planning": planning.compare, "commits": commits.compare, "spark_write": spark_write.compare}
 
 
 def main() -> int:

@@ -69,7 +69,7 @@ class Comparison:
 
     def row(self) -> str:
         """A line of the report."""
-        cells = (self.what, self.ours, self.theirs, f"{self.ratio:.1f}", self.asked, "yes" if self.met else "NO")
+        cells = (self.what, self.ours, self.theirs, f"{self.ratio:.2f}", self.asked, "yes" if self.met else "NO")
         return f"| {' | '.join(cells)} |"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +18,16 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
         for key, value in wanted.items():
             spark.conf.set(key, value)
         yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
+    except BaseException:
+        with suppress(Exception):  # a session that is gone has no settings, and what ended it is what to tell
+            _restore(spark, before)
+        raise
+    _restore(spark, before)
+
+
+def _restore(spark: SparkSession, before: Mapping[str, str | None]) -> None:
+    for key, old in before.items():
+        if old is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, old)

@@ -16,6 +16,7 @@ from esker.errors import EskerError
 from esker.model.schema import Schema
 from esker.ports.engine import WriteRequest
 from esker.ports.storage import Storage
+from esker.spark.batch_size import batch_settings
 from esker.spark.frame_schema import arrow_schema_of
 from esker.spark.gather import gathered
 from esker.spark.layout import laid_out, spread_settings
@@ -58,7 +59,8 @@ class SparkWriter:
             return
         order = self._order(request, self._storage)
         task = shipped(_WORKER, pickle.dumps(order))
-        with settings(frame.sparkSession, {**_SETTINGS, **spread_settings(request.metadata)}):
+        session = frame.sparkSession
+        with settings(session, {**batch_settings(session, frame.schema), **spread_settings(request.metadata)}):
             rows = laid_out(frame, request.metadata, request.schema)
             # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
@@ -115,10 +117,3 @@ class SparkWriter:
                 self._storage.delete(location)
             except (EskerError, OSError) as error:
                 log.warning("cannot delete %s, which is not part of the table: %s", location, error)
-
-
-# Batches large enough that their own cost does not count, and bounded in bytes for wide rows.
-_SETTINGS = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
-}
