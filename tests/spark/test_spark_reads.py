@@ -22,6 +22,7 @@ from esker.model.types import (
     BINARY,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     LONG,
     STRING,
@@ -81,6 +82,29 @@ def test_filters_and_columns_reach_sparks_reader(plain: Any, spark: Any) -> None
     assert "ReadSchema: struct<id:bigint,name:string>" in plan_of(later)
     only = plain.scan().to_spark(spark).select("name")
     assert "ReadSchema: struct<name:string>" in plan_of(only)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_both_zeros_are_found_by_either(tmp_path: Path, spark: Any, file_format: str) -> None:
+    maker = TableMaker(schema(column(1, "x", DOUBLE), column(2, "y", FLOAT)))
+    values = [[-0.0, -0.0], [0.0, 0.0], [-0.0, 1.0], [-1.0, 0.0], [-1.0, 1.0]]
+    maker.manifest([maker.data_file([{"x": x, "y": x} for x in xs], file_format=file_format) for xs in values])
+    table = on_disk(maker, tmp_path)
+    expected = {
+        "= {}": 6,
+        "IN ({}, 1, 7)": 8,
+        ">= {}": 8,
+        "> {}": 2,
+        "<= {}": 8,
+        "< {}": 2,
+        "<> {}": 4,
+        "NOT IN ({}, 7)": 4,
+    }
+    for term, count in expected.items():
+        for zero in ("0.0D", "-0.0D"):
+            for name in ("x", "y"):
+                where = f"{name} {term.format(zero)}"
+                assert (where, agrees(table.scan(where), spark)) == (where, count)
 
 
 def test_what_the_plan_leaves_out_is_not_handed_to_spark(tmp_path: Path, spark: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, Like, OneOf, Op, Or, StartsWith
-from esker.model.types import DateType, Field, TimestampType
+from esker.model.types import DateType, DoubleType, Field, FloatType, TimestampType
 from esker.spark.literals import is_beyond, number_of, plain_literal
 
 if TYPE_CHECKING:
@@ -28,9 +28,15 @@ def condition(bound: Bound, column_of: ColumnOf) -> Column:
             return reduce(and_, (condition(part, column_of) for part in parts))
         case Or(parts):
             return reduce(or_, (condition(part, column_of) for part in parts))
+        case Compare(field, op, literal) if _is_zero(field, literal):
+            return _compared_with_zero(column_of(field), op)
         case Compare(field, op, literal):
             column, (value,) = _comparable(field, column_of(field), (literal,))
             return _compared(column, op, value)
+        case OneOf(field, values, False) if any(_is_zero(field, value) for value in values):
+            others = frozenset(value for value in values if not _is_zero(field, value))
+            zero = _compared_with_zero(column_of(field), Op.EQ)
+            return zero | condition(OneOf(field, others), column_of) if others else zero
         case OneOf(field, values, negated):
             column, literals = _comparable(field, column_of(field), tuple(values))
             among = column.isin(*literals)
@@ -45,6 +51,22 @@ def condition(bound: Bound, column_of: ColumnOf) -> Column:
         case Like(field, pattern, escape, negated):
             like = F.like(column_of(field), F.lit(pattern), F.lit(escape))
             return ~like if negated else like
+
+
+def _is_zero(field: Field, value: Any) -> bool:
+    return isinstance(field.type, FloatType | DoubleType) and bool(value == 0)
+
+
+def _compared_with_zero(column: Column, op: Op) -> Column:
+    """There are two zeros, equal for Spark and in order for the statistics that it pushes a comparison down to: of
+    them, the one that leaves no file out for holding the other."""
+    match op:
+        case Op.EQ:
+            return (column >= F.lit(-0.0)) & (column <= F.lit(0.0))
+        case Op.GE | Op.GT:
+            return _compared(column, op, F.lit(-0.0))
+        case _:
+            return _compared(column, op, F.lit(0.0))
 
 
 def _comparable(field: Field, column: Column, values: tuple[Any, ...]) -> tuple[Column, list[Column]]:
