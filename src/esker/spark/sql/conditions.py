@@ -9,11 +9,11 @@ condition anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from esker.model.schema import Schema
 from esker.spark.sql.references import Node, Reference
+from esker.spark.sql.sources import Schemas, Source, Sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,60 +25,53 @@ class Condition:
 
 
 @dataclass(slots=True)
-class _Source:
-    """One thing that a FROM or JOIN names, as far as pruning sees it."""
-
-    reference: Reference
-    name: str
-    schema: Schema
-    nullable: bool = False
-
-
-@dataclass(slots=True)
 class _Scope:
     """The sources of one SELECT, joined from left to right."""
 
-    sources: list[_Source] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
     using: set[str] = field(default_factory=set)  # names that stand for columns of several sources
+    unknown: set[str] = field(default_factory=set)  # names of what pruning does not look into
     natural: bool = False
 
-
-Schemas = Callable[[Reference], Schema | None]
+    def enter(self, node: Node, sources: Sources) -> list[Source]:
+        """What a FROM or JOIN adds: one source, or none that pruning knows."""
+        source = sources.of(node)
+        if source is None:
+            self.unknown.add(node.alias_or_name.lower())
+            return []
+        self.sources.append(source)
+        return [source]
 
 
 def find_conditions(tree: Node, references: list[Reference], schema_of: Schemas) -> dict[Reference, list[Condition]]:
     """The conditions on each reference whose columns are known."""
     from sqlglot import exp
 
-    by_node = {id(reference.node): reference for reference in references}
+    sources = Sources(tree, references, schema_of)
     found: dict[Reference, list[Condition]] = {}
     for select in tree.find_all(exp.Select):
-        for source, condition in _of_select(select, by_node, schema_of):
+        for source, condition in _of_select(select, sources):
             found.setdefault(source.reference, []).append(condition)
     return found
 
 
-def _of_select(
-    select: Node, by_node: Mapping[int, Reference], schema_of: Schemas
-) -> Iterator[tuple[_Source, Condition]]:
+def _of_select(select: Node, sources: Sources) -> Iterator[tuple[Source, Condition]]:
     scope = _Scope()
     first = select.args.get("from_") or select.args.get("from")
     if first is None:
         return
-    _enter(scope, first.this, by_node, schema_of)
+    scope.enter(first.this, sources)
     for join in select.args.get("joins") or ():
-        yield from _of_join(scope, join, by_node, schema_of)
+        yield from _of_join(scope, join, sources)
     where = select.args.get("where")
     if where is not None:
         yield from _owned(scope, where.this, scope.sources)
 
 
-def _of_join(
-    scope: _Scope, join: Node, by_node: Mapping[int, Reference], schema_of: Schemas
-) -> Iterator[tuple[_Source, Condition]]:
+def _of_join(scope: _Scope, join: Node, sources: Sources) -> Iterator[tuple[Source, Condition]]:
     """An ON is about the columns as they are below its join: sides become nullable only above it."""
     left = list(scope.sources)
-    right = _enter(scope, join.this, by_node, schema_of)
+    right = scope.enter(join.this, sources)
     scope.natural |= str(join.method or "").upper() == "NATURAL"
     scope.using |= {column.name.lower() for column in join.args.get("using") or ()}
     kind = _kind(join)
@@ -105,21 +98,7 @@ def _kind(join: Node) -> str:
     return "inner" if kind in ("", "INNER", "CROSS") else "other"
 
 
-def _enter(scope: _Scope, node: Node, by_node: Mapping[int, Reference], schema_of: Schemas) -> list[_Source]:
-    """The source of a FROM or JOIN; none where it is no plain reference to a table whose columns are known."""
-    reference = by_node.get(id(node))
-    if reference is None or any(node.args.get(extra) for extra in ("pivots", "sample", "joins", "laterals")):
-        return []
-    alias = node.args.get("alias")
-    schema = schema_of(reference)
-    if schema is None or (alias is not None and alias.args.get("columns")):
-        return []
-    source = _Source(reference, (reference.alias or reference.parts[-1]).lower(), schema)
-    scope.sources.append(source)
-    return [source]
-
-
-def _owned(scope: _Scope, condition: Node, concerned: list[_Source]) -> Iterator[tuple[_Source, Condition]]:
+def _owned(scope: _Scope, condition: Node, concerned: list[Source]) -> Iterator[tuple[Source, Condition]]:
     for term in _conjuncts(condition):
         owner = _owner(scope, term)
         if owner is not None and any(owner is source for source in concerned):
@@ -141,50 +120,39 @@ def _conjuncts(condition: Node) -> Iterator[Node]:
             yield node
 
 
-def _owner(scope: _Scope, term: Node) -> _Source | None:
+def _owner(scope: _Scope, term: Node) -> Source | None:
     """The one source that every column of the term is of."""
     from sqlglot import exp
 
     if term.find(exp.Query, exp.Dot, exp.Lambda, exp.Window) is not None:
         return None
-    owners = [_source_of(scope, tuple(part.name for part in column.parts)) for column in term.find_all(exp.Column)]
-    first = owners[0] if owners else None
-    return first if first is not None and all(owner is first for owner in owners) else None
+    columns = [tuple(part.name for part in column.parts) for column in term.find_all(exp.Column)]
+    owner = _source_of(scope, columns[0]) if columns else None
+    if owner is None or not all(_source_of(scope, parts) is owner and owner.path(parts) for parts in columns):
+        return None
+    return owner
 
 
-def _source_of(scope: _Scope, parts: tuple[str, ...]) -> _Source | None:
+def _source_of(scope: _Scope, parts: tuple[str, ...]) -> Source | None:
     """Spark's own order: a qualifier first, then a column, or a struct of that name."""
-    qualified = [source for source in scope.sources if len(parts) > 1 and _skipped(source, parts)]
+    qualified = [source for source in scope.sources if source.qualifier(parts)]
     if qualified:
         return qualified[0] if len(qualified) == 1 else None
-    if scope.natural or parts[0].lower() in scope.using:
+    if scope.natural or parts[0].lower() in scope.using or (len(parts) > 1 and parts[0].lower() in scope.unknown):
         return None
-    having = [source for source in scope.sources if _has_column(source, parts[0])]
+    having = [source for source in scope.sources if parts[0].lower() in source.columns]
     return having[0] if len(having) == 1 else None
 
 
-def _skipped(source: _Source, parts: tuple[str, ...]) -> int:
-    """How many leading parts name the source itself, with a column of its behind them; 0 where they do not."""
-    lower = tuple(part.lower() for part in parts)
-    whole = tuple(part.lower() for part in source.reference.parts)
-    if source.reference.alias is None and len(parts) > len(whole) and lower[: len(whole)] == whole:
-        return len(whole) if _has_column(source, parts[len(whole)]) else 0
-    return 1 if lower[0] == source.name and _has_column(source, parts[1]) else 0
-
-
-def _has_column(source: _Source, name: str) -> bool:
-    return any(column.name.lower() == name.lower() for column in source.schema.fields)
-
-
-def _unqualified(term: Node, owner: _Source) -> str:
+def _unqualified(term: Node, owner: Source) -> str:
+    """The term with the columns that the table itself has."""
     from sqlglot import exp
 
     copy = term.copy()
     for column in list(copy.find_all(exp.Column)):
-        names = [part.name for part in column.parts]
-        kept = names[_skipped(owner, tuple(names)) if len(names) > 1 else 0 :]
-        plain = exp.column(exp.to_identifier(kept[-1], quoted=True))
-        for slot, name in zip(("table", "db", "catalog"), reversed(kept[:-1]), strict=False):
+        path = owner.path(tuple(part.name for part in column.parts))
+        plain = exp.column(exp.to_identifier(path[-1], quoted=True))
+        for slot, name in zip(("table", "db", "catalog"), reversed(path[:-1]), strict=False):
             plain.set(slot, exp.to_identifier(name, quoted=True))
         if column is copy:
             copy = plain

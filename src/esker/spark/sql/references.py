@@ -6,7 +6,7 @@ conditions of a SELECT concern which of its sources. The text itself is never ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ def find_references(tree: Node, text: str) -> list[Reference]:
         if not names or len(names) != len(table.parts) or not all(_stands(part, text) for part in names):
             continue
         parts = tuple(part.name for part in names)
-        if len(parts) == 1 and _is_cte(table, parts[0]):
+        if len(parts) == 1 and cte_of(table, parts[0]) is not None:
             continue
         span = Span(min(part.meta["start"] for part in names), max(part.meta["end"] for part in names) + 1)
         found.append(Reference(parts, span, table.alias or None, table))
@@ -72,8 +72,8 @@ def _stands(identifier: Node, text: str) -> bool:
     return text[start : end + 1].strip("`").replace("``", "`") == identifier.name
 
 
-def _is_cte(table: Node, name: str) -> bool:
-    """Whether a WITH in sight defines the name. Within a WITH, only what stands before is in sight."""
+def cte_of(table: Node, name: str) -> Node | None:
+    """The common table expression that a name means, if one is in sight. Within a WITH, only what stands before is."""
     from sqlglot import exp
 
     inside: Node = table
@@ -81,16 +81,15 @@ def _is_cte(table: Node, name: str) -> bool:
     while at is not None:
         if isinstance(at, exp.With):
             before = at.expressions if at.args.get("recursive") else _before(at.expressions, inside)
-            if _defines(before, name):
-                return True
+            found = _named(before, name)
             inside, at = at, at.parent  # the query that has this WITH defines nothing else
-            inside, at = at, at.parent
-            continue
-        with_ = at.args.get("with_") or at.args.get("with")
-        if with_ is not None and with_ is not inside and _defines(with_.expressions, name):
-            return True
+        else:
+            with_ = at.args.get("with_") or at.args.get("with")
+            found = _named(with_.expressions, name) if with_ is not None and with_ is not inside else None
+        if found is not None:
+            return found
         inside, at = at, at.parent
-    return False
+    return None
 
 
 def _before(ctes: list[Node], inside: Node) -> Iterator[Node]:
@@ -100,8 +99,8 @@ def _before(ctes: list[Node], inside: Node) -> Iterator[Node]:
         yield cte
 
 
-def _defines(ctes: Any, name: str) -> bool:
-    return any(cte.alias.lower() == name.lower() for cte in ctes)
+def _named(ctes: Iterable[Node], name: str) -> Node | None:
+    return next((cte for cte in ctes if cte.alias.lower() == name.lower()), None)
 
 
 def _refused(error: Exception) -> InvalidInput:
