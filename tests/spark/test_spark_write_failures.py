@@ -97,7 +97,8 @@ def test_a_cancelled_job_leaves_the_table_unchanged(spark: Any, table: esker.Tab
     assert "cancel" in str(appending.error).lower()
     unchanged(table)
     wait_until(lambda: not drafts(table))
-    assert on_disk(table) == before
+    left = {file.name[:5] for file in on_disk(table) - before}
+    assert left <= {"00001"}  # the task at work may still end its file, which then is an orphan; the other's is gone
 
 
 def test_f01_a_killed_worker_leaves_the_table_unchanged_where_no_attempt_is_left(
