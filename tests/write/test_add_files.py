@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -145,11 +146,36 @@ def test_a_file_that_is_missing_or_no_parquet_is_refused_by_name(lake: Lake, tmp
     assert table.refresh().current_snapshot is None
 
 
-def test_a_file_without_ids_needs_a_name_mapping(lake: Lake, tmp_path: Path) -> None:
+def test_a_file_without_ids_brings_a_name_mapping_with_it(lake: Lake, tmp_path: Path) -> None:
     table = orders(lake)
-    given = stored(tmp_path / "given", "a.parquet", rows([1]))
-    with pytest.raises(InvalidInput, match=r"no name mapping.*schema\.name-mapping\.default"):
-        table.add_files([given])
+    shuffled = rows([1, 2]).select(["n", "region", "id"])
+    snapshot = table.add_files([stored(tmp_path / "given", "a.parquet", shuffled)])
+    assert snapshot.summary["added-data-files"] == "1"
+    assert json.loads(table.properties["schema.name-mapping.default"]) == json.loads(MAPPING)
+    assert rows_of(table) == [1, 2]
+    with table.alter() as change:
+        change.rename_column("id", "key")
+    assert sorted(table.scan(columns=["key"]).to_arrow()["key"].to_pylist()) == [1, 2]
+    check_sound(lake, NAME)
+
+
+def test_a_column_renamed_meanwhile_is_still_found_under_its_old_name(lake: Lake, tmp_path: Path) -> None:
+    table = orders(lake)
+    with table.transaction() as tx:
+        tx.add_files([stored(tmp_path / "given", "a.parquet", rows([1, 2]))])
+        with lake.table(NAME).alter() as change:
+            change.rename_column("id", "key")
+    assert sorted(table.refresh().scan(columns=["key"]).to_arrow()["key"].to_pylist()) == [1, 2]
+    mapped = json.loads(table.properties["schema.name-mapping.default"])
+    assert mapped[0] == {"field-id": 1, "names": ["id", "key"]}
+
+
+def test_files_that_carry_ids_bring_no_name_mapping(lake: Lake, tmp_path: Path) -> None:
+    table = orders(lake)
+    ids = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(rows([1]).schema, 1)]
+    table.add_files([stored(tmp_path / "given", "a.parquet", rows([1]).cast(pa.schema(ids)))])
+    assert rows_of(table) == [1]
+    assert "schema.name-mapping.default" not in table.properties
 
 
 def test_a_file_that_lacks_a_required_column_is_refused(lake: Lake, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from esker.errors import EskerError, InvalidInput
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
 from esker.model.types import Field, ListType, MapType, StructType, Type, is_nested
+from esker.ports.no_field_ids import NoFieldIds
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
@@ -73,7 +74,7 @@ def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
         return _Found(location, footer, columns, by_name=False)
     text = metadata.properties.get(NAME_MAPPING)
     if text is None:
-        raise InvalidInput(
+        raise NoFieldIds(
             f"cannot add {location}: its columns carry no field ids, and the table has no name mapping to find them "
             f"by; set {NAME_MAPPING} first",
             file=location,

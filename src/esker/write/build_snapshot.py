@@ -18,6 +18,7 @@ from esker.write.commit import Proposal
 from esker.write.detect_conflicts import check_columns, detect_conflicts
 from esker.write.layout import MetadataNames, new_snapshot_id
 from esker.write.merge_manifests import MergePolicy
+from esker.write.name_mapping import with_mapping
 from esker.write.remove import Outcome, Rewriter, apply_steps
 from esker.write.steps import AddFiles, Step
 from esker.write.summary import build_summary
@@ -71,7 +72,7 @@ class SnapshotChange:
             return None
         self.snapshot = self._snapshot(metadata, parent, new, made, location)
         return Proposal(
-            metadata=with_snapshot(metadata, self.snapshot, ref=None if self.stage else self.ref),
+            metadata=with_snapshot(self._named(metadata), self.snapshot, ref=None if self.stage else self.ref),
             discard=lambda: self.scratch.discard([location]),
             settle=lambda: self.scratch.discard(self.scratch.locations - made.files - {location}),
         )
@@ -110,6 +111,13 @@ class SnapshotChange:
                 metadata, location, new, new=built.new, carried=built.carried
             )
         return _Made(outcome, built.new, len(built.carried), built.replaced, row_ids)
+
+    def _named(self, metadata: TableMetadata) -> TableMetadata:
+        """The table, with the name mapping that new files without ids are read by."""
+        for step in self.steps:
+            if isinstance(step, AddFiles) and step.name_mapping is not None:
+                metadata = with_mapping(metadata, step.name_mapping)
+        return metadata
 
     def abandon(self) -> None:
         """Take back every file of this operation: none is visible."""

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from esker.errors import InvalidInput
 from esker.model.types import Field, children
+from esker.tree.table_metadata import TableMetadata
 
 PROPERTY = "schema.name-mapping.default"
+
+
+def first_mapping(fields: tuple[Field, ...]) -> str:
+    """The mapping of a table that has none: every column under its present name."""
+    return json.dumps(_merged([], fields))
+
+
+def with_mapping(metadata: TableMetadata, text: str) -> TableMetadata:
+    """The table with this mapping, and in it what columns are called by now; as it is where it has one already."""
+    if PROPERTY in metadata.properties:
+        return metadata
+    named = with_names({**metadata.properties, PROPERTY: text}, metadata.schema.fields)
+    return replace(metadata, properties=named)
 
 
 def with_names(properties: Mapping[str, str], fields: tuple[Field, ...]) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ class AddFiles:
 
     files: tuple[DataFile, ...]
     are_given: bool = False  # by the user, so they may be in the table already; what we write has names of its own
+    name_mapping: str | None = None  # by which columns of files without ids were found; the table's, if it has none
 
 
 @dataclass(frozen=True, slots=True)

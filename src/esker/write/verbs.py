@@ -16,12 +16,14 @@ from esker.model.predicate_text import parse
 from esker.model.unbound import Unbound
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import WriteRequest
+from esker.ports.no_field_ids import NoFieldIds
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
 from esker.write.layout import MetadataNames
+from esker.write.name_mapping import first_mapping, with_mapping
 from esker.write.properties import switch
 from esker.write.remove import noted
 from esker.write.steps import AddFiles, RemovePartitions, RemoveRows, Step
@@ -97,8 +99,18 @@ class Transaction:
             raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
         for folder in {path.rpartition("/")[0] or path for path in paths}:
             self.tools.storage.admit(folder, for_good=True)
-        files = tuple(self.tools.writer.describe(self.base.metadata, path) for path in paths)
-        self._take("append", AddFiles(files, are_given=True))
+        files, mapping = self._described(paths)
+        self._take("append", AddFiles(files, are_given=True, name_mapping=mapping))
+
+    def _described(self, paths: Sequence[str]) -> tuple[tuple[DataFile, ...], str | None]:
+        """The files, and the name mapping that the table gets where one of them needs it."""
+        describe, metadata = self.tools.writer.describe, self.base.metadata
+        try:
+            return tuple(describe(metadata, path) for path in paths), None
+        except NoFieldIds:
+            mapping = first_mapping(metadata.schema.fields)
+            named = with_mapping(metadata, mapping)
+            return tuple(describe(named, path) for path in paths), mapping
 
     def commit(self) -> Snapshot | None:
         """Make it one snapshot now; None where there was nothing to change."""
