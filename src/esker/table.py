@@ -213,11 +213,19 @@ class Table:
             frames=self._workings.frames,
         )
 
-    def append(self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
-        """Add rows."""
-        with self.transaction(ref=ref, summary=summary) as tx:
+    def append(
+        self,
+        data: object,
+        *,
+        ref: str = MAIN,
+        summary: Mapping[str, str] | None = None,
+        batch: tuple[str, int] | None = None,
+    ) -> Snapshot:
+        """Add rows. ``batch``, an application's name and the number of its batch, makes them count once: a batch
+        that is in the branch already is not written again, and the branch's newest snapshot comes back."""
+        with self.transaction(ref=ref, summary=summary, batch=batch) as tx:
             tx.append(data)
-        return self._result(tx)
+        return tx.snapshot or self._head(ref)
 
     def _create_with(self, data: object) -> Snapshot:
         """Make the table, which is only planned so far, together with its first rows: both are there, or neither."""
@@ -265,8 +273,12 @@ class Table:
             tx.add_files(paths)
         return self._result(tx)
 
-    def transaction(self, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Transaction:
-        """Several changes, one snapshot: ``with table.transaction() as tx:`` and the same verbs on ``tx``."""
+    def transaction(
+        self, *, ref: str = MAIN, summary: Mapping[str, str] | None = None, batch: tuple[str, int] | None = None
+    ) -> Transaction:
+        """Several changes, one snapshot: ``with table.transaction() as tx:`` and the same verbs on ``tx``; with
+        ``batch``, once and never again."""
+        from esker.write.exactly_once import Batch
         from esker.write.verbs import Transaction
 
         home = self._at_home()
@@ -278,6 +290,7 @@ class Table:
             done=self._move_to,
             ref=ref,
             extra=dict(summary or {}),
+            batch=None if batch is None else Batch.of(batch),
         )
 
     def alter(self) -> Alteration:
@@ -389,6 +402,11 @@ class Table:
 
     def _move_to(self, state: TableState) -> None:
         self._state = state
+
+    def _head(self, ref: str) -> Snapshot:
+        head = self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
+        assert head is not None  # the batch is in it
+        return head
 
     def _result(self, tx: Transaction) -> Snapshot:
         assert tx.snapshot is not None  # these verbs always make one

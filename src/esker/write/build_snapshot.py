@@ -16,6 +16,7 @@ from esker.write.build_manifests import ManifestBuilder
 from esker.write.check_new_files import check_new_files
 from esker.write.commit import Proposal
 from esker.write.detect_conflicts import check_columns, detect_conflicts
+from esker.write.exactly_once import Batch, is_applied, with_batch
 from esker.write.layout import MetadataNames, new_snapshot_id
 from esker.write.merge_manifests import MergePolicy
 from esker.write.name_mapping import with_mapping
@@ -55,6 +56,7 @@ class SnapshotChange:
     stage: bool = False
     operation: str | None = None  # None: told from what was added and removed; nothing of either is no commit
     extra: Mapping[str, str] = field(default_factory=dict)
+    batch: Batch | None = None  # counts once, however often it is committed
     snapshot: Snapshot | None = None  # the one last proposed
     _snapshot_id: int | None = None
     _builder: ManifestBuilder | None = None
@@ -64,6 +66,9 @@ class SnapshotChange:
         """The snapshot on this base. Data and manifests of earlier attempts serve again."""
         metadata = base.metadata
         parent = head_of(metadata, self.ref)
+        if self._is_applied(metadata, parent):
+            self.snapshot = None
+            return None
         new = self._identity(metadata, parent)
         location = self.names.manifest_list(metadata, new.snapshot_id, attempt)
         made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
@@ -71,8 +76,9 @@ class SnapshotChange:
             self.snapshot = None
             return None
         self.snapshot = self._snapshot(metadata, parent, new, made, location)
+        grown = with_snapshot(self._named(metadata), self.snapshot, ref=None if self.stage else self.ref)
         return Proposal(
-            metadata=with_snapshot(self._named(metadata), self.snapshot, ref=None if self.stage else self.ref),
+            metadata=grown if self.batch is None else with_batch(grown, self.ref, self.batch),
             discard=lambda: self.scratch.discard([location]),
             settle=lambda: self.scratch.discard(self.scratch.locations - made.files - {location}),
         )
@@ -123,6 +129,10 @@ class SnapshotChange:
         """Take back every file of this operation: none is visible."""
         self.scratch.discard()
 
+    def _is_applied(self, metadata: TableMetadata, parent: Snapshot | None) -> bool:
+        head = None if parent is None else parent.snapshot_id
+        return self.batch is not None and is_applied(metadata, self.ref, head, self.batch)
+
     def _identity(self, metadata: TableMetadata, parent: Snapshot | None) -> NewSnapshot:
         """The id stays the same over attempts, since manifests hold it; the numbers are the attempt's."""
         if self._snapshot_id is None:
@@ -162,7 +172,12 @@ class SnapshotChange:
                 added=made.outcome.added,
                 removed=made.outcome.removed_files,
                 manifests=counts,
-                extra={"engine-name": "esker", "engine-version": VERSION, **self.extra},
+                extra={
+                    "engine-name": "esker",
+                    "engine-version": VERSION,
+                    **self.extra,
+                    **({} if self.batch is None else self.batch.summary),
+                },
             ),
         )
 

@@ -22,6 +22,7 @@ from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
+from esker.write.exactly_once import Batch, is_applied
 from esker.write.layout import MetadataNames
 from esker.write.name_mapping import first_mapping, with_mapping
 from esker.write.properties import switch
@@ -30,6 +31,7 @@ from esker.write.steps import AddFiles, RemovePartitions, RemoveRows, Step
 from esker.write.summary import checked_extra
 from esker.write.table_changes import MAIN
 from esker.write.workbench import Scratch, Tools
+from esker.write.written import Written
 
 Predicate = str | Unbound
 
@@ -45,12 +47,21 @@ class Transaction:
     done: Callable[[TableState], None]
     ref: str = MAIN
     extra: Mapping[str, str] = field(default_factory=dict)
+    batch: Batch | None = None
     snapshot: Snapshot | None = None
+    _start: Snapshot | None = None  # the branch's head when the change began
+    _is_applied: bool = False  # by an earlier commit of the same batch
     _steps: list[Step] = field(default_factory=list)
     _names: MetadataNames = field(default_factory=MetadataNames)
     _scratch: Scratch | None = None
     _operation: str | None = None
     _is_over: bool = False
+
+    def __post_init__(self) -> None:
+        metadata = self.base.metadata
+        self._start = head_of(metadata, self.ref)
+        head = None if self._start is None else self._start.snapshot_id
+        self._is_applied = self.batch is not None and is_applied(metadata, self.ref, head, self.batch)
 
     def __enter__(self) -> Self:
         return self
@@ -120,6 +131,9 @@ class Transaction:
         except BaseException:
             self.abandon()
             raise
+        if self._is_applied:
+            self.abandon()
+            return None
         self._is_over = True
         if not self._steps:
             return None
@@ -140,10 +154,11 @@ class Transaction:
             scratch=self._get_scratch(),
             names=self._names,
             ref=self.ref,
-            start=head_of(self.base.metadata, self.ref),
+            start=self._start,
             stage=self._is_staged(),
             operation=self._operation,
             extra=checked_extra(self.extra),
+            batch=self.batch,
         )
 
     def _take(self, operation: str | None, *steps: Step) -> None:
@@ -154,6 +169,12 @@ class Transaction:
     def _write(self, data: object) -> tuple[DataFile, ...]:
         metadata = self.base.metadata
         self._change()  # what cannot be committed is said before anything is written
+        if isinstance(data, Written):
+            files = tuple(noted(data.files, self._get_scratch()))
+            self._start = data.start(metadata)
+            return files
+        if self._is_applied:
+            return ()
         rows = self.tools.writer.fit(metadata, metadata.schema, data)
         request = WriteRequest(
             metadata=metadata, schema=metadata.schema, data=rows, operation_id=self._names.operation_id
@@ -173,6 +194,8 @@ class Transaction:
             return False
         if not switch(self.base.metadata.properties, "write.wap.enabled", default=False):
             raise InvalidInput("cannot stage a snapshot by wap.id: the table does not have write.wap.enabled = true")
+        if self.batch is not None:
+            raise InvalidInput("cannot stage a batch that is to count once: a staged snapshot is on no branch")
         return True
 
     def _get_scratch(self) -> Scratch:
