@@ -61,15 +61,20 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None) -> Lake:
 
     @cache
     def get_tools() -> Tools:
+        from esker.arrow.delete_writer import ArrowDeleteWriter
+        from esker.arrow.row_engine import ArrowRowEngine
         from esker.iceberg.format_writer import IcebergFormatWriter
         from esker.spark.choose_writer import AnyWriter
         from esker.write.workbench import Tools
 
+        writer = AnyWriter(storage)
         return Tools(
             format=workings.format,
             manifests=IcebergFormatWriter(storage, workings.format),
             engine=workings.engine,
-            writer=AnyWriter(storage),
+            writer=writer,
+            deletes=ArrowDeleteWriter(storage),
+            rows=ArrowRowEngine(workings.engine, writer),
             storage=storage,
         )
 

@@ -19,8 +19,8 @@ from esker.write.known_properties import KNOWN, PER_COLUMN, RESERVED
 from esker.write.verbs import Transaction
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()
-# What a commit calls, public to it alone.
-INTERNAL = {Alteration: {"apply", "propose"}}
+# What a commit or an engine calls, public to it alone.
+INTERNAL = {Alteration: {"apply", "propose"}, Transaction: {"look", "change_rows"}}
 
 
 def _public(kind: type) -> list[str]:

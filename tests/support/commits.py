@@ -59,6 +59,8 @@ class CommittedTable:
             manifests=IcebergFormatWriter(storage, reader),
             engine=cast(Any, None),
             writer=cast(Any, None),
+            deletes=cast(Any, None),
+            rows=cast(Any, None),
             storage=storage,
         )
 

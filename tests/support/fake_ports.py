@@ -129,6 +129,9 @@ class FakeEngine:
     def read(self, request: Any) -> Iterator[pa.RecordBatch]:
         raise AssertionError("metadata tables read no rows")
 
+    def deleted_positions(self, data_file: Any, deletes: Any) -> Any:
+        raise AssertionError("metadata tables merge no deletes")
+
     def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
         pairs = self.positions[delete.path]
         yield pa.RecordBatch.from_pydict(

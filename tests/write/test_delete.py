@@ -13,7 +13,6 @@ from orders import NAME, orders, rows
 from sound_tables import check_sound, live_files, manifests_of, rows_of
 from with_deletes import commit_deletes, deletion_vectors, equality_delete, position_delete
 
-from esker.errors import Unsupported
 from esker.table import Table
 from esker.tree.manifest_list import ManifestContent
 
@@ -180,17 +179,6 @@ def test_h7_a_data_file_that_leaves_takes_its_deletion_vector_along(memory: Memo
     table.append(rows([8]))
     assert not [m for m in manifests_of(table) if m.content is ManifestContent.DELETES]
     check_sound(memory.lake(), NAME)
-
-
-def test_merge_on_read_is_refused_by_name_where_a_file_would_be_copied(memory: MemoryLake) -> None:
-    table = orders(memory.lake(), properties={"write.delete.mode": "merge-on-read"})
-    table.append(rows([1, 2]))
-    there = memory.files()
-    with pytest.raises(Unsupported, match=r"asks for merge-on-read \(write\.delete\.mode\)"):
-        table.delete("id = 1")
-    assert memory.files() == there
-    table.delete("id > 0")  # whole files need no rewriting
-    assert rows_of(table) == []
 
 
 def test_a_table_upgraded_from_v1_keeps_its_files_when_one_leaves(memory: MemoryLake) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from esker.errors import InvalidInput
 from esker.model.murmur3 import murmur3
@@ -22,9 +22,12 @@ class DataLocations:
     hashed: bool = False
     with_partitions: bool = True
     context: str | None = None  # database and table, where files of several tables share a place
+    suffix: str = ""  # of every name, before its ending
 
     def location(self, folders: str, name: str) -> str:
         """The location of a new file."""
+        stem, dot, ending = name.rpartition(".")
+        name = f"{stem}{self.suffix}{dot}{ending}"
         if not self.hashed:
             return "/".join(part for part in (self.base, folders, name) if part)
         way = f"{folders}/{name}" if folders and self.with_partitions else name
@@ -32,6 +35,11 @@ class DataLocations:
         if self.context is not None:
             return f"{self.base}/{entropy}/{self.context}/{way}"
         return f"{self.base}/{entropy}/{way}" if self.with_partitions else f"{self.base}/{entropy}-{way}"
+
+
+def delete_locations(metadata: TableMetadata) -> DataLocations:
+    """Delete files lie beside data files, under names that those never have."""
+    return replace(data_locations(metadata), suffix="-deletes")
 
 
 def data_locations(metadata: TableMetadata) -> DataLocations:

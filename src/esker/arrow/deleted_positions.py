@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -75,6 +76,13 @@ class Bitmap:
 
         inside = self.bitmap & BitMap64(range(start, start + length))
         return np.frombuffer(inside.to_array(), dtype=np.uint64).astype(np.int64) - start
+
+
+def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap64:
+    """Positions as a bitmap; they may come in any order and more than once."""
+    from pyroaring import BitMap64
+
+    return BitMap64(array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
 
 
 def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from esker.tree.data_file import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyroaring import BitMap64
 
 NAME_MAPPING = "schema.name-mapping.default"
 ParseNameMapping = Callable[[str], tuple[MappedField, ...]]
@@ -63,6 +64,23 @@ class ArrowEngine:
             rows = position_rows(open_data(self._storage, delete, lambda columns: columns), delete.path)
         for path, pos in rows:
             yield pa.RecordBatch.from_arrays([path, pa.array(pos)], names=["file_path", "pos"])
+
+    def deleted_positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> BitMap64:
+        """Every position that these position deletes and vectors take out of the data file."""
+        from pyroaring import BitMap64
+
+        from esker.arrow.deleted_positions import bitmap_of, read_deletion_vector, read_position_deletes
+        from esker.arrow.open_data import open_data
+
+        found = BitMap64()
+        for delete in deletes:
+            if delete.is_deletion_vector:
+                found |= read_deletion_vector(self._storage, delete).bitmap
+            else:
+                source = open_data(self._storage, delete, lambda columns: columns)
+                positions = read_position_deletes(source, delete.path, only=data_file.path).of(data_file.path)
+                found |= bitmap_of(positions.positions)
+        return found
 
     def name_mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
         """The table's name mapping, or None; names as they are now, where it cannot be meant for this table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import pyarrow as pa
@@ -21,7 +22,23 @@ def fit(schema: Schema, data: object) -> pa.RecordBatchReader:
     What the schemas alone tell is refused here. Values are checked as the stream is read; those that are in memory
     already are also checked here, so that nothing at all is written for them.
     """
-    source = incoming(data, schema)
+    return _fitted(schema, incoming(data, schema))
+
+
+def fit_some(schema: Schema, data: object, full: Schema) -> pa.RecordBatchReader:
+    """The columns of ``schema`` out of data that may have others of the table's besides."""
+    source = incoming(data, full)
+    names = [field.name for field in schema]
+    missing = [name for name in names if name not in source.schema.names]
+    if missing:
+        raise InvalidInput(f"the rows have no column {missing[0]!r}, which is part of the key", column=missing[0])
+    picked = pa.schema([source.schema.field(name) for name in names])
+    return _fitted(
+        schema, replace(source, schema=picked, batches=lambda: (batch.select(names) for batch in source.batches()))
+    )
+
+
+def _fitted(schema: Schema, source: Incoming) -> pa.RecordBatchReader:
     lenient = Leniency(whole_floats=source.whole_floats, round_floats=source.round_floats)
     made = members(schema.fields, list(source.schema), (), lenient)
     if source.again:

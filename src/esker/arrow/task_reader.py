@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from esker.arrow.chunk import BATCH_ROWS, Chunk, ChunkRequest
 from esker.arrow.delete_store import DeleteStore, EqualityDelete
-from esker.arrow.deleted_positions import Deleted
+from esker.arrow.deleted_positions import Bitmap, Deleted
 from esker.arrow.field_paths import branch, path_of, tip
 from esker.arrow.file_columns import FileColumn, wanted_leaves
 from esker.arrow.filter import matches
@@ -45,6 +45,8 @@ class TaskReader:
         """The task's rows as they leave the scan, batch by batch."""
         data_file = task.data_file
         deleted = self.deletes.positions(data_file, task.deletes)
+        if task.gone is not None:
+            deleted = (*deleted, Bitmap(task.gone, 0))
         equality = self.deletes.equality(task.deletes)
         spec = self.request.metadata.spec_by_id.get(data_file.spec_id, PartitionSpec())
         origin = Origin(file=data_file.path, constants=_identity_values(spec, data_file))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +13,7 @@ from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyroaring import BitMap64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class ScanTask:
     data_file: DataFile
     deletes: tuple[DataFile, ...] = ()
     residual: Bound
+    gone: BitMap64 | None = None  # positions that no file deletes yet: an earlier step of a transaction did
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,10 @@ class Engine(Protocol):
 
     def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
         """The rows of a position delete file or deletion vector: ``file_path`` and ``pos``."""
+        ...
+
+    def deleted_positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> BitMap64:
+        """Every position that these position deletes and vectors take out of the data file."""
         ...
 
 

@@ -61,10 +61,9 @@ class DeleteIndex:
             else:
                 self._equality[partition_key(delete)].append(delete)
         elif delete.content is FileContent.POSITION_DELETES:
-            if delete.referenced_data_file is not None:
-                self._add_named(self._by_path, delete.referenced_data_file, delete)
-            elif lower is not None and lower == upper and len(lower) > TRUNCATED:
-                self._add_named(self._by_path, lower.decode("utf-8", "surrogateescape"), delete)
+            target = _target(delete, lower, upper)
+            if target is not None:
+                self._add_named(self._by_path, target, delete)
             else:
                 self._by_partition[partition_key(delete)].append((delete, lower, upper))
 
@@ -107,6 +106,19 @@ class DeleteIndex:
             for delete in self._equality.get(partition_key(data), ()):
                 if data.sequence_number < delete.sequence_number:
                     yield delete
+
+
+def only_target(delete: DataFile, entries: Entries, row: int) -> str | None:
+    """The one data file that a position delete file or vector is about; None where it may be about several."""
+    return _target(delete, *_path_bounds(entries, row))
+
+
+def _target(delete: DataFile, lower: bytes | None, upper: bytes | None) -> str | None:
+    if delete.referenced_data_file is not None:
+        return delete.referenced_data_file
+    if lower is not None and lower == upper and len(lower) > TRUNCATED:
+        return lower.decode("utf-8", "surrogateescape")
+    return None
 
 
 def _named(index: dict[str, list[tuple[str, DataFile]]], path: str) -> list[DataFile]:

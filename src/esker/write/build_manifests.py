@@ -13,7 +13,7 @@ from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.layout import MetadataNames
 from esker.write.merge_manifests import MergePolicy
-from esker.write.remove import listed_name
+from esker.write.outcome import listed_name
 from esker.write.workbench import Scratch, Tools
 
 

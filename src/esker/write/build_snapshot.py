@@ -20,7 +20,10 @@ from esker.write.exactly_once import Batch, is_applied, with_batch
 from esker.write.layout import MetadataNames, new_snapshot_id
 from esker.write.merge_manifests import MergePolicy
 from esker.write.name_mapping import with_mapping
-from esker.write.remove import Outcome, Rewriter, apply_steps
+from esker.write.outcome import Outcome
+from esker.write.remove import apply_steps
+from esker.write.rewrite import Rewriter
+from esker.write.settle_deletes import DeleteSettler
 from esker.write.steps import AddFiles, Step
 from esker.write.summary import build_summary
 from esker.write.table_changes import MAIN, next_ms, with_snapshot
@@ -60,7 +63,8 @@ class SnapshotChange:
     snapshot: Snapshot | None = None  # the one last proposed
     _snapshot_id: int | None = None
     _builder: ManifestBuilder | None = None
-    _rewriter: Rewriter | None = None
+    rewriter: Rewriter | None = None  # of the transaction, which may have asked it already
+    _settler: DeleteSettler | None = None
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
         """The snapshot on this base. Data and manifests of earlier attempts serve again."""
@@ -109,6 +113,7 @@ class SnapshotChange:
         if given:
             check_new_files(self.tools.format, metadata, manifests, given)
         outcome = apply_steps(self.tools, self._get_rewriter(), metadata, manifests, self.steps)
+        self._get_settler().settle(metadata, manifests, outcome)
         if not outcome.added and not outcome.removed_files and self.operation is None:
             return None
         built = self._get_builder().build(metadata, new, manifests, outcome.added, outcome.removed)
@@ -167,7 +172,7 @@ class SnapshotChange:
             first_row_id=new.first_row_id,
             added_rows=made.row_ids if metadata.format_version > 2 else None,
             summary=build_summary(
-                self.operation or _operation(made.outcome),
+                self.operation or made.outcome.operation,
                 parent=parent,
                 added=made.outcome.added,
                 removed=made.outcome.removed_files,
@@ -187,9 +192,14 @@ class SnapshotChange:
         return self._builder
 
     def _get_rewriter(self) -> Rewriter:
-        if self._rewriter is None:
-            self._rewriter = Rewriter(self.tools, self.scratch, self.names.operation_id)
-        return self._rewriter
+        if self.rewriter is None:
+            self.rewriter = Rewriter(self.tools, self.scratch, self.names.operation_id)
+        return self.rewriter
+
+    def _get_settler(self) -> DeleteSettler:
+        if self._settler is None:
+            self._settler = DeleteSettler(self.tools, self.scratch, self.names.operation_id)
+        return self._settler
 
 
 def head_of(metadata: TableMetadata, ref: str) -> Snapshot | None:
@@ -205,9 +215,3 @@ def head_of(metadata: TableMetadata, ref: str) -> Snapshot | None:
     if named.kind is RefKind.TAG:
         raise InvalidInput(f"cannot write to {ref!r}: it is a tag, and a tag does not move; write to a branch", ref=ref)
     return metadata.snapshot(named.snapshot_id)
-
-
-def _operation(outcome: Outcome) -> str:
-    if not outcome.removed_files:
-        return "append"
-    return "overwrite" if outcome.added else "delete"

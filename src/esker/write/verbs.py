@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from esker.errors import InvalidInput
 from esker.model.bind import bind
@@ -17,6 +17,7 @@ from esker.model.unbound import Unbound
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import WriteRequest
 from esker.ports.no_field_ids import NoFieldIds
+from esker.ports.row_changes import RowDelta, Verb
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
@@ -26,14 +27,16 @@ from esker.write.exactly_once import Batch, is_applied
 from esker.write.layout import MetadataNames
 from esker.write.name_mapping import first_mapping, with_mapping
 from esker.write.properties import switch
-from esker.write.remove import noted
-from esker.write.steps import AddFiles, RemovePartitions, RemoveRows, Step
+from esker.write.rewrite import Rewriter, noted
+from esker.write.row_verbs import Look, look, updated
+from esker.write.steps import AddFiles, DeleteKeys, RemovePartitions, RemoveRows, Step
 from esker.write.summary import checked_extra
 from esker.write.table_changes import MAIN
 from esker.write.workbench import Scratch, Tools
 from esker.write.written import Written
 
 Predicate = str | Unbound
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +57,7 @@ class Transaction:
     _steps: list[Step] = field(default_factory=list)
     _names: MetadataNames = field(default_factory=MetadataNames)
     _scratch: Scratch | None = None
+    _rewriter: Rewriter | None = None
     _operation: str | None = None
     _is_over: bool = False
 
@@ -84,6 +88,7 @@ class Transaction:
     def overwrite(self, data: object, where: Predicate | None = None) -> None:
         """Replace the rows that match, all of them without ``where``, by these."""
         self._check_open()
+        self._check_no_keys("overwrite")
         predicate = TRUE if where is None else self._bind(where)
         files = self._write(data)
         self._take("overwrite", RemoveRows(predicate, replaces=True), AddFiles(files))
@@ -91,6 +96,7 @@ class Transaction:
     def overwrite_partitions(self, data: object) -> None:
         """Replace every partition that these rows fall into."""
         self._check_open()
+        self._check_no_keys("overwrite")
         files = self._write(data)
         keys = frozenset(partition_key(file) for file in files)
         self._take("overwrite", RemovePartitions(self.base.metadata.default_spec_id, keys), AddFiles(files))
@@ -98,7 +104,50 @@ class Transaction:
     def delete(self, where: Predicate) -> None:
         """Remove the rows that match: by metadata alone where whole files do."""
         self._check_open()
+        self._check_no_keys("delete")
         self._take(None, RemoveRows(self._bind(where)))
+
+    def update(self, values: Mapping[str, str], where: Predicate | None = None) -> None:
+        """Set columns of the rows that match, all of them without ``where``, to SQL expressions over the old row."""
+        self._check_open()
+        seen = self.look("update", TRUE if where is None else self._bind(where))
+        self.change_rows(seen, self._computed(lambda: updated(self.tools.rows, seen.view, values)))
+
+    def upsert(self, data: object, on: Sequence[str]) -> None:
+        """Replace the rows that have a key of these by these, and add the rest of them. A key is the values of the
+        columns ``on``: null equals null, and no key may occur twice in ``data``."""
+        self._check_open()
+        keyed = self.tools.rows.keyed(self.base.metadata, data, on)
+        seen = self.look("merge", keyed.predicate)
+        self.change_rows(seen, self._computed(lambda: self.tools.rows.upsert(seen.view, keyed)))
+
+    def delete_by_key(self, data: object, on: Sequence[str]) -> None:
+        """Remove the rows that were there before and have a key of these, unread: by equality deletes. Rows that the
+        same transaction adds stay, so that with ``append`` it makes an upsert that reads nothing."""
+        self._check_open()
+        if any(not isinstance(step, AddFiles | DeleteKeys) for step in self._steps):
+            raise InvalidInput("cannot delete by key after changing rows in one transaction: make it two")
+        self._change()
+        written = self.tools.deletes.write_keys(self.base.metadata, data, on, self._names.operation_id)
+        self._take(None, DeleteKeys(self._computed(lambda: tuple(noted(written, self._get_scratch())))))
+
+    def look(self, verb: Verb, predicate: Bound) -> Look:
+        """For an engine: the files that may hold a row to change, as this transaction sees them now."""
+        self._check_open()
+        self._change()
+        head = head_of(self.base.metadata, self.ref)
+        rewriter = self._get_rewriter()
+        return self._computed(
+            lambda: look(self.tools, rewriter, self.base.metadata, head, self._steps, verb=verb, predicate=predicate)
+        )
+
+    def change_rows(self, seen: Look, delta: RowDelta) -> None:
+        """From an engine: what it made of what it saw. The files it added are the transaction's from now on."""
+        self._check_open()
+        noted_files = tuple(noted(delta.added, self._get_scratch()))
+        step = self._computed(lambda: seen.step(delta))
+        if step.files or noted_files:
+            self._take(None, step)
 
     def add_files(self, paths: Sequence[str]) -> None:
         """Take in Parquet files where they lie; nothing is copied. Naming them here lets the lake read their folder."""
@@ -157,6 +206,7 @@ class Transaction:
             start=self._start,
             stage=self._is_staged(),
             operation=self._operation,
+            rewriter=self._get_rewriter(),
             extra=checked_extra(self.extra),
             batch=self.batch,
         )
@@ -188,6 +238,14 @@ class Transaction:
     def _bind(self, where: Predicate) -> Bound:
         return bind(parse(where) if isinstance(where, str) else where, self.base.metadata.schema)
 
+    def _computed(self, compute: Callable[[], T]) -> T:
+        """What may have written something by the time it fails."""
+        try:
+            return compute()
+        except BaseException:
+            self.abandon()
+            raise
+
     def _is_staged(self) -> bool:
         """Write-audit-publish: a snapshot with a ``wap.id`` waits, on no branch, to be cherry-picked."""
         if "wap.id" not in self.extra:
@@ -198,10 +256,20 @@ class Transaction:
             raise InvalidInput("cannot stage a batch that is to count once: a staged snapshot is on no branch")
         return True
 
+    def _get_rewriter(self) -> Rewriter:
+        if self._rewriter is None:
+            self._rewriter = Rewriter(self.tools, self._get_scratch(), self._names.operation_id)
+        return self._rewriter
+
     def _get_scratch(self) -> Scratch:
         if self._scratch is None:
             self._scratch = Scratch(self.tools.storage)
         return self._scratch
+
+    def _check_no_keys(self, verb: str) -> None:
+        """A file that is copied after a delete by key would bring the deleted rows back."""
+        if any(isinstance(step, DeleteKeys) for step in self._steps):
+            raise InvalidInput(f"cannot {verb} rows after deleting by key in one transaction: make it two")
 
     def _check_open(self) -> None:
         if self._is_over:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from esker.errors import AlreadyExists, EskerError
 from esker.ports.engine import Engine, Writer
+from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat, TableFormatWriter
 
@@ -23,6 +24,8 @@ class Tools:
     manifests: TableFormatWriter
     engine: Engine
     writer: Writer
+    deletes: DeleteWriter
+    rows: RowEngine
     storage: Storage
 
 
