@@ -33,8 +33,10 @@ class Lake:
         schema_from_arrow: FromArrow | None = None,
         get_spark: Callable[[], SparkSession] | None = None,
         make_sql: Callable[[Lake], RunSql] | None = None,
+        address: Mapping[str, Any] | None = None,
     ) -> None:
         self._catalog = catalog
+        self._address = address
         self._get_spark = get_spark
         self._make_sql = make_sql
         self._run_sql: RunSql | None = None
@@ -45,6 +47,12 @@ class Lake:
     def catalog(self) -> Catalog:
         """What holds the pointers."""
         return self._catalog
+
+    @property
+    def address(self) -> Mapping[str, Any] | None:
+        """What ``esker.connect`` takes to open this lake in another process, wherever that runs on this machine;
+        None for one that no other process can see."""
+        return self._address
 
     @property
     def spark(self) -> SparkSession:

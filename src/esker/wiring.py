@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open import catalog_address, open_catalog
 from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.iceberg.table_metadata import decode_table_metadata
 from esker.lake import Lake, RunSql
@@ -50,10 +50,13 @@ def connect(
     that moves data in Spark, classic or Connect; without it the running one does, or one is made on first need.
     """
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
-    return lake_over(open_catalog(chosen, warehouse=warehouse, roots=[os.fspath(root) for root in roots]), spark=spark)
+    folders = [os.fspath(root) for root in roots]
+    catalog = open_catalog(chosen, warehouse=warehouse, roots=folders)
+    address = catalog_address(chosen, warehouse=warehouse, roots=folders)
+    return lake_over(catalog, spark=spark, address=address)
 
 
-def lake_over(catalog: Catalog, *, spark: SparkSession | None = None) -> Lake:
+def lake_over(catalog: Catalog, *, spark: SparkSession | None = None, address: Mapping[str, Any] | None = None) -> Lake:
     """The lake behind any catalog, its files moved by the embedded engine and by Spark."""
     storage = catalog.storage()
     sessions = SessionSource(spark)
@@ -93,6 +96,7 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None) -> Lake:
         schema_from_arrow=_schema_from_arrow,
         get_spark=sessions.get,
         make_sql=_sql,
+        address=address,
     )
 
 

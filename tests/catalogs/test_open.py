@@ -8,7 +8,7 @@ import pytest
 from catalog_contract import ORDERS, make
 
 from esker.catalogs.directory import DirectoryCatalog
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open import catalog_address, open_catalog
 from esker.errors import InvalidInput, Unsupported
 
 
@@ -114,3 +114,30 @@ def test_a_catalog_name_picks_one_of_several(here: Path) -> None:
     make(open_catalog("sqlite:///c.db?catalog_name=prod"))
     assert open_catalog("sqlite:///c.db").namespaces() == ()
     assert open_catalog("sqlite:///c.db?catalog_name=prod").tables(("sales",)) == (ORDERS,)
+
+
+@pytest.mark.parametrize(
+    ("uri", "warehouse"),
+    [
+        ("sqlite:///lake/c.db", None),
+        ("sqlite:///a b/c.db?catalog_name=x%26y", "lake/w w"),
+        ("folder", None),
+        ("file:folder", "folder"),
+        ("a folder", None),
+    ],
+)
+def test_an_address_opens_the_same_catalog_from_anywhere(
+    here: Path, monkeypatch: pytest.MonkeyPatch, uri: str, warehouse: str | None
+) -> None:
+    uri = uri.replace("file:", f"file:{here}/")
+    address = catalog_address(uri, warehouse=warehouse, roots=["more"])
+    assert address is not None
+    made = make(open_catalog(uri, warehouse=warehouse))
+    (here / "sub").mkdir()
+    monkeypatch.chdir(here / "sub")
+    found = open_catalog(address.pop("uri"), **address)
+    assert found.load(ORDERS).metadata_location == made.metadata_location
+
+
+def test_what_lives_in_this_process_has_no_address() -> None:
+    assert catalog_address("memory:", warehouse=None, roots=()) is None

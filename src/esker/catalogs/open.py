@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import parse_qsl
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.memory import MemoryPointers, memory_catalog
@@ -59,6 +60,20 @@ def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str]
             raise InvalidInput(
                 f"cannot open {uri}: a catalog is sqlite:///file, file:///directory, a directory's path or memory:"
             )
+
+
+def catalog_address(uri: str, *, warehouse: str | None, roots: Iterable[str]) -> dict[str, Any] | None:
+    """What opens the same catalog from any working directory; None where it lives in this process."""
+    match scheme_of(uri):
+        case "memory":
+            return None
+        case "sqlite":
+            file, name = sqlite_file(uri)
+            whole = f"sqlite:///{file}?{urlencode({'catalog_name': name})}"
+        case _:
+            whole = str(Path(Location.parse(uri).path).resolve())
+    place = None if warehouse is None else _absolute(warehouse)
+    return {"uri": whole, "warehouse": place, "roots": [_absolute(root) for root in roots]}
 
 
 def scheme_of(uri: str) -> str:
