@@ -1,4 +1,4 @@
-"""Workers in processes of their own, which have pyarrow and numpy and nothing of ours; and workers behind Connect."""
+"""Workers in processes of their own, which have pyarrow and numpy and nothing of ours."""
 
 from __future__ import annotations
 
@@ -51,11 +51,3 @@ def test_f01_executors_without_esker_write_each_row_once_though_tasks_are_killed
     assert found["installed"].endswith("void/esker/__init__.py")
     assert found["processes"] == 2
     assert found["faults"] == [[40_000, 40_000], [40_000, 40_000]]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.xdist_group("spark")
-def test_a_connect_session_writes_as_a_classic_one_does(tmp_path: Path) -> None:
-    found = seen(tmp_path, "local[2]", "--connect")
-    assert {key: found[key] for key in WRITTEN} == WRITTEN

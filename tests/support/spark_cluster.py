@@ -24,10 +24,9 @@ def main(folder: Path, master: str) -> None:
     for package in ("esker", "mmh3", "msgspec", "fastavro", "pyroaring", "sqlglot", "lz4", "click", "rich"):
         (folder / "void" / package).mkdir(parents=True)
         (folder / "void" / package / "__init__.py").write_text("raise ImportError('not in executors')")
-    builder = SparkSession.builder
-    builder = builder.remote(master) if "--connect" in sys.argv else builder.master(master)
     spark = (
-        builder.config("spark.ui.enabled", "false")
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
         .config("spark.executorEnv.PYTHONPATH", str(folder / "void"))
         .config("spark.executor.memory", "600m")
         .config("spark.driver.memory", "600m")
@@ -47,9 +46,9 @@ def main(folder: Path, master: str) -> None:
     columns = "id bigint not null, name string, ts timestamp"
     table = lake.create_table("a.t", columns, partition_by=["bucket(3, name)"], sort_by=["ts desc"])
     rows = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('n', id % 10) name", "timestamp_micros(id) ts")
-    before = dict(spark.conf.getAll) if "--connect" not in sys.argv else {}
+    before = dict(spark.conf.getAll)
     table.append(rows)
-    after = dict(spark.conf.getAll) if "--connect" not in sys.argv else {}
+    after = dict(spark.conf.getAll)
     refusal = ""
     try:
         table.append(rows.selectExpr("nullif(id, 500) id"))

@@ -1,0 +1,109 @@
+"""A program of its own, for a process holds one kind of session: read, append and SQL on one Spark Connect server.
+
+Run with a folder for a lake, the folder of the table to read, and a file for what it saw, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+STATEMENTS = (
+    "CREATE NAMESPACE sales",
+    "CREATE TABLE sales.orders (id bigint NOT NULL, region string, ts timestamp) PARTITIONED BY (region)",
+    "INSERT INTO sales.orders SELECT id, if(id % 2 = 0, 'eu', 'us'), timestamp '2026-01-01 00:00:00' FROM range(6)",
+    "CREATE TABLE sales.copy AS SELECT * FROM sales.orders WHERE region = 'eu'",
+    "INSERT OVERWRITE sales.orders PARTITION (region = 'us') SELECT 100, ts FROM sales.copy LIMIT 1",
+    "DELETE FROM sales.orders WHERE id = 0",
+    "CREATE TEMP VIEW mine AS SELECT id AS key FROM sales.orders",
+)
+QUERIES = (
+    "SELECT o.id, c.id, m.key FROM sales.orders o LEFT JOIN sales.copy c USING (id) JOIN mine m ON m.key = o.id "
+    "WHERE o.ts >= '2026-01-01' ORDER BY o.id",
+    "SELECT count(*) FROM sales.orders.files f JOIN sales.orders.snapshots s ON true",
+    "SHOW TABLES IN sales",
+    "TABLE sales.copy ORDER BY id",
+)
+
+
+def main(folder: str, table: str, answer: str) -> None:
+    """Do all three on one server, and write down what came of it."""
+    warnings.simplefilter("ignore")
+    from pyspark.sql import SparkSession
+
+    import esker
+
+    builder: Any = SparkSession.builder.remote("local[2]")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "Asia/Kathmandu",
+    }.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse", spark=spark)
+    before = dict(spark.conf.getAll)
+    found = {
+        "session": type(spark).__module__,
+        "read": read(spark, esker.open_table(table)),
+        "written": written(spark, lake),
+        "sql": answered(lake),
+        "settings kept": before == dict(spark.conf.getAll),
+    }
+    Path(answer).write_text(json.dumps(found))
+    spark.stop()
+    os._exit(0)  # PySpark's own farewell asks the server that has just been stopped, again and again
+
+
+def read(spark: Any, table: Any) -> dict[str, Any]:
+    """How many rows Spark and Arrow agreed on."""
+    from spark_tables import agrees
+
+    frame = table.scan().to_spark(spark)
+    return {
+        "whole": agrees(table.scan(), spark),
+        "filtered": agrees(table.scan("called = 'n3' AND id > 10"), spark),
+        "renamed member": agrees(table.scan("s.new = 4", columns=["s.new", "id"]), spark),
+        "metadata columns": agrees(table.scan(columns=["id", "_file", "_pos"]), spark),
+        "again": [frame.count(), frame.filter("id < 5").count()],
+        "default session": table.scan().to_spark().count(),
+    }
+
+
+def written(spark: Any, lake: Any) -> dict[str, Any]:
+    """What an append and a refused one left."""
+    import esker
+
+    lake.create_namespace("a")
+    columns = "id bigint not null, name string, ts timestamp"
+    table = lake.create_table("a.t", columns, partition_by=["bucket(3, name)"], sort_by=["ts desc"])
+    rows = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('n', id % 10) name", "timestamp_micros(id) ts")
+    table.append(rows)
+    refusal = ""
+    try:
+        table.append(rows.selectExpr("nullif(id, 500) id"))
+    except esker.EskerError as error:
+        refusal = f"{type(error).__name__}: {error}"
+    return {
+        "rows": table.scan().count(),
+        "partitions": sorted(part["name_bucket"] for part in table.inspect.files()["partition"].to_pylist()),
+        "sum": sum(table.scan().to_arrow()["id"].to_pylist()),
+        "refusal": refusal,
+    }
+
+
+def answered(lake: Any) -> list[list[list[str]]]:
+    """What the queries gave, after the statements."""
+    for statement in STATEMENTS:
+        lake.sql(statement)
+    frames = [lake.sql(query) for query in QUERIES]  # Connect looks at them again when they are used
+    return [[list(map(str, row)) for row in frame.collect()] for frame in frames]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
