@@ -263,9 +263,30 @@ class Table:
         """Remove the rows that match; where none does, nothing is committed and the newest snapshot comes back."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.delete(where)
-        if tx.snapshot is not None:
-            return tx.snapshot
-        return self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
+        return tx.snapshot or self._newest(ref)
+
+    def update(
+        self,
+        values: Mapping[str, str],
+        where: Predicate | None = None,
+        *,
+        ref: str = MAIN,
+        summary: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Set columns of the rows that match to SQL expressions over the old row: ``{"qty": "qty + 1"}``. Where none
+        matches, nothing is committed and the newest snapshot comes back."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.update(values, where)
+        return tx.snapshot or self._newest(ref)
+
+    def upsert(
+        self, data: object, on: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Replace the rows that have a key of these by these, and add the rest of them; ``on`` names the columns of
+        the key. Without any rows nothing is committed."""
+        with self.transaction(ref=ref, summary=summary) as tx:
+            tx.upsert(data, on)
+        return tx.snapshot or self._newest(ref)
 
     def add_files(self, paths: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
         """Take in Parquet files where they lie; nothing is copied."""
@@ -411,3 +432,6 @@ class Table:
     def _result(self, tx: Transaction) -> Snapshot:
         assert tx.snapshot is not None  # these verbs always make one
         return tx.snapshot
+    def _newest(self, ref: str) -> Snapshot | None:
+        return self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
+

@@ -346,9 +346,9 @@ def test_f36_an_upgrade_meanwhile_writes_the_manifest_anew_and_keeps_the_data(me
 
 
 def test_an_isolation_level_nobody_knows_is_refused(memory: MemoryLake) -> None:
-    from esker.write.detect_conflicts import _is_serializable
+    from esker.write.modes import is_serializable
 
     table = start(memory)
-    assert _is_serializable(table.metadata)
+    assert is_serializable(table.metadata, "delete")
     with pytest.raises(InvalidInput, match=r"write\.delete\.isolation-level"), table.alter() as change:
         change.set_properties({"write.delete.isolation-level": "chaos"})

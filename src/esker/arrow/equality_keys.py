@@ -29,6 +29,7 @@ class KeySet:
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self._columns: list[_Column] = []
         self._pairs: list[Int64s] = []
+        self.count = 0
         numbers: Int64s | None = None
         for column in columns:
             keys = comparable(column)
@@ -41,6 +42,8 @@ class KeySet:
             pairs = numbers * known.count + own
             self._pairs.append(np.unique(pairs))
             numbers = np.searchsorted(self._pairs[-1], pairs)
+        if numbers is not None:
+            self.count = len(self._pairs[-1]) if self._pairs else self._columns[0].count
 
     @property
     def nbytes(self) -> int:
@@ -49,11 +52,15 @@ class KeySet:
 
     def hits(self, columns: Sequence[pa.Array]) -> Bools:
         """Which rows have a key of the set."""
+        return self.numbers(columns) >= 0
+
+    def numbers(self, columns: Sequence[pa.Array]) -> Int64s:
+        """The number of each row's key among the ``count`` keys of the set, -1 where it is none of them."""
         numbers = self._columns[0].numbers(comparable(columns[0]))
         for column, known, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
             own = known.numbers(comparable(column))
             numbers = _places(np.where((numbers < 0) | (own < 0), -1, numbers * known.count + own), pairs)
-        return numbers >= 0
+        return numbers
 
 
 class _Integers:

@@ -1,30 +1,176 @@
-"""Changes of rows with pyarrow, in this process and without a JVM."""
+"""Changes of rows with pyarrow, in this process and without a JVM.
+
+One pass finds the rows to change, remembers their positions and gives the rows that take their place; what stays of
+files that are rewritten follows in the same stream, so that one write makes all new files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from esker.errors import Unsupported
-from esker.ports.engine import Engine, Writer
+from esker.model.predicate import TRUE
+from esker.model.schema import Schema
+from esker.ports.engine import Engine, ReadRequest, ScanTask, Writer, WriteRequest
 from esker.ports.row_changes import KeyedRows, RowDelta, RowView
+from esker.read.metadata_columns import metadata_column
 from esker.tree.table_metadata import TableMetadata
+from esker.write.rewrite import with_lineage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyroaring import BitMap64
+
+    from esker.arrow.upsert_source import UpsertSource
 
 
 class ArrowRowEngine:
     """Implements ``ports.row_changes.RowEngine``."""
+
+    # Arrow's kernels take longer to load than a look at a table's metadata: imported late.
 
     def __init__(self, engine: Engine, writer: Writer) -> None:
         self._engine = engine
         self._writer = writer
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """Rows to upsert; ``InvalidInput`` where they do not fit or one key occurs twice."""
-        raise Unsupported("cannot upsert yet", feature="upsert")
+        """Rows to upsert, all in memory; ``InvalidInput`` where they do not fit or one key occurs twice."""
+        from esker.arrow.keys import key_schema
+        from esker.arrow.upsert_source import UpsertSource, key_predicate
+
+        key = key_schema(metadata.schema, on)
+        rows = self._writer.fit(metadata, metadata.schema, data).read_all()
+        source = UpsertSource.of(rows, key)
+        names = tuple(f.name for f in key)
+        return KeyedRows(on=names, predicate=key_predicate(rows, key), rows=source)
 
     def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
         """Rows with a key of the source are replaced by the source's, the rest of the source is inserted."""
-        raise Unsupported("cannot upsert yet", feature="upsert")
+        change = Change(self._engine, view)
+        return self._written(change, change.upserted(keyed.rows, keyed.on))
 
     def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
         """The rows that match with some columns set to SQL expressions over the old row."""
-        raise Unsupported("cannot update yet", feature="update")
+        from esker.arrow.compute_values import assigned, bind_value
+        from esker.model.value_text import parse_value
+
+        schema = view.metadata.schema
+        bound = {schema.find(name).name: bind_value(parse_value(text), schema) for name, text in values.items()}
+        fields = {f.name: f for f in schema}
+
+        def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
+            old = dict(zip(fields, batch.columns, strict=False))
+            for name, value in bound.items():
+                array = assigned(fields[name], value, old, batch.num_rows)
+                batch = batch.set_column(list(fields).index(name), batch.schema.field(name), array)
+            return batch
+
+        change = Change(self._engine, view)
+        return self._written(change, change.updated(changed))
+
+    def _written(self, change: Change, rows: Iterator[pa.RecordBatch]) -> RowDelta:
+        """Write what comes, and what stays of the files that are rewritten."""
+        import pyarrow as pa
+
+        view = change.view
+        stream = pa.RecordBatchReader.from_batches(change.schema, change.with_survivors(rows))
+        request = WriteRequest(
+            metadata=view.metadata, schema=view.metadata.schema, data=stream, operation_id=view.operation_id
+        )
+        added = tuple(self._writer.write(request))
+        gone = {path: positions for path, positions in change.gone.items() if not view.rewrites(path)}
+        return RowDelta(gone=gone, rewritten=frozenset(change.gone) - gone.keys(), added=added)
+
+
+@dataclass(slots=True)
+class Change:
+    """One change under way: rows that come out of it, and positions that go as they do."""
+
+    engine: Engine
+    view: RowView
+    gone: dict[str, BitMap64] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the rows to write: the table's columns, and in v3 what a row keeps for life."""
+        return self.engine.arrow_schema(with_lineage(self.view.metadata))
+
+    def updated(self, changed: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Every row that matches, changed."""
+        columns = self.view.metadata.schema
+        for task, batch, row_ids in self._read(columns):
+            self._forget(task, batch.column(len(columns.fields)))
+            rows = changed(batch.select(range(len(columns.fields))))
+            yield self._with_lineage(rows, row_ids)
+
+    def upserted(self, source: UpsertSource, on: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The source's row for every row that has its key, then the rows whose key no row had."""
+        import pyarrow as pa
+
+        columns = self.view.metadata.schema.select(list(on))
+        for task, batch, row_ids in self._read(columns):
+            found = source.meeting([batch.column(at) for at in range(len(columns.fields))])
+            hits = found >= 0
+            if not hits.any():
+                continue
+            self._forget(task, batch.column(len(columns.fields)).filter(pa.array(hits)))
+            ids = None if row_ids is None else row_ids.filter(pa.array(hits))
+            at = 0
+            for rows in source.take(found[hits]):
+                yield self._with_lineage(rows, None if ids is None else ids.slice(at, rows.num_rows))
+                at += rows.num_rows
+        for rows in source.unmet():
+            yield self._with_lineage(rows, None)
+
+    def with_survivors(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows, then those that stay of the files that are rewritten."""
+        yield from rows
+        by_path = {task.data_file.path: task for task in self.view.tasks}
+        stay = []
+        for path, positions in self.gone.items():
+            if self.view.rewrites(path):
+                task = by_path[path]
+                stay.append(replace(task, residual=TRUE, gone=positions | task.gone if task.gone else positions))
+        metadata = self.view.metadata
+        yield from self.engine.read(
+            ReadRequest(metadata=metadata, tasks=stay, row_schema=metadata.schema, projection=with_lineage(metadata))
+        )
+
+    def _read(self, columns: Schema) -> Iterator[tuple[ScanTask, pa.RecordBatch, pa.Array | None]]:
+        """Rows that match, batch by batch, with the file they are in and their ids: the columns, then positions."""
+        metadata = self.view.metadata
+        wanted = ["_pos", "_row_id"] if metadata.format_version > 2 else ["_pos"]
+        more = tuple(column for name in wanted if (column := metadata_column(name)) is not None)
+        now: list[ScanTask] = []
+
+        def tasks() -> Iterator[ScanTask]:
+            for task in self.view.tasks:  # the engine reads in order, and asks for the next when it is done with one
+                now[:] = [task]
+                yield task
+
+        request = ReadRequest(
+            metadata=metadata,
+            tasks=tasks(),
+            row_schema=metadata.schema,
+            projection=Schema(fields=(*columns.fields, *more)),
+        )
+        for batch in self.engine.read(request):
+            row_ids = batch.column(batch.num_columns - 1) if len(more) > 1 else None
+            yield now[0], batch, row_ids
+
+    def _forget(self, task: ScanTask, positions: pa.Array) -> None:
+        from esker.arrow.deleted_positions import bitmap_of
+
+        found = bitmap_of(positions.to_numpy(zero_copy_only=False))
+        path = task.data_file.path
+        self.gone[path] = self.gone[path] | found if path in self.gone else found
+
+    def _with_lineage(self, rows: pa.RecordBatch, row_ids: pa.Array | None) -> pa.RecordBatch:
+        """A changed row keeps its id and is of this commit; a new one gets both from it (I7)."""
+        import pyarrow as pa
+
+        if self.view.metadata.format_version < 3:
+            return rows
+        none = pa.nulls(rows.num_rows, pa.int64())
+        return pa.record_batch([*rows.columns, none if row_ids is None else row_ids, none], schema=self.schema)

@@ -8,11 +8,11 @@ both: the overwrite may be about to bring them back (L1).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from esker.errors import Conflict, InvalidInput
+from esker.errors import Conflict
 from esker.model.predicate import field_ids, terms
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.attach_deletes import partition_key
@@ -21,11 +21,12 @@ from esker.tree.manifest import Entries, EntryStatus
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
-from esker.write.ancestry import ancestors
-from esker.write.steps import RemovePartitions, RemoveRows, Replacement, Step
+from esker.write.modes import is_serializable, isolation_property
+from esker.write.row_conflicts import check_row_changes
+from esker.write.since import made_by, own_manifests, snapshots_since
+from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, Replacement, Step
 
-ISOLATION = "write.delete.isolation-level"
-_WAY_OUT = f", or set {ISOLATION} = snapshot"
+_WAY_OUT = f", or set {isolation_property('delete')} = snapshot"
 
 
 def detect_conflicts(
@@ -36,18 +37,32 @@ def detect_conflicts(
     manifests: Sequence[ManifestFile],
     steps: Sequence[Step],
 ) -> None:
-    """Raise ``Conflict`` if data that a step replaces was added or removed since ``start``."""
+    """Raise ``Conflict`` if data that a step replaces was added or removed since ``start``, or if the rows that a
+    change of rows saw are no longer what they were."""
     replacing = [step for step in steps if isinstance(step, RemoveRows | RemovePartitions) and step.replaces]
-    if not replacing:
-        return
-    since = _snapshots_since(metadata, start, head)
+    changing = [step for step in steps if isinstance(step, ChangeRows)]
+    if changing:
+        since = snapshots_since(metadata, start, head, f"{changing[0].verb} rows")
+        check_row_changes(table_format, metadata, since, manifests, changing)
+    if replacing:
+        since = snapshots_since(metadata, start, head, "overwrite")
+        _check_replacing(table_format, metadata, since, manifests, replacing)
+
+
+def _check_replacing(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    since: Mapping[int, Snapshot],
+    manifests: Sequence[ManifestFile],
+    replacing: Sequence[Replacement],
+) -> None:
     asked = {id_ for step in replacing if isinstance(step, RemoveRows) for id_ in field_ids(step.predicate)}
     columns = EntryColumns(metrics=frozenset(asked))
-    if _is_serializable(metadata):
+    if is_serializable(metadata, "delete"):
         # whoever folded or rewrote a manifest since has it in a new one, where the file is listed as existing
         newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
         for entries in table_format.entries(metadata, newer, columns):
-            _refuse(metadata, replacing, entries.take(entries.is_live & _by(entries, since)), "added", _WAY_OUT)
+            _refuse(metadata, replacing, entries.take(entries.is_live & made_by(entries, since)), "added", _WAY_OUT)
     for snapshot in since.values():
         if snapshot.operation != "append":
             _check_removed(table_format, metadata, snapshot, replacing, columns)
@@ -56,7 +71,7 @@ def detect_conflicts(
 def check_columns(metadata: TableMetadata, steps: Sequence[Step]) -> None:
     """A filter was bound to columns as they were: one that is gone or of another type means something else now."""
     for step in steps:
-        for term in terms(step.predicate) if isinstance(step, RemoveRows) else ():
+        for term in terms(step.predicate) if isinstance(step, RemoveRows | ChangeRows) else ():
             now = metadata.schema.by_id.get(term.field.id)
             if now is None or now.type != term.field.type:
                 what = "dropped" if now is None else f"changed to {now.type}"
@@ -73,11 +88,12 @@ def _check_removed(
     replacing: Sequence[Replacement],
     columns: EntryColumns,
 ) -> None:
-    """What one snapshot removed is told by its own manifests alone: the next may have dropped them."""
-    own = [m for m in table_format.manifests(metadata, snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
+    own = own_manifests(table_format, metadata, snapshot)
     lost = [m for m in own if m.content is ManifestContent.DATA and m.deleted_files != 0]
     for entries in table_format.entries(metadata, lost, columns):
-        _refuse(metadata, replacing, entries.take(~entries.is_live & _by(entries, {snapshot.snapshot_id})), "removed")
+        _refuse(
+            metadata, replacing, entries.take(~entries.is_live & made_by(entries, {snapshot.snapshot_id})), "removed"
+        )
     deletes = [m for m in own if m.content is ManifestContent.DELETES and m.added_files != 0]
     for entries in table_format.entries(metadata, deletes, EntryColumns()):
         # the statistics of a delete file are of its own rows, not of those it deletes: only its partition can tell
@@ -95,35 +111,6 @@ def _refuse(
                 f"refresh and try again{way_out}",
                 file=hit,
             )
-
-
-def _is_serializable(metadata: TableMetadata) -> bool:
-    level = metadata.properties.get(ISOLATION, "serializable").lower()
-    if level not in ("serializable", "snapshot"):
-        raise InvalidInput(f"cannot use {ISOLATION} = {level!r}: it takes serializable or snapshot", property=ISOLATION)
-    return level == "serializable"
-
-
-def _snapshots_since(metadata: TableMetadata, start: Snapshot | None, head: Snapshot | None) -> dict[int, Snapshot]:
-    """From the head back to the start, which is left out; a start that is not among the ancestors is a conflict."""
-    stop = None if start is None else start.snapshot_id
-    found: dict[int, Snapshot] = {}
-    for snapshot in ancestors(metadata, None if head is None else head.snapshot_id):
-        if snapshot.snapshot_id == stop:
-            return found
-        found[snapshot.snapshot_id] = snapshot
-    oldest = next(reversed(found.values()), None)
-    if stop is not None or (oldest is not None and oldest.parent_snapshot_id is not None):
-        raise Conflict(
-            f"cannot overwrite: snapshot {stop}, which the change began from, is no longer in the table's past",
-            snapshot_id=stop,
-        )
-    return found
-
-
-def _by(entries: Entries, snapshots: Container[int]) -> np.ndarray:
-    """Entries whose file one of these snapshots added or, for one that is gone, removed."""
-    return np.array([id_ in snapshots for id_ in entries.snapshot_id.to_pylist()], dtype=bool)
 
 
 def _first_hit(metadata: TableMetadata, step: Replacement, entries: Entries) -> str | None:

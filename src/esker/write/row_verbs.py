@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate import Bound
 from esker.ports.row_changes import RowDelta, RowEngine, RowView, Verb
 from esker.tree.manifest_list import ManifestFile
@@ -56,13 +56,16 @@ def updated(engine: RowEngine, view: RowView, values: Mapping[str, str]) -> RowD
     """The delta of an update; ``InvalidInput`` names a column that is not the table's or is set to nothing."""
     if not values:
         raise InvalidInput('cannot update nothing: give {"column": "expression"}')
+    top = {field.id for field in view.metadata.schema}
+    named = [view.metadata.schema.find(name).id for name in values]
     for name, expression in values.items():
-        if view.metadata.schema.id_by_name.get(name) is None or "." in name:
-            known = ", ".join(field.name for field in view.metadata.schema)
-            raise InvalidInput(f"cannot update {name!r}: there is no such column; columns: {known}", column=name)
+        if view.metadata.schema.find(name).id not in top:
+            raise Unsupported(f"cannot update {name!r} alone: it lies inside another column", feature="nested updates")
         if not isinstance(expression, str):
             raise InvalidInput(
                 f"cannot set {name!r} to {expression!r}: give a SQL expression as text, such as 'qty + 1' or \"'red'\"",
                 column=name,
             )
+    if len(set(named)) < len(named):
+        raise InvalidInput(f"cannot update a column twice: {', '.join(values)}")
     return engine.update(view, values)
