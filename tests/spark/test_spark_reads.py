@@ -421,3 +421,30 @@ def test_a_size_that_a_manifest_has_wrong_loses_no_row(tmp_path: Path, spark: An
     data = maker.data_file(rows(5000), row_group_size=100)
     maker.manifest([replace(data, file_size=10)])
     assert agrees(on_disk(maker, tmp_path).scan(), spark) == 5000
+
+
+def test_what_a_writer_noted_of_its_own_memory_does_not_keep_spark_from_a_file(tmp_path: Path, spark: Any) -> None:
+    """Arrow's writers leave a schema of theirs in the footer, with types that Parquet does not have."""
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    lake.create_namespace("a")
+    table = lake.create_table("a.t", "view string, bytes binary, word string, items array<string>, more array<int>")
+    types = {
+        "view": pa.string_view(),
+        "bytes": pa.binary_view(),
+        "word": pa.dictionary(pa.int32(), pa.large_string()),
+        "items": pa.large_list(pa.string_view()),
+        "more": pa.list_(pa.int32()),
+    }
+    values = {
+        "view": ["a", None],
+        "bytes": [b"b", b""],
+        "word": ["x", "x"],
+        "items": [["c", None], []],
+        "more": [[1], None],
+    }
+    given = tmp_path / "given.parquet"
+    pq.write_table(pa.table({name: pa.array(values[name], type_) for name, type_ in types.items()}), given)
+    table.add_files([str(given)])
+    frame = table.scan().to_spark(spark)
+    assert [row.asDict() for row in frame.collect()] == table.scan().to_arrow().to_pylist()
+    assert "MapInArrow" not in plan_of(frame)

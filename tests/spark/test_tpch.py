@@ -142,6 +142,12 @@ def test_both_lakes_hold_what_they_are_said_to(spark: Any, added: Lake, written:
     assert written.table("tpch.lineitem").format_version == 3
 
 
+def test_sparks_own_reader_reads_all_of_both_lakes(spark: Any, added: Lake, written: Lake) -> None:
+    for lake in (added, written):
+        plans = [lake.table(f"tpch.{table}").scan().to_spark()._jdf.queryExecution().toString() for table in TABLES]
+        assert not any("InArrow" in plan for plan in plans)
+
+
 def test_one_row_more_or_a_cent_less_is_seen() -> None:
     row = ("a", 1, Decimal("2.50"), 0.1, dt.date(2020, 1, 1))
     cent = ("a", 1, Decimal("2.49"), 0.1, dt.date(2020, 1, 1))

@@ -31,16 +31,17 @@ from esker.model.types import (
 )
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32())
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def reads_natively(type_: Type, column: FileColumn, file_format: str) -> bool:
     """Whether the reader of that format takes the column for the type, with no value changed."""
-    held = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
+    held = _stored(column.type)
     match type_:
         case StructType(fields):
             return pa.types.is_struct(held) and all(_member_reads(f, column, file_format) for f in fields)
         case ListType():
-            return pa.types.is_list(held) and reads_natively(type_.element, column.children[0], file_format)
+            return _is_list(held) and reads_natively(type_.element, column.children[0], file_format)
         case MapType():
             return pa.types.is_map(held) and all(
                 reads_natively(part, child, file_format)
@@ -52,6 +53,22 @@ def reads_natively(type_: Type, column: FileColumn, file_format: str) -> bool:
             return file_format == "parquet" and pa.types.is_struct(held)
         case _:
             return _parquet(type_, held) if file_format == "parquet" else _orc(type_, held)
+
+
+def _stored(held: pa.DataType) -> pa.DataType:
+    """The type in the file, without what its writer noted of its own memory: Arrow's views and dictionaries."""
+    if isinstance(held, pa.BaseExtensionType):
+        return _stored(held.storage_type)
+    if pa.types.is_dictionary(held):
+        return _stored(held.value_type)
+    return _VIEWS.get(held, held)
+
+
+def _is_list(held: pa.DataType) -> bool:
+    kinds = pa.types
+    return any(
+        is_so(held) for is_so in (kinds.is_list, kinds.is_large_list, kinds.is_list_view, kinds.is_large_list_view)
+    )
 
 
 def _member_reads(field: Field, column: FileColumn, file_format: str) -> bool:
