@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
     from esker.model.unbound import Unbound
     from esker.read.scan import Scan, Where
+    from esker.read.scan_changes import ChangeScan
+    from esker.read.snapshot_range import SnapshotName
     from esker.write.alter import Alteration
     from esker.write.new_table import FromArrow
     from esker.write.verbs import Transaction
@@ -210,6 +212,35 @@ class Table:
             as_of=as_of,
             ref=ref,
             limit=limit,
+            frames=self._workings.frames,
+        )
+
+    def scan_changes(
+        self,
+        from_snapshot: SnapshotName | None,
+        to_snapshot: SnapshotName | None = None,
+        where: Where = None,
+        *,
+        columns: Sequence[str] | None = None,
+        keys: Sequence[str] = (),
+    ) -> ChangeScan:
+        """Rows that were inserted and deleted since one snapshot, up to and with another, the current one by default.
+
+        A snapshot is given by id, branch or tag; ``None`` starts before the table's first. Rows have
+        ``_change_type``, ``_change_ordinal`` and ``_commit_snapshot_id`` besides the table's columns. With ``keys``, a
+        row that one snapshot took out and put in again under one key is an update.
+        """
+        from esker.read.scan_changes import scan_changes
+
+        return scan_changes(
+            metadata=self.metadata,
+            table_format=self._workings.format,
+            engine=self._workings.engine,
+            from_snapshot=from_snapshot,
+            to_snapshot=to_snapshot,
+            where=where,
+            columns=columns,
+            keys=keys,
             frames=self._workings.frames,
         )
 
@@ -429,9 +460,9 @@ class Table:
         assert head is not None  # the batch is in it
         return head
 
-    def _result(self, tx: Transaction) -> Snapshot:
-        assert tx.snapshot is not None  # these verbs always make one
-        return tx.snapshot
     def _newest(self, ref: str) -> Snapshot | None:
         return self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
 
+    def _result(self, tx: Transaction) -> Snapshot:
+        assert tx.snapshot is not None  # these verbs always make one
+        return tx.snapshot

@@ -12,7 +12,10 @@ from documentation import ROOT
 import esker
 from esker.model.column import Column
 from esker.ports.engine import ScanTask
+from esker.read.plan_changes import ChangePlan
 from esker.read.plan_tasks import Funnel, Plan
+from esker.read.row_verbs import RowVerbs
+from esker.read.scan_changes import ChangeScan
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.write.alter import Alteration
 from esker.write.known_properties import KNOWN, PER_COLUMN, RESERVED
@@ -49,7 +52,9 @@ def test_everything_in_all_is_there_and_nothing_else_shows() -> None:
         esker.nonsense  # noqa: B018  # asking is the point
 
 
-@pytest.mark.parametrize("kind", [esker.Lake, esker.Table, esker.Scan, Transaction, Alteration, Column])
+@pytest.mark.parametrize(
+    "kind", [esker.Lake, esker.Table, esker.Scan, RowVerbs, ChangeScan, Transaction, Alteration, Column]
+)
 def test_every_public_method_is_told_of_and_has_a_docstring(kind: type) -> None:
     for name in _public(kind):
         member: Any = inspect.getattr_static(kind, name)
@@ -58,7 +63,7 @@ def test_every_public_method_is_told_of_and_has_a_docstring(kind: type) -> None:
             assert inspect.getdoc(member), f"{kind.__name__}.{name} has no docstring"
 
 
-@pytest.mark.parametrize("kind", [Plan, Funnel, ScanTask, Snapshot, SnapshotRef, esker.Scan])
+@pytest.mark.parametrize("kind", [Plan, ChangePlan, Funnel, ScanTask, Snapshot, SnapshotRef, esker.Scan, ChangeScan])
 def test_every_field_of_what_comes_back_is_told_of(kind: Any) -> None:
     rare = {"manifests", "first_row_id", "added_rows", "key_id"}  # what an old or encrypted table adds to a snapshot
     for name in set(kind.__dataclass_fields__) - rare:

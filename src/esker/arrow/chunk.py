@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,6 +34,7 @@ class ChunkRequest:
     residual: Bound = TRUE
     schema: Schema  # the one the residual was bound to
     batch_rows: int = BATCH_ROWS
+    touches: Callable[[int, int], bool] | None = None  # whether so many rows from a position on have one that is wanted
 
 
 class DataSource(Protocol):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esker.arrow.types import to_arrow_schema
 from esker.model.name_mapping import MappedField, mapping_of
 from esker.model.schema import Schema
+from esker.ports.changes import ChangeRequest
 from esker.ports.engine import ReadRequest
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
@@ -50,6 +51,12 @@ class ArrowEngine:
                 else:
                     yield batch.slice(0, left)
                     return
+
+    def read_changes(self, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
+        """Changed rows, commit by commit; a row that is on both sides of a commit is no change."""
+        from esker.arrow.read_changes import read_changes
+
+        return read_changes(self.read, request)
 
     def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
         """The rows of a position delete file or deletion vector: ``file_path`` and ``pos``."""

@@ -12,12 +12,15 @@ import pyarrow.compute as pc
 from esker.arrow.constants import repeated
 from esker.model.partition import PartitionSpec
 from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, StructType
+from esker.ports.engine import Change
 from esker.tree.data_file import DataFile
 
 FILE, POS, DELETED, SPEC_ID, PARTITION = 2147483646, 2147483645, 2147483644, 2147483643, 2147483642
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
 LINEAGE = frozenset((ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))  # these a file may hold itself
-METADATA_COLUMNS = frozenset((FILE, POS, DELETED, SPEC_ID, PARTITION)) | LINEAGE
+CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID = 2147483543, 2147483542, 2147483541
+CHANGE = frozenset((CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID))
+METADATA_COLUMNS = frozenset((FILE, POS, DELETED, SPEC_ID, PARTITION)) | LINEAGE | CHANGE
 
 Positions = npt.NDArray[np.int64]
 
@@ -40,6 +43,24 @@ def metadata_column(
             return _partition(wanted, data_file, spec, rows)
         case _:
             return _lineage(wanted.id, data_file, positions, held)
+
+
+def change_value(field_id: int, change: Change | None) -> str | int | None:
+    """What a change column says of all rows of a task; nothing outside of a change feed."""
+    if change is None:
+        return None
+    match field_id:
+        case 2147483543:
+            return change.kind
+        case 2147483542:
+            return change.ordinal
+        case _:
+            return change.snapshot_id
+
+
+def change_column(wanted: Field, change: Change | None, rows: int) -> pa.Array:
+    """One of the columns of a change feed."""
+    return repeated(wanted.type, change_value(wanted.id, change), rows)
 
 
 def _partition(wanted: Field, data_file: DataFile, spec: PartitionSpec, rows: int) -> pa.Array:

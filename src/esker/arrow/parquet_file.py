@@ -57,7 +57,8 @@ class ParquetFile:
         indices = sorted(request.leaves)
         position, row_bytes = 0, self._guessed_row_bytes(indices)
         for group, (residual, rows) in enumerate(self._judged(request.residual, request.schema)):
-            if residual is None:
+            rows = rows or self._file.metadata.row_group(group).num_rows
+            if residual is None or not (request.touches is None or request.touches(position, rows)):
                 position += rows
                 continue
             batch_rows = int(np.clip(BATCH_BYTES / max(row_bytes, 1.0), _FEWEST_ROWS, request.batch_rows))

@@ -16,15 +16,16 @@ from esker.arrow.deleted_positions import Bitmap, Deleted
 from esker.arrow.field_paths import branch, path_of, tip
 from esker.arrow.file_columns import FileColumn, wanted_leaves
 from esker.arrow.filter import matches
-from esker.arrow.metadata_columns import LINEAGE, METADATA_COLUMNS, metadata_column
+from esker.arrow.metadata_columns import CHANGE, LINEAGE, METADATA_COLUMNS, change_column, metadata_column
 from esker.arrow.open_data import GetMapping, open_data, renumbered
 from esker.arrow.project import Held, Origin, project
+from esker.arrow.takers import Takers, takers_of
 from esker.arrow.types import to_arrow_schema
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import TRUE, Bound, terms
 from esker.model.transform import IdentityTransform
 from esker.model.types import Field
-from esker.ports.engine import ReadRequest, ScanTask
+from esker.ports.engine import Change, ReadRequest, ScanTask
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 
@@ -48,6 +49,9 @@ class TaskReader:
         if task.gone is not None:
             deleted = (*deleted, Bitmap(task.gone, 0))
         equality = self.deletes.equality(task.deletes)
+        takers = takers_of(task, self.deletes)
+        if takers is not None and takers.are_none:
+            return
         spec = self.request.metadata.spec_by_id.get(data_file.spec_id, PartitionSpec())
         origin = Origin(file=data_file.path, constants=_identity_values(spec, data_file))
         source = open_data(
@@ -55,17 +59,24 @@ class TaskReader:
             data_file,
             renumbered(data_file, self.request.row_schema, self.get_mapping, origin.constants.keys()),
         )
-        chunks = source.chunks(self._chunk_request(task, equality, source.columns))
+        chunks = source.chunks(self._chunk_request(task, equality, takers, source.columns))
         for chunk in chunks:
-            rows = Rows(chunk=chunk, data_file=data_file, spec=spec, origin=origin)
+            rows = Rows(chunk=chunk, data_file=data_file, spec=spec, origin=origin, change=task.change)
             alive = self._alive(rows, deleted, equality)
+            if takers is not None and alive.any():
+                alive &= takers.hits(rows)
             if alive.any():
                 yield _selected(rows, tuple(self.request.projection), alive)
 
     def _chunk_request(
-        self, task: ScanTask, equality: tuple[EqualityDelete, ...], columns: tuple[FileColumn, ...]
+        self,
+        task: ScanTask,
+        equality: tuple[EqualityDelete, ...],
+        takers: Takers | None,
+        columns: tuple[FileColumn, ...],
     ) -> ChunkRequest:
-        compared = [path for delete in equality for path in delete.paths]
+        keyed = equality if takers is None else (*equality, *takers.keys)
+        compared = [path for delete in keyed for path in delete.paths]
         wanted = [*self.request.projection, *(branch(path) for path in (*compared, *self._filtered(task.residual)))]
         stored = [f for f in wanted if f.id not in METADATA_COLUMNS or f.id in LINEAGE]
         limit = self.request.limit
@@ -74,6 +85,7 @@ class TaskReader:
             residual=task.residual,
             schema=self.request.row_schema,
             batch_rows=BATCH_ROWS if limit is None else min(BATCH_ROWS, max(1024, limit)),
+            touches=None if takers is None else takers.touches,
         )
 
     def _filtered(self, residual: Bound) -> tuple[Path, ...]:
@@ -104,6 +116,7 @@ class Rows:
     data_file: DataFile
     spec: PartitionSpec
     origin: Origin
+    change: Change | None = None
     _held: Mapping[int | None, Held] = field(init=False)
     _made: dict[Path, pa.Array] = field(init=False, default_factory=dict)
 
@@ -116,6 +129,8 @@ class Rows:
         held = self._held.get(wanted.id)
         if wanted.id not in METADATA_COLUMNS:
             return project(wanted, held, self.chunk.length, self.origin)
+        if wanted.id in CHANGE:
+            return change_column(wanted, self.change, self.chunk.length)
         start = self.chunk.position
         positions = np.arange(start, start + self.chunk.length, dtype=np.int64)
         own = None if held is None else project(wanted, held, self.chunk.length, self.origin)

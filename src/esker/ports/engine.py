@@ -15,14 +15,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
 
+    from esker.ports.changes import ChangeRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a snapshot did to rows; the metadata columns of a change feed tell it of each."""
+
+    kind: str  # insert or delete
+    ordinal: int  # the snapshot's place in the feed
+    snapshot_id: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """One data file to read, the deletes that apply to it, and what of the filter it does not settle."""
+    """One data file to read, the deletes that apply to it, and what of the filter it does not settle.
+
+    Where there is ``taken_by``, of the rows that are left only those that one of these deletes takes are meant: the
+    rows that die when they are added, or come back when they go.
+    """
 
     data_file: DataFile
     deletes: tuple[DataFile, ...] = ()
     residual: Bound
+    taken_by: tuple[DataFile, ...] | None = None
+    change: Change | None = None  # what became of the rows, in a change feed
     gone: BitMap64 | None = None  # positions that no file deletes yet: an earlier step of a transaction did
 
 
@@ -50,6 +67,11 @@ class Engine(Protocol):
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
         """Rows that pass filter and deletes, in task order, in bounded memory."""
+        ...
+
+    def read_changes(self, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
+        """Changed rows, commit by commit, in each what was taken out before what was put in. A row that is on both
+        sides of a commit is no change."""
         ...
 
     def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:

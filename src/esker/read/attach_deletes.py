@@ -80,6 +80,13 @@ class DeleteIndex:
     def _add_named(index: dict[str, list[tuple[str, DataFile]]], target: str, delete: DataFile) -> None:
         index[spelt(target)[2]].append((target, delete))
 
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The paths, without scheme and host, of all files that a delete can apply to; None: not known by name."""
+        if self._global or self._equality or self._by_partition:
+            return None
+        return frozenset(self._by_path) | frozenset(self._vectors)
+
     def applying_to(self, data: DataFile) -> tuple[DataFile, ...]:
         """The deletes that apply to a data file, equality deletes last."""
         return (*self._positions(data), *self._equalities(data))

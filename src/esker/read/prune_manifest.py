@@ -45,17 +45,25 @@ def prune_manifests(
     metadata: TableMetadata, table_format: TableFormat, schema: Schema, listed: PrunedList, predicate: Bound
 ) -> PrunedManifests:
     """Keep a file unless its partition or statistics prove that no row in it can match."""
-    asked = [id_ for id_ in field_ids(predicate) if not schema.in_repeated(id_)]
-    columns = EntryColumns(metrics=frozenset(asked))
+    columns = EntryColumns(metrics=columns_asked(schema, predicate))
     found = PrunedManifests()
     for entries in table_format.entries(metadata, listed.data, columns):
-        live = entries.take(entries.is_live)
-        found.live_files += len(live)
-        examination = examine_entries(predicate, schema, live)
-        for part, rejected in examination.rejections():
-            found.rejections[part] += rejected
-        _keep(found, live, examination)
+        prune_entries(found, schema, entries.take(entries.is_live), predicate)
     return found
+
+
+def prune_entries(found: PrunedManifests, schema: Schema, live: Entries, predicate: Bound) -> None:
+    """Judge the live files of one batch, and keep those that may hold a row of the answer."""
+    found.live_files += len(live)
+    examination = examine_entries(predicate, schema, live)
+    for part, rejected in examination.rejections():
+        found.rejections[part] += rejected
+    _keep(found, live, examination)
+
+
+def columns_asked(schema: Schema, predicate: Bound) -> frozenset[int]:
+    """The columns whose statistics can prove something about the predicate."""
+    return frozenset(id_ for id_ in field_ids(predicate) if not schema.in_repeated(id_))
 
 
 def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Examination:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.bind import bind
@@ -24,12 +24,10 @@ from esker.read.plan_tasks import Plan, plan_tasks
 from esker.read.prune_manifest import prune_manifests
 from esker.read.prune_manifest_list import prune_manifest_list
 from esker.read.resolve_snapshot import AsOf, Resolved, resolve_snapshot
+from esker.read.row_verbs import RowVerbs
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas
-    import polars
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -37,7 +35,7 @@ Where: TypeAlias = str | Expression | Column | Unbound | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scan:
+class Scan(RowVerbs):
     """Rows asked for, not yet read. Every verb reads the same pinned snapshot."""
 
     metadata: TableMetadata
@@ -71,7 +69,7 @@ class Scan:
         """How many rows there are: from metadata where it is exact, else by reading what it must."""
         known, unsure = 0, []
         for task in self.plan().tasks:
-            exact = _exact_count(task)
+            exact = exact_count(task)
             if exact is None:
                 unsure.append(task)
             else:
@@ -82,33 +80,6 @@ class Scan:
             nothing = Schema(fields=())
             known += sum(batch.num_rows for batch in self.engine.read(self._request(unsure, nothing)))
         return known if self.limit is None else min(known, self.limit)
-
-    def to_batches(self) -> pa.RecordBatchReader:
-        """A stream of record batches, in memory bounded by a few row groups."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as a pyarrow table."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self._batches(), schema=self.schema)
-
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a pandas frame; ``options`` go to pyarrow's ``to_pandas``."""
-        _need("pandas")
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> polars.DataFrame:
-        """All rows as a Polars frame."""
-        polars = _need("polars")
-        return polars.from_arrow(self.to_arrow())
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation, to be queried in SQL under a name of your choice."""
-        duckdb = _need("duckdb")
-        return (connection or duckdb.connect()).from_arrow(self.to_arrow())
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
         """All rows as a Spark DataFrame, read by Spark's own readers when it is used; on the lake's session if none
@@ -156,14 +127,15 @@ def scan(
         table_format=table_format,
         engine=engine,
         resolved=resolved,
-        filter=_filter(where, resolved.schema),
+        filter=bound_filter(where, resolved.schema),
         projection=_project(resolved.schema, columns),
         limit=limit,
         frames=frames,
     )
 
 
-def _filter(where: Where, schema: Schema) -> Bound:
+def bound_filter(where: Where, schema: Schema) -> Bound:
+    """What a user asks for, bound to the schema; no condition is one that every row meets."""
     if where is None:
         return TRUE
     if isinstance(where, str):
@@ -196,23 +168,12 @@ def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:
     return Schema(fields=tuple(fields), schema_id=schema.schema_id)
 
 
-def _exact_count(task: ScanTask) -> int | None:
+def exact_count(task: ScanTask) -> int | None:
     """A file's rows by its metadata alone: no deletes but one vector, and no filter left to ask."""
-    if task.residual != TRUE:
+    if task.residual != TRUE or task.taken_by is not None:
         return None
     if not task.deletes:
         return task.data_file.record_count
     if len(task.deletes) == 1 and task.deletes[0].is_deletion_vector:
         return task.data_file.record_count - task.deletes[0].record_count
     return None
-
-
-def _need(module: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise Unsupported(
-            f"cannot give rows to {module}: it is not installed; pip install 'esker[{module}]'", feature=module
-        ) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from esker.errors import Unsupported
 from esker.model.predicate import Bound
+from esker.ports.changes import ChangeRequest
 from esker.ports.engine import ReadRequest
 from esker.ports.storage import Storage
 from esker.spark.session import SessionSource
@@ -30,6 +31,13 @@ class LateFrames:
         """The rows, not read yet."""
         reader = self._reader
         return reader.frame(session if session is not None else self._sessions.get(), request, predicate)
+
+    def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The changed rows, not read yet and in no order."""
+        reader = self._reader
+        from esker.spark.change_scan import change_frame
+
+        return change_frame(reader, session if session is not None else self._sessions.get(), request, predicate)
 
     @cached_property
     def _reader(self) -> SparkReader:

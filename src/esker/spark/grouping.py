@@ -10,7 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from esker.arrow.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, POS, ROW_ID, SPEC_ID
+from esker.arrow.metadata_columns import (
+    CHANGE,
+    FILE,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    METADATA_COLUMNS,
+    POS,
+    ROW_ID,
+    SPEC_ID,
+)
 from esker.model.schema import walk
 from esker.model.types import DoubleType, Field, FloatType, ListType, MapType, UnknownType
 from esker.ports.engine import ReadRequest, ScanTask
@@ -20,7 +28,7 @@ from esker.tree.data_file import DataFile, FileContent
 from esker.tree.table_metadata import TableMetadata
 
 MOST_GROUPS = 24  # beyond, a union of scans costs more than it saves
-OFFERED = frozenset((FILE, POS, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))
+OFFERED = frozenset((FILE, POS, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)) | CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,7 @@ class Kind:
     layout: Layout | None  # None: by id, with no need to know
     has_positions: bool  # whether rows are deleted by position
     equality: tuple[str, ...]  # the equality delete files that apply
+    takes: bool = False  # whether only rows at some positions are meant
 
 
 @dataclass(slots=True)
@@ -49,6 +58,7 @@ def kind_of(task: ScanTask, layout: Layout | None) -> Kind:
         layout=layout,
         has_positions=any(d.content is FileContent.POSITION_DELETES for d in deletes),
         equality=tuple(sorted(d.path for d in deletes if d.content is FileContent.EQUALITY_DELETES)),
+        takes=task.taken_by is not None,
     )
 
 
@@ -68,7 +78,9 @@ def can_be_native(task: ScanTask, request: ReadRequest) -> bool:
     file_format = data_file.file_format.lower()
     if file_format not in ("parquet", "orc") or data_file.key_metadata is not None:
         return False
-    contents = {delete.content for delete in task.deletes}
+    if any(delete.content is FileContent.EQUALITY_DELETES for delete in task.taken_by or ()):
+        return False  # a row that either a key or a position takes is no join's
+    contents = {delete.content for delete in (*task.deletes, *(task.taken_by or ()))}
     needs_place = FileContent.POSITION_DELETES in contents or any(f.id in METADATA_COLUMNS for f in request.projection)
     if file_format == "orc" and needs_place:  # Spark numbers the rows of Parquet files only
         return False

@@ -11,7 +11,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from esker.arrow.delete_store import DeleteStore
 from esker.arrow.file_columns import by_field_id
-from esker.arrow.metadata_columns import FILE, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, POS, ROW_ID, SPEC_ID
+from esker.arrow.metadata_columns import (
+    CHANGE,
+    FILE,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    METADATA_COLUMNS,
+    POS,
+    ROW_ID,
+    SPEC_ID,
+    change_value,
+)
+from esker.arrow.takers import takers_of
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import TRUE, Bound
 from esker.model.types import INT, LONG, STRING, Field, UnknownType
@@ -24,7 +34,7 @@ from esker.spark.grouping import Kind
 from esker.spark.layouts import identity_constants
 from esker.spark.needed import filter_paths
 from esker.spark.placed_files import PlacedFile
-from esker.spark.position_deletes import Int64s, without_positions
+from esker.spark.position_deletes import Int64s, only_positions, without_positions
 from esker.spark.routes import Routes
 from esker.spark.shown import shown_column
 from esker.spark.stored_columns import StoredColumns, columns_by_id, columns_by_name
@@ -55,15 +65,19 @@ class NativeScans:
             schema=columns.schema,
             files=[file for _, file in placed],
             by_id=kind.layout is None,
-            with_number=kind.has_positions or is_joined(facts),
-            with_position=kind.has_positions or any(f.id in (POS, ROW_ID) for f in self.request.projection),
+            with_number=kind.has_positions or kind.takes or is_joined(facts),
+            with_position=kind.has_positions
+            or kind.takes
+            or any(f.id in (POS, ROW_ID) for f in self.request.projection),
         )
         frame = self.routes.open(self.session, scan)
         # Under the joins, so that it is pushed into the scan; but above the one that brings what it may ask about.
         numbers = [file.number for _, file in placed]
         frame = with_facts(self.session, frame, numbers, facts)
         frame = self._filtered(frame, placed, columns)
-        if kind.has_positions:
+        if kind.takes:
+            frame = only_positions(self.session, frame, self._taken(placed))
+        if kind.has_positions and not kind.takes:  # those that are taken were left by the deletes
             frame = without_positions(self.session, frame, self._positions(placed))
         if kind.equality:
             keys = self.deletes.equality_rows(placed[0][0].deletes)
@@ -86,6 +100,9 @@ class NativeScans:
             facts["path"] = Fact(STRING, [file.path for file in files])
         if SPEC_ID in wanted:
             facts["spec"] = Fact(INT, [file.spec_id for file in files])
+        for field in self.request.projection:
+            if field.id in CHANGE:
+                facts[field.name] = Fact(field.type, [change_value(field.id, task.change) for task, _ in placed])
         if wanted & {ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER}:
             facts["first_row"] = Fact(LONG, [file.first_row_id for file in files])
             facts["sequence"] = Fact(LONG, [file.sequence_number for file in files])
@@ -113,6 +130,15 @@ class NativeScans:
             found.append((file.number, np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]))
         return found
 
+    def _taken(self, placed: Placed) -> list[tuple[int, Int64s]]:
+        found = []
+        for task, file in placed:
+            takers = takers_of(task, self.deletes)
+            assert takers is not None
+            rows = task.data_file.record_count
+            found += [(file.number, taken.within(0, rows)) for taken in takers.positions]
+        return found
+
     def _shown(self, wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
         if wanted.id in METADATA_COLUMNS:
             return _metadata_column(wanted, columns, facts).alias(wanted.name)
@@ -122,6 +148,8 @@ class NativeScans:
 
 
 def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
+    if wanted.id in CHANGE:
+        return facts[wanted.name]
     match wanted.id:
         case 2147483646:
             return facts["path"]

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from esker.spark.file_scan import NUMBER, POSITION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Int64s = npt.NDArray[np.int64]
 BLOCK_BITS = 12  # rows of a block, as a power of two
@@ -31,17 +31,38 @@ _BROADCAST = 1 << 30
 
 def without_positions(session: SparkSession, frame: DataFrame, deleted: Iterable[tuple[int, Int64s]]) -> DataFrame:
     """The frame, which has NUMBER and POSITION, without the rows at these positions of these files."""
-    keys, words = blocks_of(deleted)
-    if not len(keys):
+    blocks = _blocks(session, deleted)
+    if blocks is None:
         return frame
+    joined = frame.join(blocks, _here() == F.col(_BLOCK), "left")
+    return joined.filter(f"{_BITS} IS NULL OR NOT {_IS_SET}").drop(_BLOCK, _BITS)
+
+
+def only_positions(session: SparkSession, frame: DataFrame, taken: Iterable[tuple[int, Int64s]]) -> DataFrame:
+    """The frame, which has NUMBER and POSITION, with just the rows at these positions of these files."""
+    blocks = _blocks(session, taken)
+    if blocks is None:
+        return frame.filter(F.lit(False))
+    return frame.join(blocks, _here() == F.col(_BLOCK)).filter(_IS_SET).drop(_BLOCK, _BITS)
+
+
+_WORD = f"{_BITS}[CAST(shiftright({POSITION}, 6) & {_WORDS - 1} AS INT)]"
+_IS_SET = f"((shiftright({_WORD}, CAST({POSITION} & 63 AS INT)) & 1) = 1)"
+
+
+def _here() -> Column:
+    """The block of a row."""
+    return F.expr(f"shiftleft({NUMBER}, {_FILE_BITS}) | shiftright({POSITION}, {BLOCK_BITS})")
+
+
+def _blocks(session: SparkSession, positions: Iterable[tuple[int, Int64s]]) -> DataFrame | None:
+    """Bitmaps by block; None where there are no positions."""
+    keys, words = blocks_of(positions)
+    if not len(keys):
+        return None
     bits = pa.FixedSizeListArray.from_arrays(pa.array(words), _WORDS).cast(pa.list_(pa.int64()))
     blocks = session.createDataFrame(pa.table({_BLOCK: pa.array(keys), _BITS: bits}))
-    if words.nbytes < _BROADCAST:
-        blocks = F.broadcast(blocks)
-    here = F.expr(f"shiftleft({NUMBER}, {_FILE_BITS}) | shiftright({POSITION}, {BLOCK_BITS})")
-    word = f"{_BITS}[CAST(shiftright({POSITION}, 6) & {_WORDS - 1} AS INT)]"
-    alive = f"{_BITS} IS NULL OR (shiftright({word}, CAST({POSITION} & 63 AS INT)) & 1) = 0"
-    return frame.join(blocks, here == F.col(_BLOCK), "left").filter(alive).drop(_BLOCK, _BITS)
+    return F.broadcast(blocks) if words.nbytes < _BROADCAST else blocks
 
 
 def blocks_of(deleted: Iterable[tuple[int, Int64s]]) -> tuple[Int64s, Int64s]:

@@ -1,0 +1,135 @@
+"""Changed rows: what each commit took out and put in, without the rows that it only moved.
+
+Copy-on-write writes a file anew for a few rows of it; the others leave with the old file and come back with the new
+one. Such pairs cancel out within a commit, row against equal row. Only commits that did both are held in memory for
+it, one partition at a time where rows of two partitions cannot be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from esker.arrow.row_numbers import Bools, Int64s, row_numbers, unmatched
+from esker.arrow.types import to_arrow_schema
+from esker.errors import InvalidInput
+from esker.model.schema import Schema
+from esker.ports.changes import (
+    CHANGE_COLUMNS,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    ChangeGroup,
+    ChangeRequest,
+    Commit,
+)
+from esker.ports.engine import ReadRequest, ScanTask
+
+Read = Callable[[ReadRequest], Iterator[pa.RecordBatch]]
+Batches = Iterable[pa.RecordBatch]
+CHANGE_TYPE = CHANGE_COLUMNS[0].name
+
+
+def read_changes(read: Read, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
+    """The changed rows of every commit in turn."""
+    changes = _Changes(read, request)
+    for commit in request.commits:
+        yield from changes.of(commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    read: Read
+    request: ChangeRequest
+
+    def of(self, commit: Commit) -> Iterator[pa.RecordBatch]:
+        """What was taken out comes first, so that a reader may apply the rows as they come."""
+        plain = [group for group in commit.groups if not group.is_mixed]
+        yield from self._rows([task for group in plain for task in group.deleted])
+        put_in: list[Batches] = []
+        for group in commit.groups:
+            if group.is_mixed:
+                taken_out, later = self._netted(group, commit)
+                yield from taken_out
+                put_in.append(later)
+        yield from chain.from_iterable(put_in)
+        yield from self._rows([task for group in plain for task in group.inserted])
+
+    def _rows(self, tasks: Sequence[ScanTask], *, whole: bool = False) -> Iterator[pa.RecordBatch]:
+        fields = (*(self.request.row_schema if whole else self.request.projection), *CHANGE_COLUMNS)
+        told = ReadRequest(
+            metadata=self.request.metadata,
+            tasks=tasks,
+            row_schema=self.request.row_schema,
+            projection=Schema(fields=fields),
+        )
+        return self.read(told) if tasks else iter(())
+
+    def _netted(self, group: ChangeGroup, commit: Commit) -> tuple[Batches, Batches]:
+        """What a group really took out and put in; a side that turns out to be empty needs no comparing."""
+        out, come = self._rows(group.deleted, whole=True), self._rows(group.inserted, whole=True)
+        first_out, first_in = next(out, None), next(come, None)
+        if first_out is None or first_in is None:
+            return map(self._shown, _all(first_out, out)), map(self._shown, _all(first_in, come))
+        taken_out, put_in = self._table(_all(first_out, out)), self._table(_all(first_in, come))
+        ours, theirs = unmatched(*_numbered(taken_out, put_in, [f.name for f in self.request.row_schema]))
+        taken_out, put_in = taken_out.filter(pa.array(ours)), put_in.filter(pa.array(theirs))
+        if self.request.keys:
+            taken_out, put_in = self._paired(taken_out, put_in, commit)
+        return map(self._shown, taken_out.to_batches()), map(self._shown, put_in.to_batches())
+
+    def _paired(self, taken_out: pa.Table, put_in: pa.Table, commit: Commit) -> tuple[pa.Table, pa.Table]:
+        """Rows of one key on both sides as updates, each new row right behind the old one."""
+        names = [f.name for f in self.request.keys]
+        ours, theirs = _numbered(taken_out, put_in, names)
+        size = int(max(ours.max(initial=-1), theirs.max(initial=-1))) + 1
+        mine, other = np.bincount(ours, minlength=size), np.bincount(theirs, minlength=size)
+        if np.any((mine > 0) & (other > 0) & (mine + other > 2)):
+            raise InvalidInput(
+                f"cannot tell updates of snapshot {commit.snapshot_id} by {', '.join(names)}: several rows have the "
+                "same key; give columns that tell rows apart, or no keys to have plain deletes and inserts",
+                snapshot_id=commit.snapshot_id,
+            )
+        both = (mine == 1) & (other == 1)
+        updates = _interleaved(
+            _marked(_in_order(taken_out, ours, both), UPDATE_BEFORE),
+            _marked(_in_order(put_in, theirs, both), UPDATE_AFTER),
+        )
+        rest = taken_out.filter(pa.array(~both[ours])), put_in.filter(pa.array(~both[theirs]))
+        return pa.concat_tables([rest[0], updates]), rest[1]
+
+    def _table(self, batches: Batches) -> pa.Table:
+        return pa.Table.from_batches(batches, to_arrow_schema((*self.request.row_schema, *CHANGE_COLUMNS)))
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select([f.name for f in (*self.request.projection, *CHANGE_COLUMNS)])
+
+
+def _all(first: pa.RecordBatch | None, rest: Batches) -> Batches:
+    return chain(() if first is None else (first,), rest)
+
+
+def _numbered(ours: pa.Table, theirs: pa.Table, names: Sequence[str]) -> tuple[Int64s, Int64s]:
+    """Both sides' rows, numbered alike by these columns."""
+    both = pa.concat_tables([ours, theirs])
+    numbers = row_numbers([both[name] for name in names], both.num_rows)
+    return numbers[: ours.num_rows], numbers[ours.num_rows :]
+
+
+def _in_order(rows: pa.Table, numbers: Int64s, wanted: Bools) -> pa.Table:
+    """The rows whose number is wanted, by number."""
+    at = np.flatnonzero(wanted[numbers])
+    return rows.take(pa.array(at[np.argsort(numbers[at])]))
+
+
+def _marked(rows: pa.Table, kind: str) -> pa.Table:
+    at = rows.schema.get_field_index(CHANGE_TYPE)
+    return rows.set_column(at, rows.schema.field(at), pa.repeat(pa.scalar(kind), rows.num_rows))
+
+
+def _interleaved(one: pa.Table, other: pa.Table) -> pa.Table:
+    order = np.arange(2 * one.num_rows).reshape(2, -1).T.reshape(-1)
+    return pa.concat_tables([one, other]).take(pa.array(order))

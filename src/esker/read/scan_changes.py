@@ -1,0 +1,141 @@
+"""A change feed: the rows that snapshots inserted and deleted, asked for like those of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from esker.errors import InvalidInput, Unsupported
+from esker.model.predicate import Bound
+from esker.model.schema import Schema
+from esker.model.types import Field, is_nested
+from esker.ports.changes import CHANGE_COLUMNS, ChangeRequest, Commit
+from esker.ports.engine import Engine
+from esker.ports.spark_frames import SparkFrames
+from esker.ports.table_format import TableFormat
+from esker.read.plan_changes import ChangePlan, ChangePlanner
+from esker.read.row_verbs import RowVerbs
+from esker.read.scan import Where, bound_filter, exact_count
+from esker.read.snapshot_range import SnapshotName, SnapshotRange, snapshot_range
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeScan(RowVerbs):
+    """Changed rows asked for, not yet read. Every verb reads the same pinned snapshots."""
+
+    metadata: TableMetadata
+    table_format: TableFormat
+    engine: Engine
+    range: SnapshotRange
+    filter: Bound
+    projection: Schema
+    keys: tuple[Field, ...] = ()
+    frames: SparkFrames | None = None
+
+    def plan(self) -> ChangePlan:
+        """What each snapshot did, as files to read, and the deletes that tell which of their rows are meant."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> ChangePlan:
+        planner = ChangePlanner(
+            metadata=self.metadata,
+            table_format=self.table_format,
+            schema=self.range.schema,
+            predicate=self.filter,
+            by_partition=not self.keys,  # an update may take a row to another partition
+        )
+        return planner.plan(self.range.steps)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows: the table's columns, then those of the feed."""
+        return self.engine.arrow_schema(Schema(fields=(*self.projection, *CHANGE_COLUMNS)))
+
+    def count(self) -> int:
+        """How many changes there are: from metadata where it is exact, else by reading what it must."""
+        known, unsure = 0, []
+        for commit in self.plan().commits:
+            for group in commit.groups:
+                counts = [None if group.is_mixed else exact_count(task) for task in group.tasks]
+                exact = [count for count in counts if count is not None]
+                if len(exact) == len(counts):
+                    known += sum(exact)
+                else:
+                    unsure.append(replace(commit, groups=(group,)))
+        if unsure:
+            nothing = Schema(fields=())
+            known += sum(batch.num_rows for batch in self.engine.read_changes(self._request(unsure, nothing)))
+        return known
+
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """All changes as a Spark DataFrame, in no order: sort by ``_change_ordinal``."""
+        if self.frames is None:
+            raise Unsupported("cannot give rows to Spark: this table was opened without it", feature="spark")
+        return self.frames.change_frame(self._request(self.plan().commits, self.projection), self.filter, session)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        return self.engine.read_changes(self._request(self.plan().commits, self.projection))
+
+    def _request(self, commits: Sequence[Commit], projection: Schema) -> ChangeRequest:
+        return ChangeRequest(
+            metadata=self.metadata,
+            commits=commits,
+            row_schema=self.range.schema,
+            projection=projection,
+            keys=self.keys,
+        )
+
+
+def scan_changes(
+    *,
+    metadata: TableMetadata,
+    table_format: TableFormat,
+    engine: Engine,
+    from_snapshot: SnapshotName | None,
+    to_snapshot: SnapshotName | None,
+    where: Where,
+    columns: Sequence[str] | None,
+    keys: Sequence[str],
+    frames: SparkFrames | None = None,
+) -> ChangeScan:
+    """Check everything that can be checked before a file is opened."""
+    found = snapshot_range(metadata, from_snapshot, to_snapshot)
+    taken = [f.name for f in CHANGE_COLUMNS if f.name in {own.name for own in found.schema}]
+    if taken:
+        raise InvalidInput(
+            f"cannot tell changes of a table that has a column {taken[0]!r} of its own: rename it first",
+            column=taken[0],
+        )
+    return ChangeScan(
+        metadata=metadata,
+        table_format=table_format,
+        engine=engine,
+        range=found,
+        filter=bound_filter(where, found.schema),
+        projection=found.schema if columns is None else _chosen(found.schema, columns, "columns"),
+        keys=tuple(_chosen(found.schema, keys, "keys", comparable=True)),
+        frames=frames,
+    )
+
+
+def _chosen(schema: Schema, names: Sequence[str], what: str, *, comparable: bool = False) -> Schema:
+    """Whole columns by their names."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"{what} is a list of names, not {names!r}")
+    fields = tuple(schema.find(name) for name in dict.fromkeys(names))
+    for field in fields:
+        if field not in schema.fields:
+            raise InvalidInput(f"cannot take {field.name!r} for {what} of a change feed: give whole columns")
+        if comparable and is_nested(field.type):
+            raise InvalidInput(
+                f"cannot tell rows apart by {field.name!r}, a {field.type}: give columns of single values"
+            )
+    return Schema(fields=fields, schema_id=schema.schema_id)

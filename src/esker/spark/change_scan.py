@@ -1,0 +1,90 @@
+"""A change feed as a Spark DataFrame: files that came, went or lost rows are read like those of any scan.
+
+What a commit did is a fact about each file, so one scan tells many commits. A file that several commits touched is in
+several scans, since Spark knows a file by its path.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache, partial, reduce
+from typing import TYPE_CHECKING
+
+from esker.arrow.delete_store import DeleteStore
+from esker.arrow.takers import takers_of
+from esker.model.predicate import Bound
+from esker.model.schema import Schema
+from esker.ports.changes import CHANGE_COLUMNS, ChangeGroup, ChangeRequest
+from esker.ports.engine import ReadRequest, ScanTask
+from esker.spark.arrow_scan import frame_through_arrow
+from esker.spark.moved_rows import with_updates, without_moved
+from esker.spark.reader import SparkReader
+from esker.spark.stored_columns import quoted
+from esker.spark.types import shown_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_SCANS = 4  # of one file; what touched it more often is read through Arrow
+
+
+def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequest, predicate: Bound) -> DataFrame:
+    """The changed rows, without those that a commit only moved."""
+    groups = [_needed(reader, request, group) for commit in request.commits for group in commit.groups]
+    plain = [task for group in groups if not group.is_mixed for task in group.tasks]
+    mixed = [task for group in groups if group.is_mixed for task in group.tasks]
+    frames = list(_frames(reader, session, _read(request, plain, request.projection), predicate))
+    if mixed:
+        both = _union(_frames(reader, session, _read(request, mixed, request.row_schema), predicate))
+        changed = without_moved(both, request.row_schema)
+        if request.keys:
+            changed = with_updates(changed, request.keys)
+        names = [f.name for f in (*request.projection, *CHANGE_COLUMNS)]
+        frames.append(changed.select(*(quoted(name) for name in names)))
+    if not frames:
+        return session.createDataFrame([], shown_schema((*request.projection, *CHANGE_COLUMNS)))
+    return _union(frames)
+
+
+def _read(request: ChangeRequest, tasks: Sequence[ScanTask], projection: Schema) -> ReadRequest:
+    return ReadRequest(
+        metadata=request.metadata,
+        tasks=tasks,
+        row_schema=request.row_schema,
+        projection=Schema(fields=(*projection, *CHANGE_COLUMNS)),
+    )
+
+
+def _needed(reader: SparkReader, request: ChangeRequest, group: ChangeGroup) -> ChangeGroup:
+    """Without tasks that turn out to mean no row: a vector that replaces another gives none back."""
+    told = _read(request, (), request.row_schema)
+    store = DeleteStore(
+        reader.storage, request.metadata, request.row_schema, cache(partial(reader.engine.name_mapping, told))
+    )
+
+    def means_some(task: ScanTask) -> bool:
+        takers = takers_of(task, store)
+        return takers is None or not takers.are_none
+
+    return ChangeGroup(
+        deleted=tuple(filter(means_some, group.deleted)), inserted=tuple(filter(means_some, group.inserted))
+    )
+
+
+def _frames(reader: SparkReader, session: SparkSession, request: ReadRequest, predicate: Bound) -> Iterable[DataFrame]:
+    layers: dict[int, list[ScanTask]] = defaultdict(list)
+    seen: Counter[str] = Counter()
+    for task in request.tasks:
+        layers[min(seen[task.data_file.path], MOST_SCANS)].append(task)
+        seen[task.data_file.path] += 1
+    for layer, tasks in layers.items():
+        if layer < MOST_SCANS:
+            yield reader.frame(session, replace(request, tasks=tasks), predicate)
+        else:
+            yield frame_through_arrow(session, reader.engine, request, tasks)
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.union(other), frames)
