@@ -71,10 +71,12 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'esker' has no attribute {name!r}")
     import importlib
 
+    if name == "spark":  # a package with a public name of its own
+        return importlib.import_module("esker.spark")
+    if name not in _LATE:
+        raise AttributeError(f"module 'esker' has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)
 
 

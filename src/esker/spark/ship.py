@@ -21,7 +21,7 @@ _ROOT = "esker"
 _UNPACK = "esker.spark.unpack"
 
 
-def shipped(entry: str, order: bytes) -> Callable[[Any], Any]:
+def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
     """A function for Spark that calls ``run(order, rows)`` of a module of ours in the worker."""
     parcel, digest, unpack = _packed(entry)
 

@@ -33,6 +33,7 @@ class Order:
     locations: DataLocations
     operation_id: str
     limits: Limits
+    rows_are_sorted: bool = True  # by Spark, which has disks for it
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -55,7 +56,7 @@ def carry_out(order: Order, batches: Iterable[pa.RecordBatch], *, task: int, att
         name=(attempt, order.operation_id),
         limits=order.limits,
         task=task,
-        rows_are_sorted=True,  # by Spark, which has disks for it
+        rows_are_sorted=order.rows_are_sorted,
     )
     try:
         files = list(writer.write(fit_batches(schema, (batch.rename_columns(order.names) for batch in batches))))

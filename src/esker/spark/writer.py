@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
-from collections.abc import Iterable, Iterator
-from itertools import count, islice
+from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from esker.arrow.data_location import data_locations, file_name
 from esker.arrow.fit_columns import Leniency, members
 from esker.arrow.write_layout import file_layout
 from esker.arrow.writer import ArrowWriter, Limits
-from esker.errors import EskerError
 from esker.model.schema import Schema
 from esker.ports.engine import WriteRequest
 from esker.ports.storage import Storage
@@ -22,6 +20,7 @@ from esker.spark.gather import gathered
 from esker.spark.layout import laid_out, spread_settings
 from esker.spark.settings import settings
 from esker.spark.ship import shipped
+from esker.spark.sweep import delete, sweep
 from esker.spark.worker import Order
 from esker.spark.written_files import DDL, files_of, partition_types
 from esker.storage.local import LocalStorage
@@ -31,10 +30,7 @@ from esker.tree.table_metadata import TableMetadata
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-log = logging.getLogger("esker.spark")
-
 _WORKER = "esker.spark.worker"
-_MOST_TO_LOOK_AT = 100_000
 
 
 class SparkWriter:
@@ -67,11 +63,11 @@ class SparkWriter:
             try:
                 reports = numbered.mapInArrow(task, DDL).toArrow()
             except BaseException:
-                self._sweep(order)
+                sweep(order.storage, order.locations.base, order.operation_id)
                 raise
         files, refusal = files_of(reports, order.partition_types)
         if refusal is not None:
-            self._delete(file.path for file in files)
+            delete(self._storage, (file.path for file in files))
             raise refusal
         yield from files
 
@@ -100,20 +96,3 @@ class SparkWriter:
         yield from embedded.write(
             WriteRequest(metadata=request.metadata, schema=request.schema, data=rows, operation_id=request.operation_id)
         )
-
-    def _sweep(self, order: Order) -> None:
-        """Delete what tasks of a failed job had finished. Nobody reported their names, so they are looked for, in a
-        folder of reasonable size; what is left, and what a task that dies later leaves, are orphans like any other."""
-        try:
-            stored = [file.location for file in islice(order.storage.list(order.locations.base), _MOST_TO_LOOK_AT)]
-        except (EskerError, OSError) as error:
-            log.warning("cannot look for files that a failed job left below %s: %s", order.locations.base, error)
-            return
-        self._delete(location for location in stored if order.operation_id in location.rpartition("/")[2])
-
-    def _delete(self, locations: Iterable[str]) -> None:
-        for location in locations:
-            try:
-                self._storage.delete(location)
-            except (EskerError, OSError) as error:
-                log.warning("cannot delete %s, which is not part of the table: %s", location, error)

@@ -1,0 +1,154 @@
+"""A read of the data source, planned: the snapshot is pinned when the frame is made, its files when it is used."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from esker.arrow.engine import ArrowEngine
+from esker.errors import InvalidInput, Unsupported
+from esker.model.bind import bind
+from esker.model.predicate import Bound, all_of
+from esker.model.schema import Schema, walk
+from esker.model.types import VariantType
+from esker.model.unbound import Unbound
+from esker.ports.engine import ReadRequest, ScanTask
+from esker.read.resolve_snapshot import AsOf
+from esker.read.scan import Scan
+from esker.spark.arrow_scan import without_history
+from esker.spark.ship import shipped
+from esker.spark.source.opening import Address, open_table
+from esker.spark.source.options import Options, Use, read_options
+from esker.spark.source.pushed import unbound_filters
+from esker.spark.source.read_worker import Order, packed, wanted
+from esker.spark.types import shown_schema
+from esker.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+_WORKER = "esker.spark.source.read_worker"
+_PART_BYTES = 128 << 20
+_FILE_COST = 4 << 20  # opening a file takes as long as reading so much of one
+
+
+def pin(given: dict[str, str], registered: Address | None) -> bytes:
+    """The scan that the options ask for, of the snapshot that is current now."""
+    options = read_options(given, Use.READ, Use.STREAM_READ)
+    return pinned(open_table(options, registered), options)
+
+
+def pinned(table: Table, options: Options) -> bytes:
+    """A scan that other processes can go on with."""
+    scan = table.scan(
+        options.get("where"),
+        columns=options.names("columns") or None,
+        snapshot_id=options.number("snapshot-id"),
+        as_of=_as_of(options),
+        ref=_ref(options),
+    )
+    _check_types(scan.projection)
+    return pickle.dumps(replace(scan, metadata=without_history(scan.metadata), frames=None))
+
+
+def schema_of(plan: bytes) -> StructType:
+    """The columns of the frame."""
+    return shown_schema(scan_of(plan).projection)
+
+
+def scan_of(plan: bytes) -> Scan:
+    """The scan that was pinned."""
+    return pickle.loads(plan)
+
+
+def read_task(plan: bytes, schema: StructType) -> Callable[[Any], Any]:
+    """What workers do with each part of the plan."""
+    scan = projected(plan, schema)
+    assert isinstance(scan.engine, ArrowEngine)  # the one that tables are opened with
+    return shipped(_WORKER, pickle.dumps(Order(engine=scan.engine, fields=scan.projection.fields)))
+
+
+def parts(plan: bytes, schema: StructType, filters: Sequence[Filter]) -> list[bytes]:
+    """The surviving files, in parts of about one size."""
+    scan = projected(plan, schema)
+    kept = [bound for unbound in unbound_filters(filters, scan.resolved.schema) if (bound := _bound(scan, unbound))]
+    narrowed = replace(scan, filter=all_of((scan.filter, *kept)))
+    return packed_parts(narrowed, narrowed.plan().tasks)
+
+
+def packed_parts(scan: Scan, tasks: Iterable[ScanTask]) -> list[bytes]:
+    """Tasks on their way to workers."""
+    request = ReadRequest(
+        metadata=scan.metadata,
+        tasks=(),
+        row_schema=scan.resolved.schema,
+        projection=wanted(scan.projection.fields),
+    )
+    return [packed(replace(request, tasks=group)) for group in _grouped(tasks)]
+
+
+def projected(plan: bytes, schema: StructType) -> Scan:
+    """The scan with the columns that Spark asks for: fewer, where the reader was given a schema."""
+    scan = scan_of(plan)
+    known = {field.name: field for field in scan.projection}
+    missing = [name for name in schema.fieldNames() if name not in known]
+    if missing:
+        raise InvalidInput(f"cannot read column {missing[0]!r}: the table has {', '.join(known)}", column=missing[0])
+    chosen = Schema(fields=tuple(known[name] for name in schema.fieldNames()))
+    for asked, there in zip(schema.fields, shown_schema(chosen), strict=True):
+        if asked.dataType.simpleString() != there.dataType.simpleString():
+            raise InvalidInput(
+                f"cannot read column {asked.name!r} as {asked.dataType.simpleString()}: it is "
+                f"{there.dataType.simpleString()}; cast it after reading",
+                column=asked.name,
+            )
+    return replace(scan, projection=chosen)
+
+
+def _grouped(tasks: Iterable[ScanTask]) -> Iterator[list[ScanTask]]:
+    """Neighbours together until they make a part."""
+    group: list[ScanTask] = []
+    size = 0
+    for task in tasks:
+        cost = max(task.data_file.file_size, _FILE_COST)
+        if group and size + cost > _PART_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(task)
+        size += cost
+    if group:
+        yield group
+
+
+def _bound(scan: Scan, unbound: Unbound) -> Bound | None:
+    """The filter as a plan asks it; None for one that cannot be asked, which Spark does by itself."""
+    try:
+        return bind(unbound, scan.resolved.schema)
+    except (InvalidInput, Unsupported):
+        return None
+
+
+def _as_of(options: Options) -> AsOf | None:
+    name = options.one_of("as-of", "as-of-timestamp")
+    return None if name is None else options.get(name)
+
+
+def _ref(options: Options) -> str | None:
+    name = options.one_of("branch", "tag")
+    return None if name is None else options.get(name)
+
+
+def _check_types(projection: Schema) -> None:
+    shown_schema(projection)
+    for field, path in walk(projection.fields):
+        if isinstance(field.type, VariantType):
+            name = ".".join(part.name for part in path)
+            raise Unsupported(
+                f"cannot give column {name!r} to Spark as a data source: it is a variant; leave it out with the "
+                "option columns, or read with scan().to_spark()",
+                feature="variant",
+                column=name,
+            )

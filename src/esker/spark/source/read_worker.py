@@ -1,0 +1,72 @@
+"""What a task does when it reads for the data source: planned files to batches. Runs in executors, sent by ``ship``."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+import esker.iceberg.name_mapping
+import esker.storage.local
+import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
+from esker.arrow.engine import ArrowEngine
+from esker.model.schema import Schema
+from esker.model.types import Field, TimeType, UnknownType
+from esker.ports.engine import ReadRequest
+from esker.spark.arrow_worker import shown_array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """All that a task is told besides which files to read."""
+
+    engine: ArrowEngine
+    fields: tuple[Field, ...]  # the columns to give, in order
+
+
+def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of a plan, in the types that Spark declared; a plan of nothing has one part of nothing."""
+    if part is None:
+        return
+    told: Order = pickle.loads(order)
+    request: ReadRequest = unpacked(part)
+    for rows in told.engine.read(request):
+        yield _shown(rows, told.fields)
+
+
+def packed(request: ReadRequest) -> bytes:
+    """A request on its way to a worker."""
+    return zlib.compress(pickle.dumps(request), 1)
+
+
+def unpacked(part: bytes) -> ReadRequest:
+    """A request as it arrives."""
+    return pickle.loads(zlib.decompress(part))
+
+
+def wanted(fields: tuple[Field, ...]) -> Schema:
+    """What is read from files for these columns: all but those of no type, which no file has."""
+    return Schema(fields=tuple(f for f in fields if not isinstance(f.type, UnknownType)))
+
+
+def _shown(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
+    """The batch as Spark has been told it comes."""
+    columns: list[pa.Array] = []
+    at = 0
+    for field in fields:
+        if isinstance(field.type, UnknownType):
+            columns.append(pa.nulls(batch.num_rows))
+            continue
+        column = shown_array(batch.column(at), field.type)
+        columns.append(column.cast(pa.time64("ns")) if isinstance(field.type, TimeType) else column)
+        at += 1
+    if not fields:
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(_fields(columns, fields)))
+
+
+def _fields(columns: list[pa.Array], fields: tuple[Field, ...]) -> list[pa.Field]:
+    return [pa.field(field.name, column.type) for column, field in zip(columns, fields, strict=True)]

@@ -1,0 +1,38 @@
+"""``esker.spark.register``: from then on a session knows the format ``esker``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import esker
+from esker.errors import InvalidInput
+from esker.spark.source.shell import importer, make_source
+from esker.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from esker.lake import Lake
+
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
+    """Let ``spark.read.format("esker")`` and its three siblings find the tables of a lake.
+
+    The lake is the one given, or what ``esker.connect(**how)`` opens; without either, what ``connect()`` opens. A
+    session keeps one: registering again takes its place, and the option ``catalog`` of a read or write goes before it.
+    Filters on such frames are pushed down from now on: the session's setting for that is switched on.
+    """
+    if lake is not None and how:
+        raise InvalidInput(f"cannot take a lake and {next(iter(how))} too: the lake is open already")
+    opened = esker.connect(**how) if lake is None else lake
+    if opened.address is None:
+        raise InvalidInput(
+            "cannot register this lake: other processes plan and read for Spark, and it lives in this one; "
+            "use a SQLite or directory catalog"
+        )
+    home = str(Path(__file__).resolve().parents[3])
+    spark.dataSource.register(make_source(importer(home, VERSION), dict(opened.address)))
+    spark.conf.set(PUSH_DOWN, "true")

@@ -1,0 +1,100 @@
+"""The source of a stream, as Spark asks for it: offsets as dictionaries, files as parts for workers."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from esker.spark.arrow_scan import without_history
+from esker.spark.source.batch_read import packed_parts, projected, scan_of
+from esker.spark.source.feed import SKIP_DELETES, SKIP_OVERWRITES, Feed, Manner
+from esker.spark.source.offsets import Offset
+from esker.spark.source.opening import Address, branch_of, open_table
+from esker.spark.source.options import Options, Use, read_options
+from esker.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FILES, ROWS = "streaming-max-files-per-micro-batch", "streaming-max-rows-per-micro-batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPlan:
+    """What the process that follows the table is told."""
+
+    given: Mapping[str, str]
+    registered: Address | None
+    scan: bytes
+    manner: Manner
+
+
+def plan_stream(given: Mapping[str, str], registered: Address | None, scan: bytes) -> bytes:
+    """Check the options of a stream."""
+    options = read_options(given, Use.STREAM_READ)
+    return pickle.dumps(StreamPlan(given=dict(given), registered=registered, scan=scan, manner=_manner(options)))
+
+
+def open_feed(data: bytes) -> LiveFeed:
+    """Begin to follow the table."""
+    plan: StreamPlan = pickle.loads(data)
+    return LiveFeed(plan, open_table(read_options(plan.given, Use.STREAM_READ), plan.registered))
+
+
+def read_limit(data: bytes) -> Any:
+    """The limit that the options ask for, in Spark's form."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
+
+    manner = pickle.loads(data).manner
+    if manner.max_files is not None:
+        return ReadMaxFiles(manner.max_files)
+    return ReadAllAvailable() if manner.max_rows is None else ReadMaxRows(manner.max_rows)
+
+
+class LiveFeed:
+    """A feed in Spark's words."""
+
+    def __init__(self, plan: StreamPlan, table: Table) -> None:
+        self._plan = plan
+        self._table = table
+        self._feed = Feed(table, scan_of(plan.scan), plan.manner)
+
+    def initial(self) -> dict[str, Any]:
+        """Where a new stream begins."""
+        return self._feed.initial().as_json()
+
+    def latest(self, start: dict[str, Any] | None, *, is_limited: bool) -> dict[str, Any]:
+        """How far the next batch goes."""
+        begun = None if start is None else Offset.of(start)
+        return self._feed.latest(begun, is_limited=is_limited).as_json()
+
+    def newest(self) -> dict[str, Any] | None:
+        """As far as the table goes now."""
+        found = self._feed.newest()
+        return None if found is None else found.as_json()
+
+    def stop_at_now(self) -> None:
+        """Let what is committed from now on wait."""
+        self._feed.stop_at_now()
+
+    def parts(self, start: dict[str, Any], end: dict[str, Any], schema: StructType) -> list[bytes]:
+        """The files of a batch, for workers; specs and schemas are those of now, which new files may be of."""
+        tasks = self._feed.tasks(Offset.of(start), Offset.of(end))
+        scan = replace(projected(self._plan.scan, schema), metadata=without_history(self._table.metadata))
+        return packed_parts(scan, tasks)
+
+
+def _manner(options: Options) -> Manner:
+    options.one_of("stream-from", "stream-from-timestamp", "stream-from-snapshot-id")
+    return Manner(
+        branch=branch_of(options),
+        start=options.choice("stream-from", "whole", "latest"),
+        start_time=options.get("stream-from-timestamp"),
+        start_snapshot=options.number("stream-from-snapshot-id"),
+        skips_overwrites=options.switch(SKIP_OVERWRITES),
+        skips_deletes=options.switch(SKIP_DELETES),
+        max_files=options.number(FILES, at_least=1),
+        max_rows=options.number(ROWS, at_least=1),
+    )

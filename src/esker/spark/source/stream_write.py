@@ -1,0 +1,54 @@
+"""The sink of a stream: each batch of a query is committed once, however often Spark sends it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import Unsupported
+from esker.spark.source import batch_write
+from esker.spark.source.batch_write import Report, WritePlan, collected
+from esker.spark.source.opening import Address, open_lake, table_name
+from esker.spark.source.options import Use, read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"  # as Iceberg's own sink has them
+
+
+def plan_write(
+    given: Mapping[str, str], registered: Address | None, schema: StructType, overwrite: bool
+) -> tuple[bytes, Callable[[Any], Any]]:
+    """What workers do with each batch; ``overwrite`` is the output mode complete."""
+    return batch_write.plan_write(given, registered, schema, overwrite, Use.STREAM_WRITE)
+
+
+def commit(data: bytes, reports: Sequence[Report | None], batch_id: int) -> None:
+    """Make the batch one snapshot, unless it is there already; what holds no rows makes none."""
+    plan: WritePlan = pickle.loads(data)
+    options = read_options(plan.given, plan.use)
+    lake = open_lake(options, plan.registered)
+    table = lake.table(table_name(options))
+    written = collected(plan, lake, table, reports)
+    if not written.files and not plan.overwrite:
+        return
+    query = _query(reports)
+    summary = {**options.summary, QUERY: query, EPOCH: str(batch_id)}
+    with table.transaction(ref=plan.ref, summary=summary, batch=(query, batch_id)) as tx:
+        if plan.overwrite:
+            tx.overwrite(written)
+        else:
+            tx.append(written)
+
+
+def _query(reports: Sequence[Report | None]) -> str:
+    found = next((report[1] for report in reports if report is not None and report[1]), None)
+    if found is None:
+        raise Unsupported(
+            "cannot commit a batch once: this release of Spark does not tell its tasks which query they work for; "
+            "write with foreachBatch and table.append(df, batch=(name, batch_id))",
+            feature="query id",
+        )
+    return found
