@@ -7,7 +7,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-spark check bench java interop-jvm interop-jvm-tests format clean
+.PHONY: demo test check bench java interop-jvm interop-jvm-tests format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred.c)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -25,10 +25,7 @@ test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not spark"
-
-test-spark: $(STAMP) java  ## what starts Spark; apart from make test until it is whole
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/ruff format --check src tests benchmarks

@@ -25,3 +25,11 @@ def loggers_that_speak() -> None:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("esker") and isinstance(logger, logging.Logger):
             logger.disabled = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -16,7 +16,7 @@ from table_maker import TableMaker
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, TIMESTAMPTZ, UUID, Field, StructType
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 

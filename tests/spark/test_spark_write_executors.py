@@ -44,7 +44,6 @@ WRITTEN = {
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_f01_executors_without_esker_write_each_row_once_though_tasks_are_killed_and_doubled(tmp_path: Path) -> None:
     found = seen(tmp_path, "local-cluster[2,1,1024]")
     assert {key: found[key] for key in WRITTEN} == WRITTEN
