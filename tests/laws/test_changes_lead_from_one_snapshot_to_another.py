@@ -11,6 +11,7 @@ from typing import Any
 
 from change_feeds import applied, is_minimal, rows_at
 from delete_strategies import with_deletes
+from history_strategies import histories
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from query_strategies import queries, spelt
@@ -19,17 +20,6 @@ from table_strategies import Story, stories
 from esker.table import Table
 
 EXAMPLES = settings(max_examples=50 if settings.default.max_examples == 100 else settings.default.max_examples)
-
-
-@st.composite
-def histories(draw: st.DrawFn, base: st.SearchStrategy[Story]) -> Story:
-    """A table of several snapshots, each listing some manifests of a larger table."""
-    story = draw(base)
-    manifests = list(story.maker.manifests)
-    for _ in range(draw(st.integers(2, 4))):
-        listed = draw(st.lists(st.sampled_from(manifests), unique_by=lambda m: m.path)) if manifests else []
-        story.maker.snapshot(listed, summary={"operation": draw(st.sampled_from(["append", "overwrite", "delete"]))})
-    return story
 
 
 def check(draw: st.DataObject, story: Story) -> None:
