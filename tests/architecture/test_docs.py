@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from documentation import PAGES, ROOT, anchors, links, name_of, python_of
+from page_givens import GIVEN
 
 import esker
 
@@ -40,39 +38,12 @@ def test_every_page_can_be_found_from_the_first() -> None:
     assert set(PAGES) <= found
 
 
-def _rows(first: int, count: int) -> pa.Table:
-    numbers = range(first, first + count)
-    return pa.table(
-        {
-            "id": pa.array(numbers, pa.int32()),
-            "customer": [f"c-{number % 20}" for number in numbers],
-            "amount": pa.array([Decimal(number) for number in numbers], pa.decimal128(12, 2)),
-            "ts": pa.array(
-                [datetime(2026, 10 + number % 2, 5, tzinfo=UTC) for number in numbers], pa.timestamp("us", "UTC")
-            ),
-        }
-    )
-
-
 def _made_in(folder: Path) -> esker.Table:
     lake = esker.connect(f"sqlite:///{folder}/catalog.db")
     lake.create_namespace("sales")
     made = lake.create_table("sales.orders", "id int", partition_by=["bucket(4, id)"])
     made.append(pa.table({"id": pa.array([1], pa.int32())}))
     return made
-
-
-# What a page takes for granted that its reader has.
-GIVEN: dict[str, dict[str, Any]] = {
-    "README.md": {"arrow_table": _rows(0, 200), "fixed": _rows(300, 10).filter(pa.array([False, True] * 5))},
-    "docs/guide.md": {
-        "rows": _rows(0, 200),
-        "corrections": _rows(300, 10),
-        "more_rows": _rows(400, 10).rename_columns(["id", "customer", "net", "ts"]),
-    },
-    "docs/inspect.md": {},
-    "docs/reference.md": {},
-}
 
 
 @pytest.mark.parametrize("name", GIVEN)

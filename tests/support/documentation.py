@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*(?: spark)?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -31,12 +31,12 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def python_of(page: Path) -> str:
-    """The page's Python blocks as one program, each line where it is on the page."""
+def python_of(page: Path, kinds: tuple[str, ...] = ("python",)) -> str:
+    """The page's Python blocks as one program, each line where it is on the page; ``python spark`` needs a session."""
     text = page.read_text()
     program: list[str] = []
     for block in _BLOCK.finditer(text):
-        if block[1] == "python":
+        if block[1] in kinds:
             start = text[: block.start(2)].count("\n")
             program += [""] * (start - len(program))
             program += block[2].splitlines()
