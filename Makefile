@@ -9,7 +9,7 @@ include tests/interop_jvm/versions.mk
 
 .PHONY: demo test check bench java interop-jvm interop-jvm-tests format clean
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred.c)
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_walk*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip setuptools wheel
@@ -61,4 +61,4 @@ format: $(STAMP)  ## put every file in shape
 	$(BIN)/ruff check --fix src tests benchmarks
 
 clean:  ## forget the environment and all caches
-	rm -rf $(VENV) $(JVM_VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info src/esker/avro/*.so
+	rm -rf $(VENV) $(JVM_VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info src/esker/*/*.so

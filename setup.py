@@ -1,4 +1,4 @@
-"""Builds the one compiled part; where there is no compiler the pure one beside it is used."""
+"""Builds the two compiled parts; where there is no compiler the pure ones beside them are used."""
 
 import sysconfig
 
@@ -16,7 +16,15 @@ setup(
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
             py_limited_api=STABLE,
             optional=True,
-        )
+        ),
+        Extension(
+            "esker.otlp._walk",
+            sources=["src/esker/otlp/_walk.c"],
+            depends=[f"src/esker/otlp/_walk_{part}.h" for part in ("values", "columns", "json", "request", "object")],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
 )

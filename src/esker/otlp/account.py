@@ -1,0 +1,55 @@
+"""What a batch held: the numbers that the account at the end of a run is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from esker.otlp.schemas import TIME
+
+_DAY_US = 86_400_000_000
+FAR_PAST_US, FAR_FUTURE_US = 366 * _DAY_US, _DAY_US
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """Rows and oddities. ``received`` is what the accounting identity starts from."""
+
+    requests: int = 0
+    dead_letters: int = 0
+    records: Counter[str] = field(default_factory=Counter)  # rows by table
+    unknown_fields: int = 0  # of a newer protocol: not kept
+    repeated_keys: int = 0  # of attributes sent twice: the last value is kept
+    zero_ids: int = 0  # trace or span ids of nothing but zeros: kept
+    far_times: int = 0  # rows more than a year before or a day after they came in: kept
+    not_castable: Counter[str] = field(default_factory=Counter)  # promoted values that stay in the map, by column
+
+    @property
+    def received(self) -> int:
+        """Every record: those in tables, and those among the dead letters."""
+        return sum(self.records.values()) + self.dead_letters
+
+    def add(self, other: Counts) -> None:
+        """Count another batch's as well."""
+        self.requests += other.requests
+        self.dead_letters += other.dead_letters
+        self.records.update(other.records)
+        self.unknown_fields += other.unknown_fields
+        self.repeated_keys += other.repeated_keys
+        self.zero_ids += other.zero_ids
+        self.far_times += other.far_times
+        self.not_castable.update(other.not_castable)
+
+
+def count_oddities(counts: Counts, table: pa.Table, ingested_at_us: int) -> None:
+    """Ids that name nothing, and times that can hardly be meant."""
+    for name, size in (("TraceId", 16), ("SpanId", 8)):
+        if name in table.column_names:
+            counts.zero_ids += pc.sum(pc.equal(table.column(name), bytes(size))).as_py() or 0
+    times = table.column("Timestamp")
+    before = pc.less(times, pa.scalar(max(ingested_at_us - FAR_PAST_US, -(1 << 62)), TIME))
+    after = pc.greater(times, pa.scalar(ingested_at_us + FAR_FUTURE_US, TIME))
+    counts.far_times += pc.sum(pc.or_(before, after)).as_py() or 0

@@ -1,0 +1,106 @@
+"""Attributes as typed columns of their own: values stay in the map too, and what cannot be cast stays there alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from esker.errors import InvalidInput, Unsupported
+
+
+class Kind(Enum):
+    """What a promoted column may be: its type, and the texts that are such values."""
+
+    STRING = ("string", pa.string(), "")
+    LONG = ("long", pa.int64(), r"^-?\d{1,19}$")
+    DOUBLE = ("double", pa.float64(), r"^(-?\d+(\.\d+)?([eE][-+]?\d+)?|NaN|-?Infinity)$")
+    BOOLEAN = ("boolean", pa.bool_(), r"^(true|false)$")
+
+    def __init__(self, word: str, arrow: pa.DataType, texts: str) -> None:
+        self.word = word
+        self.arrow = arrow
+        self.texts = texts
+
+
+_WORDS = {
+    "string": Kind.STRING,
+    "int": Kind.LONG,
+    "long": Kind.LONG,
+    "bigint": Kind.LONG,
+    "double": Kind.DOUBLE,
+    "boolean": Kind.BOOLEAN,
+    "bool": Kind.BOOLEAN,
+}
+_RESOURCE = "resource:"
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """One attribute that becomes a column; of the resource if ``of_resource``, else of the record."""
+
+    key: str
+    kind: Kind
+    of_resource: bool = False
+
+    @property
+    def column(self) -> str:
+        """The column's name: the key's."""
+        return self.key
+
+    @property
+    def field(self) -> pa.Field:
+        """The column to add to a table before the first file that has it."""
+        return pa.field(self.column, self.kind.arrow)
+
+
+def promotions(asked: Mapping[str, str], *, schema: pa.Schema | None = None) -> tuple[Promotion, ...]:
+    """What was asked for, such as ``{"http.response.status_code": "int", "resource:host.name": "string"}``."""
+    found = []
+    for name, type_ in asked.items():
+        kind = _WORDS.get(type_.lower())
+        if kind is None:
+            known = ", ".join(_WORDS)
+            raise Unsupported(f"Cannot promote {name} as {type_}: use one of {known}", feature=f"promotion to {type_}")
+        key = name.removeprefix(_RESOURCE)
+        if not key or (schema is not None and key in schema.names):
+            raise InvalidInput(f"Cannot promote {name!r}: the table has a column of that name, or it is empty")
+        found.append(Promotion(key, kind, name.startswith(_RESOURCE)))
+    if len({one.column for one in found}) < len(found):
+        raise InvalidInput("Cannot promote an attribute of the resource and one of the record under the same name")
+    return tuple(found)
+
+
+def promote(table: pa.Table, attributes: str, asked: Sequence[Promotion]) -> tuple[pa.Table, Counter[str]]:
+    """The table with a column more for each promotion, and how many values of each could not be cast."""
+    failed: Counter[str] = Counter()
+    for one in asked:
+        texts = _lookup(table.column("ResourceAttributes" if one.of_resource else attributes), one.key)
+        column = _cast(texts, one.kind)
+        failed[one.column] += column.null_count - texts.null_count
+        table = table.append_column(one.field, column)
+    return table, +failed
+
+
+def _lookup(maps: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
+    chunks = [pc.map_lookup(chunk, pa.scalar(key), "first") for chunk in maps.chunks]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _cast(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
+    if kind is Kind.STRING:
+        return texts
+    fit = pc.match_substring_regex(texts, kind.texts)
+    wanted = pc.if_else(fit, texts, pa.scalar(None, pa.string()))
+    if kind is Kind.DOUBLE:
+        wanted = pc.replace_substring(wanted, "Infinity", "inf")
+    try:
+        return wanted.cast(kind.arrow)
+    except pa.ArrowInvalid:  # nineteen digits may be too many
+        values = (None if text is None else int(text) for text in wanted.to_pylist())
+        inside = [value if value is not None and -(1 << 63) <= value < 1 << 63 else None for value in values]
+        return pa.chunked_array([pa.array(inside, kind.arrow)])

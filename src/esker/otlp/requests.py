@@ -1,0 +1,30 @@
+"""A request as it was found: its bytes, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from esker.otlp.messages import Signal
+
+MAX_REQUEST = 64 << 20  # bytes; the collector's own default for what it takes over HTTP
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why bytes are no request: a word for programs, and a sentence for people."""
+
+    word: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One Export request, or what stands where one should."""
+
+    source: str  # file, topic or listener
+    offset: int  # of its first byte in the source, unpacked
+    data: bytes
+    json: bool = False
+    signal: Signal | None = None  # None: to be told from its content
+    line: int | None = None  # counted from 1, where the source has lines
+    trouble: Trouble | None = None  # the bytes cannot be decoded

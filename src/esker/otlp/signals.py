@@ -1,0 +1,91 @@
+"""Which signal a request carries, where nobody says: requests of all three begin alike."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from esker.otlp.messages import PROGRAMS, Signal
+from esker.otlp.program import Node, Op
+from esker.otlp.walk import Data
+from esker.otlp.wire import FIXED32, FIXED64, SIZED, VARINT, Malformed, WireField, fields
+
+_MEMBERS = {"resourceSpans": Signal.TRACES, "resourceLogs": Signal.LOGS, "resourceMetrics": Signal.METRICS}
+_FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(resourceSpans|resourceLogs|resourceMetrics)"')
+_WIRES = {Op.FIXED64: FIXED64, Op.FIXED32: FIXED32, Op.UINT32: VARINT, Op.INT32: VARINT}
+_POINTS = frozenset((5, 7, 9, 10, 11))
+
+
+def signal_of_json(data: Data) -> Signal | None:
+    """By the name of its first member; ``None`` where no member tells. An empty request is one of traces."""
+    head = _FIRST.match(data)
+    if head:
+        return _MEMBERS[head[1].decode()]
+    try:
+        document = json.loads(bytes(data))
+    except (ValueError, RecursionError):
+        return Signal.TRACES  # whatever it is, the walk will say what is wrong with it
+    if document == {}:
+        return Signal.TRACES
+    members = document if isinstance(document, dict) else {}
+    return next((_MEMBERS[name] for name in members if name in _MEMBERS), None)
+
+
+def signal_of_protobuf(data: Data) -> Signal:
+    """By the shape of its first record."""
+    try:
+        record = _first_record(data)
+        return Signal.TRACES if record is None else min(Signal, key=lambda signal: _strangeness(signal, data, record))
+    except Malformed:
+        return Signal.TRACES
+
+
+def _first_record(data: Data) -> list[WireField] | None:
+    for resource in fields(data, 0, len(data)):
+        if resource.number != 1 or resource.wire != SIZED:
+            continue
+        for scope in fields(data, resource.start, resource.end):
+            if scope.number != 2 or scope.wire != SIZED:
+                continue
+            for record in fields(data, scope.start, scope.end):
+                if record.number == 2 and record.wire == SIZED:
+                    return list(fields(data, record.start, record.end))
+    return None
+
+
+def _wires(signal: Signal) -> dict[int, int]:
+    def leaf(node: Node) -> Node:
+        below = list(node.levels)
+        return leaf(below[0]) if len(below) == 1 else node
+
+    record = leaf(PROGRAMS[signal].root)
+    return {child.field.number: _WIRES.get(child.field.op, SIZED) for child in record.children}
+
+
+_RECORDS = {signal: _wires(signal) for signal in Signal}
+
+
+def _strangeness(signal: Signal, data: Data, record: list[WireField]) -> tuple[int, int]:
+    """How many fields such a record would not have, or would miss; ties go to what is sent most."""
+    known = _RECORDS[signal]
+    strange = sum(known.get(field.number) != field.wire for field in record)
+    sizes = {field.number: field.end - field.start for field in record if field.wire == SIZED}
+    match signal:
+        case Signal.TRACES:
+            strange += (sizes.get(1) != 16) + (sizes.get(2) != 8) + all(field.number != 7 for field in record)
+        case Signal.METRICS:
+            strange += not any(_holds_points(data, field) for field in record)
+        case Signal.LOGS:
+            strange += (sizes.get(9, 16) != 16) + (sizes.get(10, 8) != 8)
+    return strange, (Signal.TRACES, Signal.LOGS, Signal.METRICS).index(signal)
+
+
+def _holds_points(data: Data, field: WireField) -> bool:
+    """Whether it is one of a metric's kinds: points, temporality or monotonicity, and nothing else."""
+    if field.number not in _POINTS or field.wire != SIZED:
+        return False
+    try:
+        inner = [(inner.number, inner.wire) for inner in fields(data, field.start, field.end)]
+    except Malformed:
+        return False
+    return all(one in ((1, SIZED), (2, VARINT), (3, VARINT)) for one in inner)
