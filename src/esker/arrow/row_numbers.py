@@ -18,6 +18,7 @@ from esker.arrow.equality_keys import comparable
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+_NOTHING: Int64s = np.empty(0, dtype=np.int64)
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Int64s:
@@ -44,12 +45,11 @@ def _beyond(numbers: Int64s, common: Int64s) -> Bools:
 
 def _of_chunks(column: pa.ChunkedArray) -> Int64s:
     if pa.types.is_nested(column.type):
-        return _numbers(plain(column)) if column.num_chunks else np.empty(0, np.int64)
+        return _numbers(plain(column)) if len(column) else _NOTHING
     # Chunks are numbered together but never put together: a column of text may be too large for one array.
-    chunks = [comparable(chunk) for chunk in column.chunks]
-    if not chunks:
-        return np.empty(0, np.int64)
-    encoded = pa.chunked_array(chunks).dictionary_encode(null_encoding="encode")
+    if not len(column):
+        return _NOTHING
+    encoded = pa.chunked_array([comparable(chunk) for chunk in column.chunks]).dictionary_encode(null_encoding="encode")
     return np.concatenate([part.indices.to_numpy(zero_copy_only=False) for part in encoded.chunks]).astype(np.int64)
 
 

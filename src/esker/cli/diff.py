@@ -21,9 +21,14 @@ DEFAULT = 20
 @click.argument("table")
 @click.argument("a")
 @click.argument("b", default="current")
-@limit_options(DEFAULT, "files")
+@click.option("--rows", is_flag=True, help="Show the rows that came and went, in place of the files.")
+@click.option("--where", metavar="PREDICATE", help="Of the rows only those that match, in Spark's SQL.")
+@click.option("--keys", metavar="A,B,…", help="Columns that tell rows apart: shows updates as such.")
+@limit_options(DEFAULT, "files or rows")
 @shared_options
-def command(table: str, a: str, b: str, limit: int | None, every: bool) -> None:
+def command(
+    table: str, a: str, b: str, rows: bool, where: str | None, keys: str | None, limit: int | None, every: bool
+) -> None:
     """Show what changed from snapshot A to snapshot B: files, rows, columns, properties.
 
     A and B are snapshot ids, branches, tags or times; B is the current snapshot unless given.
@@ -31,8 +36,37 @@ def command(table: str, a: str, b: str, limit: int | None, every: bool) -> None:
     from esker.cli.answer import answer
     from esker.cli.opening import open_named
 
-    facts = diff_facts(open_named(table), a, b, chosen_limit(limit, every, DEFAULT))
+    if not rows and (where is not None or keys is not None):
+        raise click.UsageError("--where and --keys choose among rows: give --rows too")
+    opened, shown = open_named(table), chosen_limit(limit, every, DEFAULT)
+    if rows:
+        _answer_rows(opened, (a, b), where, keys, shown)
+        return
+    facts = diff_facts(opened, a, b, shown)
     answer(facts, lambda screen: _show(screen, facts))
+
+
+def _answer_rows(table: Table, ends: tuple[str, str], where: str | None, keys: str | None, shown: int | None) -> None:
+    from esker.cli.changed_rows import print_changed_rows
+    from esker.cli.opening import snapshot_named
+    from esker.cli.screen import Screen
+    from esker.cli.settings import current_settings
+
+    before, after = (snapshot_named(table, end) for end in ends)
+    feed = table.scan_changes(
+        None if before is None else before.snapshot_id,
+        None if after is None else after.snapshot_id,
+        where,
+        keys=[] if keys is None else [name.strip() for name in keys.split(",")],
+    )
+    facts = diff_facts(table, *ends, 0)
+    del facts["files"]  # the rows take their place
+    as_json = current_settings().as_json
+    if not as_json:
+        screen = Screen()
+        _show_changes(screen, facts)
+        screen.show()
+    print_changed_rows(feed, shown, facts, as_json=as_json)
 
 
 def diff_facts(table: Table, a: str, b: str, limit: int | None) -> dict[str, Any]:
@@ -93,15 +127,19 @@ def _file(row: dict[str, Any]) -> dict[str, Any]:
 def _show(screen: Screen, facts: dict[str, Any]) -> None:
     from esker.cli.wording import counted
 
-    screen.title(facts["name"], f"{_side(facts['from'])}  to  {_side(facts['to'])}")
-    _show_sums(screen, facts)
-    _show_schema(screen, facts["schema"])
-    _show_properties(screen, facts["properties"])
+    _show_changes(screen, facts)
     if facts["files"]:
         _show_files(screen, facts)
     left = facts["files_total"] - len(facts["files"])
     if left:
         screen.note(f"{counted(left, 'more changed file')} not shown; --all shows them.")
+
+
+def _show_changes(screen: Screen, facts: dict[str, Any]) -> None:
+    screen.title(facts["name"], f"{_side(facts['from'])}  to  {_side(facts['to'])}")
+    _show_sums(screen, facts)
+    _show_schema(screen, facts["schema"])
+    _show_properties(screen, facts["properties"])
 
 
 def _side(commit: dict[str, Any] | None) -> str:

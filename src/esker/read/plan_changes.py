@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from esker.errors import Corrupt
 from esker.model.predicate import Bound
 from esker.model.schema import Schema
 from esker.ports.changes import DELETE, INSERT, ChangeGroup, Commit
@@ -74,6 +75,8 @@ class ChangePlanner:
         """What each snapshot did that changed rows."""
         counted = _Counted()
         changing = [step for step in steps if step.after.operation != REPLACE]
+        for step in changing:
+            _check(step.after)
         commits = tuple(self._commit(step, ordinal, counted) for ordinal, step in enumerate(changing))
         plan = ChangePlan(commits=commits, filter=self.predicate, funnel=_funnel((), counted))
         return replace(plan, funnel=_funnel(plan.tasks, counted))
@@ -149,6 +152,15 @@ class ChangePlanner:
             deleted = tuple(task for task in group if task.change is not None and task.change.kind == DELETE)
             inserted = tuple(task for task in group if task.change is not None and task.change.kind == INSERT)
             yield ChangeGroup(deleted=deleted, inserted=inserted)
+
+
+def _check(snapshot: Snapshot) -> None:
+    """Rows tell their snapshot as a long, and there are writers whose ids are none."""
+    if not -(2**63) <= snapshot.snapshot_id < 2**63:
+        raise Corrupt(
+            snapshot.manifest_list or "table metadata",
+            f"its snapshot has the id {snapshot.snapshot_id}, which is no 64-bit number",
+        )
 
 
 def _task(file: File, deletes: tuple[DataFile, ...], change: Change) -> ScanTask:
