@@ -107,6 +107,8 @@ def _check_deletes(live: Collection[DataFile]) -> None:
     targets = [file.referenced_data_file for file in live if file.is_deletion_vector]
     assert len(targets) == len(set(targets)), "two deletion vectors for one file"  # I5
     assert set(targets) <= data, "a deletion vector without its data file"
+    named = {file.referenced_data_file for file in live if file.referenced_data_file is not None}
+    assert named <= data, "a position delete without its data file"
 
 
 def _check_totals(snapshot: Snapshot, live: Collection[DataFile]) -> None:
@@ -115,12 +117,18 @@ def _check_totals(snapshot: Snapshot, live: Collection[DataFile]) -> None:
         "total-data-files": len(data),
         "total-delete-files": len(live) - len(data),
         "total-records": sum(file.record_count for file in data),
+        "total-position-deletes": _rows(live, FileContent.POSITION_DELETES),
+        "total-equality-deletes": _rows(live, FileContent.EQUALITY_DELETES),
     }
     known = {total for total, _, _ in TOTALS}
     assert set(expected) <= known
     for key, value in expected.items():
         if key in snapshot.summary:
             assert snapshot.summary[key] == str(value), key  # I4
+
+
+def _rows(live: Collection[DataFile], content: FileContent) -> int:
+    return sum(file.record_count for file in live if file.content is content)
 
 
 def reachable(table: Table) -> set[str]:
