@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from enum import Enum, auto
 
 from esker.otlp.unpack import ZSTD, Stream
@@ -11,6 +12,9 @@ from esker.otlp.wire import SIZED, Malformed, fields, read_varint
 _HEAD = 1 << 16
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
+# An object, and a member's name or its end: a request in protobuf may well begin with a newline and a brace, but not
+# with these.
+_JSON = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n]*\{[ \t\r\n]*(?:"[^\x00-\x1f]|\})')
 SPOOL_MAGIC = b"ESKSPL1\n"
 
 
@@ -31,16 +35,20 @@ def framing_of(stream: Stream, limit: int) -> Framing:
     head = stream.peek(_HEAD)
     if head.startswith(SPOOL_MAGIC):
         return Framing.SPOOL
-    text = head.removeprefix(_BOM).lstrip(_SPACE)
-    if not text:
+    if not head.removeprefix(_BOM).lstrip(_SPACE):
         return Framing.NOTHING if len(head) < _HEAD else Framing.LINES
-    if text[:1] == b"{":
+    if is_json_object(head):
         return _of_json(stream, limit)
     if _is_big_endian(head, limit):
         return Framing.BIG_ENDIAN
     if _is_varint(head):
         return Framing.VARINT
     return Framing.LINES if _is_spoilt_text(head) else Framing.BARE
+
+
+def is_json_object(head: bytes) -> bool:
+    """Whether it begins as an object in JSON does."""
+    return _JSON.match(head) is not None
 
 
 def _of_json(stream: Stream, limit: int) -> Framing:
@@ -71,15 +79,15 @@ def _is_big_endian(head: bytes, limit: int) -> bool:
     if len(head) < 4 or not 0 < size <= limit:
         return False
     content = head[4 : 4 + size]
-    return content[:1] in (b"{", b"\n") or content[:4] == ZSTD
+    return content[:1] == b"\n" or content[:4] == ZSTD or is_json_object(content)
 
 
 def _is_varint(head: bytes) -> bool:
     """Two frames that hold a request each, or one and the end; as much of them as can be seen."""
-    at = 0
-    for _ in range(2):
-        if at == len(head) and at:
-            return True
+    at = seen = 0
+    while seen < 2:
+        if at == len(head):
+            return seen > 0
         try:
             size, start = read_varint(head, at, len(head))
         except Malformed:
@@ -90,6 +98,7 @@ def _is_varint(head: bytes) -> bool:
         if end > len(head):
             return len(head) == _HEAD
         at = end
+        seen += size > 0
     return True
 
 
@@ -105,4 +114,4 @@ def _is_request(data: bytes, *, cut: bool) -> bool:
 
 def _is_spoilt_text(head: bytes) -> bool:
     """Lines of JSON of which the first is damaged."""
-    return any(line.lstrip(_SPACE)[:1] == b"{" for line in head.split(b"\n")[1:])
+    return any(is_json_object(line) for line in head.split(b"\n")[1:])

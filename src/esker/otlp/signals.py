@@ -77,6 +77,7 @@ def _strangeness(signal: Signal, data: Data, record: list[WireField]) -> tuple[i
             strange += not any(_holds_points(data, field) for field in record)
         case Signal.LOGS:
             strange += (sizes.get(9, 16) != 16) + (sizes.get(10, 8) != 8)
+            strange += all(field.number not in (1, 11) for field in record)
     return strange, (Signal.TRACES, Signal.LOGS, Signal.METRICS).index(signal)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from esker.otlp.framing import Framing, framing_of
+from esker.otlp.framing import Framing, framing_of, is_json_object
 from esker.otlp.requests import MAX_REQUEST, Request, Trouble
 from esker.otlp.segment import read_segment
 from esker.otlp.unpack import Damaged, Stream, unpack_object, unpacked
@@ -123,7 +123,7 @@ def _frames(stream: Stream, source: str, limit: int, read_size: Callable[[Stream
 
 
 def _skipped(stream: Stream, source: str, offset: int, size: int, limit: int) -> Request:
-    kept = stream.read(KEPT)
+    kept = stream.read(min(size, KEPT))
     left = size - len(kept)
     while left > 0 and (passed := stream.read(min(left, 1 << 20))):
         left -= len(passed)
@@ -136,4 +136,4 @@ def _framed(source: str, offset: int, data: bytes, limit: int) -> Request:
     except Damaged as damage:
         trouble = Trouble("damaged_compression", str(damage))
         return Request(source=source, offset=offset, data=data, trouble=trouble)
-    return Request(source=source, offset=offset, data=content, json=content.lstrip(_SPACE)[:1] == b"{")
+    return Request(source=source, offset=offset, data=content, json=is_json_object(content))
