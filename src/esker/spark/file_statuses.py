@@ -10,11 +10,13 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
+from esker.spark.jvm import Jvm
 from esker.spark.placed_files import PlacedFile
 
 # Field numbers of FileStatusProto, shifted by the wire type: 0 for numbers, 2 for what has a length.
 _FILE_TYPE, _PATH, _LENGTH, _PERMISSION = b"\x08", b"\x12", b"\x18", b"\x22"
 _OWNER, _GROUP, _MODIFIED, _ACCESSED = b"\x2a", b"\x32", b"\x38", b"\x40"
+_STATUS_CLASS = "org.apache.hadoop.fs.FileStatus"
 _IS_FILE, _NO_PERMISSION = b"\x02", b"\x02\x08\x00"
 
 
@@ -50,13 +52,12 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-def make_statuses(gateway: Any, data: bytes) -> Any:
+def make_statuses(jvm: Jvm, data: bytes) -> Any:
     """The array of ``FileStatus`` that the bytes describe."""
-    jvm = gateway.jvm
-    kind = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
-    decoded = jvm.org.apache.hadoop.io.ArrayWritable(kind)
-    decoded.readFields(jvm.java.io.DataInputStream(jvm.java.io.ByteArrayInputStream(data)))
+    kind = jvm.once(_STATUS_CLASS, lambda: jvm.call("java.lang.Class", "forName", _STATUS_CLASS))
+    decoded = jvm.new("org.apache.hadoop.io.ArrayWritable", kind)
+    decoded.readFields(jvm.new("java.io.DataInputStream", jvm.new("java.io.ByteArrayInputStream", data)))
     (count,) = struct.unpack(">i", data[:4])
-    statuses = gateway.new_array(jvm.org.apache.hadoop.fs.FileStatus, count)
-    jvm.java.lang.System.arraycopy(decoded.get(), 0, statuses, 0, count)  # it holds them under a wider type
+    statuses = jvm.call("java.lang.reflect.Array", "newInstance", kind, count)
+    jvm.call("java.lang.System", "arraycopy", decoded.get(), 0, statuses, 0, count)  # it holds them under a wider type
     return statuses

@@ -6,32 +6,30 @@ caller takes the path route.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from esker.spark.file_scan import BY_ID, NUMBER, OPTIONS, POSITION, FileScan
 from esker.spark.file_statuses import encode_statuses, make_statuses
+from esker.spark.jvm import Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FORMATS = {
-    "parquet": "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat",
-    "orc": "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat",
-}
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+_FORMATS = {"parquet": f"{_SOURCES}.parquet.ParquetFileFormat", "orc": f"{_SOURCES}.orc.OrcFileFormat"}
 
 
 class NoSuchRoute(Exception):
     """This release of Spark is built otherwise."""
 
 
-def open_by_index(session: SparkSession, scan: FileScan) -> DataFrame:
+def open_by_index(session: SparkSession, jvm: Jvm, scan: FileScan) -> DataFrame:
     """The scan as a frame of this session, whatever its settings are."""
     from py4j.protocol import Py4JError
     from pyspark.sql import DataFrame
 
     try:
-        java_frame = _Jvm(session).frame(scan)
+        java_frame = _frame(jvm, scan)
     except (Py4JError, AttributeError, TypeError) as error:
         raise NoSuchRoute(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
     frame = DataFrame(java_frame, session)
@@ -41,66 +39,39 @@ def open_by_index(session: SparkSession, scan: FileScan) -> DataFrame:
     return frame.selectExpr("*", *more) if more else frame
 
 
-class _Jvm:
-    """Spark's own objects, behind a session."""
+def _frame(jvm: Jvm, scan: FileScan) -> Any:
+    # Settings given as options of the relation hold whenever it is read; those of the session are not touched.
+    options = jvm.once(("options", scan.by_id), lambda: jvm.mapping({**OPTIONS, **(BY_ID if scan.by_id else {})}))
+    relation = jvm.new(
+        f"{_SOURCES}.HadoopFsRelation",
+        _index(jvm, scan, options),
+        jvm.once("no columns", lambda: jvm.schema('{"type":"struct","fields":[]}')),
+        jvm.schema(scan.schema.json()),
+        jvm.none,
+        jvm.once(("format", scan.file_format), lambda: _format(jvm, scan.file_format)),
+        options,
+        jvm.session,
+    )
+    return jvm.session.baseRelationToDataFrame(relation)
 
-    def __init__(self, session: SparkSession) -> None:
-        gateway: Any = session.sparkContext._gateway
-        self._gateway = gateway
-        self._jvm: Any = gateway.jvm
-        self._session: Any = session._jsparkSession
 
-    def frame(self, scan: FileScan) -> Any:
-        sources = self._jvm.org.apache.spark.sql.execution.datasources
-        # Settings given as options of the relation hold whenever it is read; those of the session are not touched.
-        options = self._map({**OPTIONS, **(BY_ID if scan.by_id else {})})
-        relation = sources.HadoopFsRelation(
-            self._index(scan, options),
-            self._schema('{"type":"struct","fields":[]}'),
-            self._schema(scan.schema.json()),
-            self._none(),
-            self._format(scan.file_format),
-            options,
-            self._session,
-        )
-        return self._session.baseRelationToDataFrame(relation)
+def _index(jvm: Jvm, scan: FileScan, options: Any) -> Any:
+    cache = jvm.call(f"{_SOURCES}.FileStatusCache", "getOrCreate", jvm.session)
+    # Two indexes of one root are equal to Spark, so the root must name the list. Nothing needs to lie there.
+    root = jvm.new("org.apache.hadoop.fs.Path", f"file:/.esker/{scan.digest}")
+    cache.putLeafFiles(root, make_statuses(jvm, encode_statuses(scan.files)))
+    none = jvm.none
+    index = jvm.new(
+        f"{_SOURCES}.InMemoryFileIndex", jvm.session, jvm.sequence([root]), options, none, cache, none, none
+    )
+    cache.invalidateAll()  # the index holds the list; the cache is shared by all of the session
+    found = index.allFiles().size()
+    if found != len(scan.files):
+        raise NoSuchRoute(f"the index has {found} of {len(scan.files)} files")
+    return index
 
-    def _index(self, scan: FileScan, options: Any) -> Any:
-        sources = self._jvm.org.apache.spark.sql.execution.datasources
-        cache = sources.FileStatusCache.getOrCreate(self._session)
-        # Two indexes of one root are equal to Spark, so the root must name the list. Nothing needs to lie there.
-        root = self._jvm.org.apache.hadoop.fs.Path(f"file:/.esker/{scan.digest}")
-        cache.putLeafFiles(root, make_statuses(self._gateway, encode_statuses(scan.files)))
-        roots = self._jvm.java.util.ArrayList()
-        roots.add(root)
-        none = self._none()
-        index = sources.InMemoryFileIndex(self._session, self._python.toSeq(roots), options, none, cache, none, none)
-        cache.invalidateAll()  # the index holds the list; the cache is shared by all of the session
-        found = index.allFiles().size()
-        if found != len(scan.files):
-            raise NoSuchRoute(f"the index has {found} of {len(scan.files)} files")
-        return index
 
-    def _format(self, name: str) -> Any:
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        return (
-            self._jvm.java.lang.Class.forName(_FORMATS[name], True, loader)
-            .getConstructors()[0]
-            .newInstance(self._gateway.new_array(self._jvm.java.lang.Object, 0))
-        )
-
-    @property
-    def _python(self) -> Any:
-        return self._jvm.org.apache.spark.api.python.PythonUtils
-
-    def _schema(self, json: str) -> Any:
-        return self._jvm.org.apache.spark.sql.types.DataType.fromJson(json)
-
-    def _none(self) -> Any:
-        return self._jvm.scala.Option.empty()
-
-    def _map(self, pairs: Mapping[str, str]) -> Any:
-        made = self._jvm.java.util.HashMap()
-        for key, value in pairs.items():
-            made.put(key, value)
-        return self._python.toScalaMap(made)
+def _format(jvm: Jvm, name: str) -> Any:
+    loader = jvm.call("java.lang.Thread", "currentThread").getContextClassLoader()
+    constructor = jvm.call("java.lang.Class", "forName", _FORMATS[name], True, loader).getConstructors()[0]
+    return constructor.newInstance(jvm.gateway.new_array(jvm.gateway.jvm.java.lang.Object, 0))

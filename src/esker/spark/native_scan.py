@@ -34,8 +34,10 @@ from esker.spark.grouping import Kind
 from esker.spark.layouts import identity_constants
 from esker.spark.needed import filter_paths
 from esker.spark.placed_files import PlacedFile
+from esker.spark.plain_select import can_select_plainly, select_plainly
 from esker.spark.position_deletes import Int64s, only_positions, without_positions
 from esker.spark.routes import Routes
+from esker.spark.session import is_connect
 from esker.spark.shown import shown_column
 from esker.spark.stored_columns import StoredColumns, columns_by_id, columns_by_name
 
@@ -82,7 +84,10 @@ class NativeScans:
         if kind.equality:
             keys = self.deletes.equality_rows(placed[0][0].deletes)
             frame = without_keys(self.session, frame, keys, columns.at)
-        return frame.select(*(self._shown(f, columns, fact_columns(facts)) for f in self.request.projection))
+        wanted = self.request.projection.fields
+        if not is_connect(self.session) and can_select_plainly(columns, wanted):
+            return select_plainly(self.routes.jvm(self.session), frame, columns, wanted)
+        return frame.select(*(self._shown(f, columns, fact_columns(facts)) for f in wanted))
 
     def _columns(self, kind: Kind, facts: dict[str, Fact]) -> StoredColumns:
         if kind.layout is None:
@@ -117,7 +122,7 @@ class NativeScans:
         return facts
 
     def _filtered(self, frame: DataFrame, placed: Placed, columns: StoredColumns) -> DataFrame:
-        if all(task.residual == TRUE for task, _ in placed):
+        if self.predicate == TRUE or all(task.residual == TRUE for task, _ in placed):
             return frame
         paths = {path[-1].id: path for path in filter_paths(self.predicate, self.request.row_schema)}
         return frame.filter(condition(self.predicate, lambda field: columns.at(paths[field.id])))
@@ -144,7 +149,7 @@ class NativeScans:
             return _metadata_column(wanted, columns, facts).alias(wanted.name)
         if isinstance(wanted.type, UnknownType):
             return F.lit(None).alias(wanted.name)
-        return shown_column(columns.columns[wanted.id], columns.fields[wanted.id].type, wanted)
+        return shown_column(columns.column(wanted.id), columns.fields[wanted.id].type, wanted)
 
 
 def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
@@ -162,7 +167,7 @@ def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Col
         case _:
             inherited = facts["sequence"]
     # A file whose rows have no ids of their own has none of either kind (checklist I8).
-    return F.when(facts["first_row"].isNotNull(), F.coalesce(columns.columns[wanted.id], inherited))
+    return F.when(facts["first_row"].isNotNull(), F.coalesce(columns.column(wanted.id), inherited))
 
 
 def _constant(field_id: int) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from esker.spark.file_scan import FileScan
 from esker.spark.index_route import NoSuchRoute, open_by_index
+from esker.spark.jvm import Jvm
 from esker.spark.path_route import PathRoute
 from esker.spark.session import is_connect
 
@@ -22,12 +25,20 @@ class Routes:
     def __init__(self) -> None:
         self._by_path = PathRoute()
         self._index_fits = True
+        self._jvms: MutableMapping[Any, Jvm] = WeakKeyDictionary()
+
+    def jvm(self, session: SparkSession) -> Jvm:
+        """What lies behind a classic session."""
+        found = self._jvms.get(session)
+        if found is None:
+            found = self._jvms[session] = Jvm(session)
+        return found
 
     def open(self, session: SparkSession, scan: FileScan) -> DataFrame:
         """The scan as a frame."""
         if self._index_fits and not is_connect(session):
             try:
-                return open_by_index(session, scan)
+                return open_by_index(session, self.jvm(session), scan)
             except NoSuchRoute as why:
                 self._index_fits = False
                 log.warning(

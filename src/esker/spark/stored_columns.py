@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -21,17 +21,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumns:
     """A schema for Spark's reader, and the table's columns by id as expressions over it."""
 
     schema: spark.StructType
     fields: Mapping[int, Field]
-    columns: Mapping[int, Column]
+    names: Mapping[int, str]  # of those that are columns of the schema as they are
+    made: Mapping[int, Column] = dataclasses.field(default_factory=dict)  # the others
+
+    def column(self, field_id: int) -> Column:
+        """A column of the table."""
+        name = self.names.get(field_id)
+        return self.made[field_id] if name is None else F.col(quoted(name))
 
     def at(self, path: Sequence[Field]) -> Column:
         """A column at any depth, null where a struct on the way is."""
-        column, field = self.columns[path[0].id], self.fields[path[0].id]
+        column, field = self.column(path[0].id), self.fields[path[0].id]
         for part in path[1:]:
             assert isinstance(field.type, StructType)
             field = next(inner for inner in field.type if inner.id == part.id)
@@ -45,25 +51,27 @@ def columns_by_id(metadata: TableMetadata, fields: Sequence[Field]) -> StoredCol
     return StoredColumns(
         schema=spark.StructType([_with_default(stored_field(f, names[f.id]), f) for f in fields]),
         fields={f.id: f for f in fields},
-        columns={f.id: F.col(quoted(names[f.id])) for f in fields},
+        names={f.id: names[f.id] for f in fields},
     )
 
 
 def columns_by_name(layout: Layout, fields: Sequence[Field], fixed: Mapping[int, Column]) -> StoredColumns:
     """Columns under the names that files of this layout have; ``fixed`` are those that the partition decides."""
     found = by_field_id(layout.columns)
-    schema, columns = [], {}
+    schema, names, made = [], {}, {}
     for field in fields:
         held = found.get(field.id)
         if held is None:
-            columns[field.id] = fixed.get(field.id, stored_literal(field.type, field.initial_default))
+            made[field.id] = fixed.get(field.id, stored_literal(field.type, field.initial_default))
             continue
         asked = _as_found(field.type, held, field.name)
         schema.append(spark.StructField(held.name, asked, True))
         meant = _without_ids(stored_type(field.type, field.name))
-        column = F.col(quoted(held.name))
-        columns[field.id] = column if asked == meant else column.cast(meant)
-    return StoredColumns(schema=spark.StructType(schema), fields={f.id: f for f in fields}, columns=columns)
+        if asked == meant:
+            names[field.id] = held.name
+        else:
+            made[field.id] = F.col(quoted(held.name)).cast(meant)
+    return StoredColumns(schema=spark.StructType(schema), fields={f.id: f for f in fields}, names=names, made=made)
 
 
 def quoted(name: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from esker.model.predicate import TRUE
+from esker.ports.engine import ReadRequest
 from esker.read.scan import Scan
 from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
 from esker.tree.snapshot import Snapshot
@@ -18,8 +20,22 @@ if TYPE_CHECKING:
 def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
     """The rows, not read yet where they are a scan's."""
     if isinstance(rows, Scan):
-        return rows.to_spark(spark)
+        return _pruned(rows, spark)
     return arrow_frame(_metadata_rows(rows), spark)
+
+
+def _pruned(scan: Scan, spark: SparkSession) -> DataFrame:
+    """The rows of the files that the filter leaves. The query filters rows itself, and once is enough."""
+    if scan.frames is None:
+        return scan.to_spark(spark)  # says why there are none
+    request = ReadRequest(
+        metadata=scan.metadata,
+        tasks=scan.plan().tasks,
+        row_schema=scan.resolved.schema,
+        projection=scan.projection,
+        limit=scan.limit,
+    )
+    return scan.frames.frame(request, TRUE, spark)
 
 
 def arrow_frame(table: pa.Table, spark: SparkSession) -> DataFrame:

@@ -162,8 +162,9 @@ class _SparkSide:
     def has_temp_view(self, name: str) -> bool:
         from pyspark.errors import PySparkException
 
-        try:
-            return bool(self._get_spark().catalog.getTable(name).isTemporary)
+        catalog = self._get_spark().catalog
+        try:  # what is not there at all is the common case, and an exception on the way from the JVM is slow
+            return catalog.tableExists(name) and bool(catalog.getTable(name).isTemporary)
         except PySparkException:
             return False
 

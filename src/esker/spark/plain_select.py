@@ -1,0 +1,45 @@
+"""Choosing and naming columns as they are: what most scans end with, in four calls to the JVM a column.
+
+PySpark's own way is many more, which a query over eight tables feels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from esker.model.types import Field, UnknownType
+from esker.spark.jvm import Jvm
+from esker.spark.shown import differs
+from esker.spark.stored_columns import StoredColumns, quoted
+from esker.spark.types import comment_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
+    """Whether each is a column of the scan that is shown as it is stored."""
+    return all(
+        f.id in columns.names
+        and columns.fields[f.id].type == f.type
+        and not isinstance(f.type, UnknownType)
+        and not differs(f.type)
+        for f in wanted
+    )
+
+
+def select_plainly(jvm: Jvm, frame: DataFrame, columns: StoredColumns, wanted: Sequence[Field]) -> DataFrame:
+    """These columns under their names; what they were read with leaves no trace in the frame's schema."""
+    from pyspark.sql import DataFrame
+
+    chosen = []
+    for field in wanted:
+        metadata = jvm.call(_METADATA, "fromJson", json.dumps(comment_of(field)))
+        column = jvm.call("org.apache.spark.sql.functions", "col", quoted(columns.names[field.id]))
+        chosen.append(getattr(column, "as")(field.name, metadata))
+    return DataFrame(frame._jdf.select(jvm.sequence(chosen)), frame.sparkSession)
+
+
+_METADATA = "org.apache.spark.sql.types.Metadata"
