@@ -14,7 +14,7 @@ from orders import NAME, orders, rows
 from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
 from esker.model.naming import TableName
 from esker.spark.source.feed import Feed, Manner
-from esker.spark.source.offsets import Offset
+from esker.spark.source.offsets import START, Offset
 from esker.table import Table
 
 
@@ -43,13 +43,13 @@ def given_out(feed: Feed, start: Offset, end: Offset) -> list[int]:
 
 def batches(feed: Feed, start: Offset | None = None, *, is_limited: bool = True) -> list[list[int]]:
     """What a query that runs until nothing is left is given, batch by batch."""
-    at, found = start or feed.initial(), []
+    at, found = start or START, []
     while (end := feed.latest(at, is_limited=is_limited)) != at:
         assert Offset.of(end.as_json()) == end
         found.append(given_out(feed, at, end))
         at = end
     assert given_out(feed, at, at) == []
-    return found
+    return [batch for batch in found if batch]
 
 
 def replaced(table: Table) -> None:
@@ -74,7 +74,7 @@ def test_a_stream_begins_with_the_table_as_it_is_and_goes_on_with_what_is_added(
     table.append(rows([1, 2, 3]))
     table.delete("id = 2")
     feed = feed_of(memory)
-    start = feed.initial()
+    start = feed.begin()
     table.append(rows([4]))
     end = feed.latest(start, is_limited=False)
     assert given_out(feed, start, end) == [1, 3, 4]
@@ -87,18 +87,37 @@ def test_a_stream_begins_with_the_table_as_it_is_and_goes_on_with_what_is_added(
 
 def test_a_stream_of_an_empty_table_waits(memory: MemoryLake) -> None:
     feed = feed_of(memory)
-    start = feed.initial()
+    start = feed.begin()
     assert feed.latest(start, is_limited=False) == start
     assert feed.newest() is None
     table_of(memory).append(rows([1]))
     assert batches(feed, start) == [[1]]
 
 
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"max_files": 1}, {"start": "latest"}, {"start_time": "2001-01-01"}],
+    ids=lambda how: next(iter(how), ""),
+)
+def test_the_first_batch_is_the_same_when_it_is_asked_for_again_later(memory: MemoryLake, how: Any) -> None:
+    table = table_of(memory)
+    table.append(rows([1]))
+    table.append(rows([2]))
+    feed = feed_of(memory, **how)
+    end = feed.latest(START, is_limited=True)
+    first = given_out(feed, START, end)
+    table.append(rows([3]))
+    again = feed_of(memory, **how)  # a restart: Spark knows how far the batch went, and not where it began
+    assert given_out(again, START, end) == first
+    given_by_all = first + [id_ for batch in batches(again, end) for id_ in batch]
+    assert sorted(given_by_all) == ([3] if how == {"start": "latest"} else [1, 2, 3])
+
+
 def test_compaction_gives_nothing(memory: MemoryLake) -> None:
     table = table_of(memory)
     table.append(rows([1]))
     feed = feed_of(memory)
-    start = feed.initial()
+    start = feed.begin()
     replaced(table)
     table.append(rows([2]))
     assert batches(feed, start, is_limited=False) == [[1, 2]]
@@ -117,8 +136,7 @@ def test_what_takes_rows_back_is_refused_by_name_or_passed_over_when_told_so(
     table = table_of(memory)
     table.append(rows([1]))
     feed, tolerant = feed_of(memory, start="latest"), feed_of(memory, **{option: True}, start="latest")
-    start = feed.initial()
-    tolerant.initial()
+    start = feed.begin()
     table.append(rows([2]))
     change(table)
     table.append(rows([3]))
@@ -151,7 +169,7 @@ def test_whatever_the_limits_every_row_is_given_once_and_no_batch_is_larger(
     for at, count in enumerate(files):
         if at == min(begun, len(files) - 1):
             feed = feed_of(memory, max_files=max_files, max_rows=max_rows)
-            start = feed.initial()
+            start = feed.begin()
         with table.transaction() as tx:
             for region in range(count):
                 tx.append(rows([number], region=f"r{region}"))
@@ -179,7 +197,7 @@ def test_a_filter_prunes_and_may_change_between_runs(memory: MemoryLake) -> None
         tx.append(rows([3], region="eu"))
     feed = feed_of(memory, "region = 'eu'", max_files=2)
     assert sorted(id_ for batch in batches(feed) for id_ in batch) == [1, 3]
-    start = feed.initial()
+    start = feed.begin()
     end = feed.latest(start, is_limited=True)
     assert {task.data_file.partition for task in feed.tasks(start, end)} == {("eu",)}
     other = feed_of(memory, "region = 'us'", max_files=2)
@@ -193,7 +211,7 @@ def test_a_query_that_ends_with_what_is_there_leaves_later_commits(memory: Memor
     table = table_of(memory)
     table.append(rows([1]))
     feed = feed_of(memory)
-    start = feed.initial()
+    start = feed.begin()
     feed.stop_at_now()
     table.append(rows([2]))
     assert batches(feed, start) == [[1]]
@@ -208,7 +226,7 @@ def test_a_query_that_ends_with_what_is_there_leaves_later_commits(memory: Memor
 def test_rows_are_given_in_the_columns_that_the_stream_began_with(memory: MemoryLake) -> None:
     table = table_of(memory)
     feed = feed_of(memory)
-    start = feed.initial()
+    start = feed.begin()
     with table.alter() as change:
         change.add_column("more", "string")
         change.add_partition("bucket(4, id)")
@@ -235,7 +253,7 @@ def test_a_branch_is_followed_by_itself(memory: MemoryLake) -> None:
     table.append(rows([1]))
     table.branch("dev")
     feed = feed_of(memory, branch="dev")
-    start = feed.initial()
+    start = feed.begin()
     table.append(rows([2]), ref="dev")
     table.append(rows([3]))
     assert batches(feed, start, is_limited=False) == [[1, 2]]
@@ -245,7 +263,7 @@ def test_a_snapshot_that_expired_after_it_was_done_is_not_missed(memory: MemoryL
     table = table_of(memory)
     table.append(rows([1]))
     feed = feed_of(memory)
-    done = feed.latest(feed.initial(), is_limited=False)
+    done = feed.latest(feed.begin(), is_limited=False)
     table.append(rows([2]))
     table.append(rows([3]))
     expire(memory, keep=2)
@@ -256,7 +274,7 @@ def test_what_expired_unread_is_said_clearly(memory: MemoryLake) -> None:
     table = table_of(memory)
     first = table.append(rows([1]))
     feed = feed_of(memory)
-    start = feed.initial()
+    start = feed.begin()
     done = feed.latest(start, is_limited=False)
     table.append(rows([2]))
     table.append(rows([3]))
@@ -266,9 +284,9 @@ def test_what_expired_unread_is_said_clearly(memory: MemoryLake) -> None:
         with pytest.raises(NoSuchSnapshot, match=gone):
             feed.latest(offset, is_limited=False)
     with pytest.raises(NoSuchSnapshot, match=gone):
-        feed_of(memory, start_snapshot=first.snapshot_id).initial()
+        feed_of(memory, start_snapshot=first.snapshot_id).begin()
     with pytest.raises(NoSuchSnapshot, match=r"from 2001-.*: snapshots of that time have expired, the oldest"):
-        feed_of(memory, start_time="2001-01-01").initial()
+        feed_of(memory, start_time="2001-01-01").begin()
     with pytest.raises(NoSuchSnapshot, match="on from a table without snapshots: it has expired"):
         feed.latest(Offset(snapshot_id=-1), is_limited=False)
 
@@ -278,7 +296,7 @@ def test_a_table_rolled_back_under_a_stream_is_said_clearly(memory: MemoryLake) 
     first = table.append(rows([1]))
     table.append(rows([2]))
     feed = feed_of(memory)
-    done = feed.latest(feed.initial(), is_limited=False)
+    done = feed.latest(feed.begin(), is_limited=False)
     table.rollback(first.snapshot_id)
     table.append(rows([3]))
     with pytest.raises(InvalidInput, match="the branch main does not come from it any more, it was rolled back"):

@@ -35,8 +35,12 @@ def on_disk(maker: TableMaker, folder: Path) -> Table:
 
 def answers(scan: Scan, spark: Any) -> tuple[list[Any], list[Any]]:
     """What Spark gives for a scan and what Arrow does, both in one order."""
+    return answers_of(scan.to_spark(spark), scan)
+
+
+def answers_of(frame: Any, scan: Scan) -> tuple[list[Any], list[Any]]:
+    """What a frame of Spark's gives and what Arrow does for a scan, both in one order."""
     schema = scan.projection
-    frame = scan.to_spark(spark)
     assert frame.columns == [f.name for f in schema]
     expected = [_shown(schema.fields, row) for row in held_rows(schema, scan.to_arrow())]
     found = frame.toArrow()

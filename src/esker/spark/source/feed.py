@@ -12,7 +12,7 @@ from esker.ports.engine import ScanTask
 from esker.read.added_files import added_files
 from esker.read.resolve_snapshot import Resolved, to_epoch_ms
 from esker.read.scan import Scan
-from esker.spark.source.offsets import NOTHING, Offset
+from esker.spark.source.offsets import NOTHING, START, Offset
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
@@ -48,7 +48,7 @@ class Piece:
 
 
 class Feed:
-    """Follows one branch. Asking for the newest offset looks at the table anew; all else is settled by offsets."""
+    """Follows one branch. Asking how far to go looks at the table anew; all else is settled by offsets."""
 
     def __init__(self, table: Table, scan: Scan, manner: Manner) -> None:
         self._table = table
@@ -60,9 +60,8 @@ class Feed:
     def _metadata(self) -> TableMetadata:
         return self._table.metadata
 
-    def initial(self) -> Offset:
-        """Where a new stream begins."""
-        self._table.refresh()
+    def begin(self) -> Offset:
+        """Where a new stream begins, as the table is now."""
         head = self._head()
         if self._manner.start_snapshot is not None:
             return self._after_snapshot(head, self._manner.start_snapshot)
@@ -90,10 +89,14 @@ class Feed:
         is refused; it is refused when nothing is left before it."""
         self._table.refresh()
         head = self._target()
+        first = self.begin() if start is None or start == START else start.first
         if head is None:
-            return start or Offset(snapshot_id=NOTHING)
-        if start is None:
-            return Offset(snapshot_id=head.snapshot_id)
+            return Offset(snapshot_id=NOTHING).begun_at(first)
+        if start is None:  # before Spark 4.2, which asks for all there is
+            return Offset(snapshot_id=head.snapshot_id).begun_at(first)
+        return self._reached(first if start == START else start, head, is_limited).begun_at(first)
+
+    def _reached(self, start: Offset, head: Snapshot, is_limited: bool) -> Offset:
         reached = start
         room = _Room(self._manner) if is_limited else None
         try:
@@ -111,19 +114,20 @@ class Feed:
 
     def tasks(self, start: Offset, end: Offset) -> list[ScanTask]:
         """The files between two offsets, those that the filter leaves."""
+        begun = end.first if start == START else start
         last = self._metadata.snapshot(end.snapshot_id)
         if last is None:
             if start == end or end.snapshot_id == NOTHING:
                 return []
             raise self._gone(end.snapshot_id)
         found: list[ScanTask] = []
-        for piece in self._pieces(start, last):
+        for piece in self._pieces(begun, last):
             if piece.is_passed:
                 continue
             ends_here = piece.snapshot.snapshot_id == end.snapshot_id and not end.is_done
-            paths = self._files(piece)[piece.first : end.files if ends_here else None]
+            files = self._files(piece)[piece.first : end.files if ends_here else None]
             kept = {task.data_file.path: task for task in self._planned(piece, self._scan)}
-            found += [kept[task.data_file.path] for task in paths if task.data_file.path in kept]
+            found += [kept[task.data_file.path] for task in files if task.data_file.path in kept]
         return found
 
     def _pieces(self, start: Offset, last: Snapshot) -> Iterator[Piece]:

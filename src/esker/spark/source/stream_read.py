@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from esker.spark.arrow_scan import without_history
 from esker.spark.source.batch_read import packed_parts, projected, scan_of
 from esker.spark.source.feed import SKIP_DELETES, SKIP_OVERWRITES, Feed, Manner
-from esker.spark.source.offsets import Offset
+from esker.spark.source.offsets import START, Offset
 from esker.spark.source.opening import Address, branch_of, open_table
 from esker.spark.source.options import Options, Use, read_options
 from esker.table import Table
@@ -62,8 +62,8 @@ class LiveFeed:
         self._feed = Feed(table, scan_of(plan.scan), plan.manner)
 
     def initial(self) -> dict[str, Any]:
-        """Where a new stream begins."""
-        return self._feed.initial().as_json()
+        """Before all, wherever a stream begins: that is settled by its first batch."""
+        return START.as_json()
 
     def latest(self, start: dict[str, Any] | None, *, is_limited: bool) -> dict[str, Any]:
         """How far the next batch goes."""
