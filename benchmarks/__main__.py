@@ -5,26 +5,37 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-from benchmarks import commits, planning, spark_write
-from benchmarks.measure import HEADER
+from benchmarks import commits, planning, spark_read, spark_write, tpch
+from benchmarks.measure import HEADER, Comparison
 
-SUITES = {"planning": planning.compare, "commits": commits.compare, "spark_write": spark_write.compare}
+Suite = Callable[[Path], Iterator[Comparison]]
+SUITES: dict[str, Suite] = {"planning": planning.compare, "commits": commits.compare}
+SPARK_SUITES = {"tpch": tpch.compare, "spark_read": spark_read.compare, "spark_write": spark_write.compare}
 
 
 def main() -> int:
     """Run the suites asked for, all by default; 1 if something asked for was not met."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], metavar="SUITE", help=", ".join(SUITES))
+    known = [*SUITES, *SPARK_SUITES]
+    parser.add_argument("suites", nargs="*", choices=[[], *known], metavar="SUITE", help=", ".join(known))
+    parser.add_argument(
+        "--scale", type=float, default=1, help="of TPC-H's tables, for what runs on Spark; 1 by default"
+    )
     parser.add_argument("--scratch", type=Path, help="where to make tables; kept if given")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="esker-bench-") as temporary:
         scratch = chosen.scratch or Path(temporary)
         missed = 0
         print(HEADER)
-        for name in chosen.suites or SUITES:
-            for comparison in SUITES[name](scratch):
+        suites: dict[str, Suite] = SUITES | {
+            name: partial(run, scale=chosen.scale) for name, run in SPARK_SUITES.items()
+        }
+        for name in chosen.suites or suites:
+            for comparison in suites[name](scratch):
                 print(comparison.row(), flush=True)
                 missed += not comparison.met
     return 1 if missed else 0

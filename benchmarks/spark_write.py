@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import esker
 from benchmarks.measure import Comparison
+from benchmarks.tpch_data import generate
+from benchmarks.turns import say, spark_session, take_turns
 
 RUNS = 5
 MOST = 1.15
 
 
 def compare(scratch: Path, *, scale: float = 1) -> Iterator[Comparison]:
-    """The best of several runs of each, taken in turns so that neither has the warmer machine."""
-    from esker.spark.session import start_session
-
-    source = lineitem(scratch, scale)
+    """The best of several runs of each."""
+    paths = generate(scratch / f"tpch-{scale:g}", scale)["lineitem"]
     folder = scratch / "spark-write"
     shutil.rmtree(folder, ignore_errors=True)
-    spark = start_session()
-    try:
-        frame = spark.read.parquet(str(source))
+    with spark_session() as spark:
+        frame = spark.read.parquet(*paths)
         lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
         lake.create_namespace("tpch")
         table = lake.create_table("tpch.lineitem", frame.schema)
@@ -38,36 +34,16 @@ def compare(scratch: Path, *, scale: float = 1) -> Iterator[Comparison]:
 
         for warm_up in (theirs, ours):
             warm_up()
-        taken = [(_seconds(theirs), _seconds(ours)) for _ in range(RUNS)]
+        turns = take_turns(ours, theirs, RUNS)
         rows = table.scan().count()
         if rows != frame.count():
             raise RuntimeError(f"{rows} rows were written of {frame.count()}")
-    finally:
-        spark.stop()
-    plain, esker_ = min(times[0] for times in taken), min(times[1] for times in taken)
+    say(f"writes: {turns}")
     yield Comparison(
         f"write {rows:,} rows of lineitem by Spark's workers, zstd; `df.write.parquet`",
-        f"{esker_:.2f} s",
-        f"{plain:.2f} s",
-        esker_ / plain,
+        f"{turns.best[0]:.2f} s",
+        f"{turns.best[1]:.2f} s",
+        turns.ratio,
         f"at most {MOST} times as long",
-        esker_ <= MOST * plain,
+        turns.ratio <= MOST,
     )
-
-
-def lineitem(scratch: Path, scale: float) -> Path:
-    """The table as tpchgen makes it, made once."""
-    folder = scratch / f"tpch-{scale:g}"
-    made = folder / "lineitem.parquet"
-    if not made.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        generator = Path(sys.executable).with_name("tpchgen-cli")
-        words = ["parquet", "-s", f"{scale:g}", "--tables", "lineitem", "--output-dir", str(folder)]
-        subprocess.run([str(generator), *words], check=True, capture_output=True)
-    return made
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
