@@ -12,22 +12,20 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from doors import Door, MemoryLake
+from breaking import MANY, Breaking, outcome
+from doors import MemoryLake
 from orders import NAME, QUICK, SCHEMA, orders, rows
 from sound_tables import check_sound, reachable, rows_of
 
 import esker
-from esker.errors import EskerError, InvalidInput, OutcomeUnknown
-from esker.lake import Lake
+from esker.errors import EskerError, OutcomeUnknown
 from esker.table import Table
 
-T = TypeVar("T")
 Verb = Callable[[Table], object]
-MANY = 400  # an operation that makes more calls than this has lost its way
 
 
 def append(table: Table) -> object:
@@ -74,27 +72,6 @@ VERBS: dict[Verb, list[int]] = {
 }
 
 
-class Breaking(Door):
-    """The call of this number fails: before it is done, after it, or as a lost connection after it."""
-
-    def __init__(self, at: int, how: str) -> None:
-        super().__init__()
-        self.at = at
-        self.how = how
-        self.broke: str | None = None
-
-    def go(self, verb: str, what: str, do: Callable[[], T]) -> T:
-        self.calls.append((verb, what))
-        if len(self.calls) != self.at:
-            return do()
-        self.broke = verb
-        if self.how != "before":
-            do()
-        if self.how == "raw" or verb == "move":  # an error of ours would say that the pointer has not moved
-            raise ConnectionResetError(errno.ECONNRESET, "the line went dead")
-        raise InvalidInput(f"cannot {verb} {what}: the store is full")
-
-
 def started() -> MemoryLake:
     memory = MemoryLake()
     table = orders(memory.lake(), partition_by=["region"])
@@ -109,7 +86,7 @@ def test_a_table_is_whole_whichever_call_fails(verb: Verb, how: str) -> None:
         memory = started()
         there = memory.files()
         door = Breaking(at, how)
-        error = outcome(verb, memory.lake(door))
+        error = outcome(lambda: verb(memory.lake(door).table(NAME)))  # noqa: B023  # called at once
         if door.broke is None:
             assert error is None
             assert at > 5, "no call was made to fail"
@@ -125,15 +102,6 @@ def test_a_table_is_whole_whichever_call_fails(verb: Verb, how: str) -> None:
         table.append(rows([99]))
         assert 99 in rows_of(check_sound(memory.lake(), NAME)), where
     raise AssertionError("never came through")
-
-
-def outcome(verb: Verb, lake: Lake) -> BaseException | None:
-    """What was raised; a lost connection may come through as it is, everything else is an error of ours."""
-    try:
-        verb(lake.table(NAME))
-    except (EskerError, ConnectionResetError, OSError) as error:
-        return error
-    return None
 
 
 def check_rows(table: Table, verb: Verb, error: BaseException | None, where: str) -> None:

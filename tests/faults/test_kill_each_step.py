@@ -26,7 +26,21 @@ from esker.lake import Lake
 
 SUPPORT = Path(__file__).parents[1] / "support"
 BEFORE = [1, 2, 3, 4]
-AFTER = {"append": [1, 2, 3, 4, 10, 11], "overwrite": [2, 3, 4, 12], "delete": [2, 3]}
+AFTER = {
+    "append": [1, 2, 3, 4, 10, 11],
+    "overwrite": [2, 3, 4, 12],
+    "delete": [2, 3],
+    "update": [2, 3, 101, 104],
+    "upsert": [1, 2, 3, 4, 10],
+}
+REWRITING, BESIDE_V2, BESIDE_V3 = (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")
+CASES = [
+    *((verb, REWRITING) for verb in ("append", "overwrite", "delete", "update")),
+    ("delete", BESIDE_V2),
+    ("delete", BESIDE_V3),
+    ("update", BESIDE_V3),
+    ("upsert", BESIDE_V2),
+]
 
 
 class Mortal:
@@ -65,10 +79,11 @@ def mortal() -> Iterator[Mortal]:
     program.close()
 
 
-def made(lake: Lake, name: str) -> None:
+def made(lake: Lake, name: str, how: tuple[int, str] = REWRITING) -> None:
     if "sales" not in lake.namespaces():
         lake.create_namespace("sales")
-    table = lake.create_table(name, SCHEMA, partition_by=["region"])
+    properties = {f"write.{verb}.mode": how[1] for verb in ("delete", "update", "merge")}
+    table = lake.create_table(name, SCHEMA, partition_by=["region"], format_version=how[0], properties=properties)
     table.append(pa.concat_tables([rows([1, 2], "eu"), rows([3, 4], "us")]))
 
 
@@ -90,16 +105,20 @@ def test_the_steps_of_a_commit_are_all_there(mortal: Mortal, uri: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", list(AFTER))
-def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(mortal: Mortal, uri: str, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "how"), CASES, ids=lambda part: part if isinstance(part, str) else f"v{part[0]}-{part[1]}"
+)
+def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(
+    mortal: Mortal, uri: str, verb: str, how: tuple[int, str]
+) -> None:
     lake = esker.connect(uri)
-    made(lake, "sales.whole")
+    made(lake, "sales.whole", how)
     status, steps = mortal.write(uri, "sales.whole", verb)
     assert (status, rows_of(lake.table("sales.whole"))) == (0, AFTER[verb])
     visible = visible_from(steps, uri)
     for at in range(1, len(steps) + 1):
         name = f"sales.orders{at}"
-        made(lake, name)
+        made(lake, name, how)
         status, taken = mortal.write(uri, name, verb, at)
         where = f"step {at}, {taken[-1]}"
         assert status == -9, where
@@ -123,9 +142,12 @@ def check_whole(location: Path) -> None:
         match file.suffix:
             case ".parquet":
                 pq.read_table(file)
+            case ".puffin":
+                content = file.read_bytes()
+                assert content[:4] == content[-4:] == b"PFA1"
             case ".avro":
-                with file.open("rb") as content:
-                    list(fastavro.reader(content))
+                with file.open("rb") as source:
+                    list(fastavro.reader(source))
             case ".json":
                 msgspec.json.decode(file.read_bytes())
             case _:

@@ -38,6 +38,8 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "append": lambda table: table.append(_rows([10, 11], "jp")),
     "overwrite": lambda table: table.overwrite(_rows([12], "eu"), where="id = 1"),
     "delete": lambda table: table.delete("id in (1, 4)"),
+    "update": lambda table: table.update({"id": "id + 100"}, "id in (1, 4)"),
+    "upsert": lambda table: table.upsert(_rows([1, 10], "eu"), on=["id"]),
 }
 
 
@@ -90,6 +92,8 @@ class Steps:
 def kind_of(path: str) -> str:
     """What a file is, by its name."""
     file = path.rpartition("/")[2]
+    if file.endswith(("-deletes.parquet", ".puffin")):
+        return "deletes"
     if file.endswith(".parquet"):
         return "data"
     if file.endswith(".metadata.json"):
@@ -128,10 +132,17 @@ def _import_all() -> None:
     if child == 0:
         lake = connect("memory:")
         lake.create_namespace("a")
-        table = lake.create_table("a.b", "id bigint not null, region string, n int", partition_by=["region"])
-        table.append(_rows([1, 2, 3, 4], "eu"))
-        for verb in VERBS.values():
-            verb(table)
+        for version, mode in ((2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")):
+            table = lake.create_table(
+                f"a.b{version}{mode[0]}",
+                "id bigint not null, region string, n int",
+                partition_by=["region"],
+                format_version=version,
+                properties={f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")},
+            )
+            for verb in VERBS.values():
+                table.append(_rows([1, 2, 3, 4], "eu"))
+                verb(table)
         with os.fdopen(writing, "w") as names:
             names.write("\n".join(sys.modules))
         os._exit(0)
