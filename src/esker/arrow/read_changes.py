@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from esker.arrow.lineage import tells_moved_rows, without_moved
 from esker.arrow.row_numbers import Bools, Int64s, row_numbers, unmatched
 from esker.arrow.types import to_arrow_schema
 from esker.errors import InvalidInput
@@ -70,6 +71,8 @@ class _Changes:
 
     def _netted(self, group: ChangeGroup, commit: Commit) -> tuple[Batches, Batches]:
         """What a group really took out and put in; a side that turns out to be empty needs no comparing."""
+        if tells_moved_rows(self.request, group):
+            group = without_moved(self.read, self.request, group)
         out, come = self._rows(group.deleted, whole=True), self._rows(group.inserted, whole=True)
         first_out, first_in = next(out, None), next(come, None)
         if first_out is None or first_in is None:

@@ -29,17 +29,19 @@ def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Int64s:
 def unmatched(ours: Int64s, theirs: Int64s) -> tuple[Bools, Bools]:
     """Which rows of each side are left when equal ones cancel out, one for one."""
     size = int(max(ours.max(initial=-1), theirs.max(initial=-1))) + 1
-    common = np.minimum(np.bincount(ours, minlength=size), np.bincount(theirs, minlength=size))
-    return _beyond(ours, common), _beyond(theirs, common)
+    mine, other = np.bincount(ours, minlength=size), np.bincount(theirs, minlength=size)
+    common = np.minimum(mine, other)
+    return _beyond(ours, common, mine > common), _beyond(theirs, common, other > common)
 
 
-def _beyond(numbers: Int64s, common: Int64s) -> Bools:
+def _beyond(numbers: Int64s, common: Int64s, has_more: Bools) -> Bools:
     """Of the rows with a number, all but the first so many."""
-    order = np.argsort(numbers, kind="stable")
+    left: Bools = common[numbers] == 0
+    some = np.flatnonzero((has_more & (common > 0))[numbers])  # few: rows must be counted off only where sides differ
+    order = some[np.argsort(numbers[some], kind="stable")]
     ordered = numbers[order]
     first = np.searchsorted(ordered, ordered, side="left")
-    left = np.empty(len(numbers), dtype=bool)
-    left[order] = np.arange(len(numbers)) - first >= common[ordered]
+    left[order] = np.arange(len(order)) - first >= common[ordered]
     return left
 
 

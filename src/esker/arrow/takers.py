@@ -78,3 +78,13 @@ def takers_of(task: ScanTask, store: DeleteStore) -> Takers | None:
     for gone in store.positions(task.data_file, task.deletes):
         mine = np.setdiff1d(mine, gone.within(0, rows), assume_unique=True)
     return Takers((SortedPositions(mine),), ())
+
+
+def touches_of(task: ScanTask, takers: Takers | None) -> Callable[[int, int], bool] | None:
+    """Whether a stretch of the file, from here so long, has a row that is meant; None where any may have one."""
+    if takers is not None:
+        return takers.touches
+    gone = task.gone
+    if gone is None:
+        return None
+    return lambda start, length: gone.range_cardinality(start, start + length) < length

@@ -19,7 +19,7 @@ from esker.arrow.filter import matches
 from esker.arrow.metadata_columns import CHANGE, LINEAGE, METADATA_COLUMNS, change_column, metadata_column
 from esker.arrow.open_data import GetMapping, open_data, renumbered
 from esker.arrow.project import Held, Origin, project
-from esker.arrow.takers import Takers, takers_of
+from esker.arrow.takers import Takers, takers_of, touches_of
 from esker.arrow.types import to_arrow_schema
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import TRUE, Bound, terms
@@ -85,7 +85,7 @@ class TaskReader:
             residual=task.residual,
             schema=self.request.row_schema,
             batch_rows=BATCH_ROWS if limit is None else min(BATCH_ROWS, max(1024, limit)),
-            touches=None if takers is None else takers.touches,
+            touches=touches_of(task, takers),
         )
 
     def _filtered(self, residual: Bound) -> tuple[Path, ...]:
