@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from esker.arrow.convert import plain
+from esker.arrow.distinct import distinct
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -40,7 +41,7 @@ class KeySet:
                 numbers = own
                 continue
             pairs = numbers * known.count + own
-            self._pairs.append(np.unique(pairs))
+            self._pairs.append(distinct(pairs))
             numbers = np.searchsorted(self._pairs[-1], pairs)
         if numbers is not None:
             self.count = len(self._pairs[-1]) if self._pairs else self._columns[0].count
@@ -67,7 +68,7 @@ class _Integers:
     """Distinct whole numbers, sorted, so that a lookup builds no table."""
 
     def __init__(self, keys: pa.Array) -> None:
-        self._sorted: Int64s = np.unique(_whole_numbers(keys.drop_null()))
+        self._sorted: Int64s = distinct(_whole_numbers(keys.drop_null()))
         self._null = len(self._sorted) if keys.null_count else -1
         self.count = len(self._sorted) + (1 if keys.null_count else 0)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from esker.arrow.chunk import Chunk
 from esker.arrow.delete_store import DeleteStore, EqualityDelete
 from esker.arrow.deleted_positions import Deleted, SortedPositions
+from esker.arrow.distinct import distinct
 from esker.model.types import Field
 from esker.ports.engine import ScanTask
 
@@ -74,7 +75,7 @@ def takers_of(task: ScanTask, store: DeleteStore) -> Takers | None:
         return Takers(taken, keys)
     # A vector holds what the one before it held: what is left without that tells whether to open the file at all.
     rows = task.data_file.record_count
-    mine = np.unique(np.concatenate([part.within(0, rows) for part in taken]))
+    mine = distinct(np.concatenate([part.within(0, rows) for part in taken]))
     for gone in store.positions(task.data_file, task.deletes):
         mine = np.setdiff1d(mine, gone.within(0, rows), assume_unique=True)
     return Takers((SortedPositions(mine),), ())
