@@ -25,10 +25,12 @@ from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
     from esker.model.unbound import Unbound
+    from esker.ports.merging import MergePlan
     from esker.read.scan import Scan, Where
     from esker.read.scan_changes import ChangeScan
     from esker.read.snapshot_range import SnapshotName
     from esker.write.alter import Alteration
+    from esker.write.merge import Merge
     from esker.write.new_table import FromArrow
     from esker.write.verbs import Transaction
     from esker.write.workbench import Tools
@@ -318,6 +320,19 @@ class Table:
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.upsert(data, on)
         return tx.snapshot or self._newest(ref)
+
+    def merge(self, source: object, on: str, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Merge:
+        """Bring rows of a source in, on Spark: ``on`` says which rows match, ``t`` the table's and ``s`` the source's.
+        Then say what becomes of them, ``.when_matched_update({…})`` and so on, and ``.commit()``."""
+        from esker.write.merge import Merge
+
+        def run(plan: MergePlan) -> Snapshot | None:
+            with self.transaction(ref=ref, summary=summary) as tx:
+                tx.apply("merge", plan)
+            return tx.snapshot or self._newest(ref)
+
+        self._at_home()
+        return Merge.of(source, on, run)
 
     def add_files(self, paths: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
         """Take in Parquet files where they lie; nothing is copied."""

@@ -67,18 +67,21 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None, address: M
         from esker.arrow.delete_writer import ArrowDeleteWriter
         from esker.arrow.row_engine import ArrowRowEngine
         from esker.iceberg.format_writer import IcebergFormatWriter
+        from esker.spark.choose_rows import AnyRowEngine, LateMerger
         from esker.spark.choose_writer import AnyWriter
         from esker.write.workbench import Tools
 
         writer = AnyWriter(storage)
+        merger = LateMerger(lambda: workings.frames, writer, sessions.get)
         return Tools(
             format=workings.format,
             manifests=IcebergFormatWriter(storage, workings.format),
             engine=workings.engine,
             writer=writer,
             deletes=ArrowDeleteWriter(storage),
-            rows=ArrowRowEngine(workings.engine, writer),
+            rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), merger),
             storage=storage,
+            merger=merger,
         )
 
     def open_(name: TableName, state: TableState) -> Table:

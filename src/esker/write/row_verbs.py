@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate import Bound
+from esker.ports.merging import Action, Clause, MergePlan, Side, SqlText
 from esker.ports.row_changes import RowDelta, RowEngine, RowView, Verb
 from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import Snapshot
@@ -54,12 +55,23 @@ def look(
 
 def updated(engine: RowEngine, view: RowView, values: Mapping[str, str]) -> RowDelta:
     """The delta of an update; ``InvalidInput`` names a column that is not the table's or is set to nothing."""
+    return engine.update(view, checked_values(values, view.metadata))
+
+
+def changing(where: str, action: Action, verb: Verb) -> MergePlan:
+    """The rows that meet a condition of SQL's changed, as a merge without a source."""
+    clause = Clause(side=Side.MATCHED, action=action)
+    return MergePlan(on=SqlText.plain(where), clauses=(clause,), verb=verb)
+
+
+def checked_values(values: Mapping[str, str], metadata: TableMetadata) -> Mapping[str, str]:
+    """What an update sets; ``InvalidInput`` names a column that is not the table's or is set to nothing."""
     if not values:
         raise InvalidInput('cannot update nothing: give {"column": "expression"}')
-    top = {field.id for field in view.metadata.schema}
-    named = [view.metadata.schema.find(name).id for name in values]
+    top = {field.id for field in metadata.schema}
+    named = [metadata.schema.find(name).id for name in values]
     for name, expression in values.items():
-        if view.metadata.schema.find(name).id not in top:
+        if metadata.schema.find(name).id not in top:
             raise Unsupported(f"cannot update {name!r} alone: it lies inside another column", feature="nested updates")
         if not isinstance(expression, str):
             raise InvalidInput(
@@ -68,4 +80,4 @@ def updated(engine: RowEngine, view: RowView, values: Mapping[str, str]) -> RowD
             )
     if len(set(named)) < len(named):
         raise InvalidInput(f"cannot update a column twice: {', '.join(values)}")
-    return engine.update(view, values)
+    return values

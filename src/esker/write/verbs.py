@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, Unsupported
 from esker.model.bind import bind
 from esker.model.naming import TableName
 from esker.model.predicate import TRUE, Bound
@@ -16,6 +16,7 @@ from esker.model.predicate_text import parse
 from esker.model.unbound import Unbound
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import WriteRequest
+from esker.ports.merging import DeleteRow, MergePlan, SqlText, UpdateRow
 from esker.ports.no_field_ids import NoFieldIds
 from esker.ports.row_changes import RowDelta, Verb
 from esker.read.attach_deletes import partition_key
@@ -25,10 +26,11 @@ from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
 from esker.write.exactly_once import Batch, is_applied
 from esker.write.layout import MetadataNames
+from esker.write.merge import Merge
 from esker.write.name_mapping import first_mapping, with_mapping
 from esker.write.properties import switch
 from esker.write.rewrite import Rewriter, noted
-from esker.write.row_verbs import Look, look, updated
+from esker.write.row_verbs import Look, changing, checked_values, look, updated
 from esker.write.steps import AddFiles, DeleteKeys, RemovePartitions, RemoveRows, Step
 from esker.write.summary import checked_extra
 from esker.write.table_changes import MAIN
@@ -102,15 +104,25 @@ class Transaction:
         self._take("overwrite", RemovePartitions(self.base.metadata.default_spec_id, keys), AddFiles(files))
 
     def delete(self, where: Predicate) -> None:
-        """Remove the rows that match: by metadata alone where whole files do."""
+        """Remove the rows that match: by metadata alone where whole files do. A condition may be any that Spark knows;
+        Spark is asked only about one that is more than comparisons of columns with values."""
         self._check_open()
         self._check_no_keys("delete")
-        self._take(None, RemoveRows(self._bind(where)))
+        predicate = self._understood(where)
+        if predicate is None:
+            self.apply("delete", changing(str(where), DeleteRow(), "delete"))
+        else:
+            self._take(None, RemoveRows(predicate))
 
     def update(self, values: Mapping[str, str], where: Predicate | None = None) -> None:
         """Set columns of the rows that match, all of them without ``where``, to SQL expressions over the old row."""
         self._check_open()
-        seen = self.look("update", TRUE if where is None else self._bind(where))
+        predicate = TRUE if where is None else self._understood(where)
+        if predicate is None:
+            said = {name: SqlText.plain(text) for name, text in checked_values(values, self.base.metadata).items()}
+            self.apply("update", changing(str(where), UpdateRow(said), "update"))
+            return
+        seen = self.look("update", predicate)
         self.change_rows(seen, self._computed(lambda: updated(self.tools.rows, seen.view, values)))
 
     def upsert(self, data: object, on: Sequence[str]) -> None:
@@ -120,6 +132,27 @@ class Transaction:
         keyed = self.tools.rows.keyed(self.base.metadata, data, on)
         seen = self.look("merge", keyed.predicate)
         self.change_rows(seen, self._computed(lambda: self.tools.rows.upsert(seen.view, keyed)))
+
+    def merge(self, source: object, on: str) -> Merge:
+        """Bring rows of a source in, clause by clause; ``commit()`` of the merge makes it part of this transaction."""
+        self._check_open()
+
+        def run(plan: MergePlan) -> None:
+            self.apply("merge", plan)
+
+        return Merge.of(source, on, run)
+
+    def apply(self, verb: Verb, plan: MergePlan) -> None:
+        """A merge, or a change that is told as one, by the engine that knows SQL."""
+        self._check_open()
+        self._check_no_keys(verb)
+        merger = self.tools.merger
+        if merger is None:
+            raise Unsupported(f"cannot {verb} rows here: no engine for SQL expressions is there", feature="merge")
+        self._change()
+        prepared = self._computed(lambda: merger.prepare(self.base.metadata, plan))
+        seen = self.look(verb, prepared.predicate)
+        self.change_rows(seen, self._computed(lambda: merger.merge(seen.view, prepared)))
 
     def delete_by_key(self, data: object, on: Sequence[str]) -> None:
         """Remove the rows that were there before and have a key of these, unread: by equality deletes. Rows that the
@@ -234,6 +267,16 @@ class Transaction:
         except BaseException:
             self.abandon()
             raise
+
+    def _understood(self, where: Predicate) -> Bound | None:
+        """The predicate; None for text that is more than one, and that an engine may know as SQL."""
+        try:
+            unbound = parse(where) if isinstance(where, str) else where
+        except InvalidInput:
+            if self.tools.merger is None or not self.tools.merger.takes(str(where)):
+                raise
+            return None
+        return bind(unbound, self.base.metadata.schema)
 
     def _bind(self, where: Predicate) -> Bound:
         return bind(parse(where) if isinstance(where, str) else where, self.base.metadata.schema)

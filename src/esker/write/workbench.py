@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from esker.errors import AlreadyExists, EskerError
 from esker.ports.engine import Engine, Writer
+from esker.ports.merging import Merger
 from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat, TableFormatWriter
@@ -27,6 +28,7 @@ class Tools:
     deletes: DeleteWriter
     rows: RowEngine
     storage: Storage
+    merger: Merger | None = None  # computes merges, and changes by any SQL expression
 
 
 @dataclass(slots=True)

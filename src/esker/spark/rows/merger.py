@@ -1,0 +1,196 @@
+"""Merges on Spark: one join decides what changes, and is kept; what goes is looked up in it, what comes is written.
+
+Rows that change are computed once, so that a source or a condition that would not say the same twice cannot tear a
+merge apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from esker.arrow.deleted_positions import bitmap_of
+from esker.errors import InvalidInput
+from esker.model.predicate import TRUE, Bound, all_of
+from esker.model.predicate_sql import quote_name
+from esker.ports.engine import Writer, WriteRequest
+from esker.ports.merging import MergePlan, PreparedMerge, Side
+from esker.ports.row_changes import RowDelta, RowView
+from esker.ports.spark_frames import SparkFrames
+from esker.spark.file_scan import NUMBER, POSITION
+from esker.spark.frame_schema import is_spark_frame
+from esker.spark.layout import distribution_mode
+from esker.spark.rows.decide import CLAUSE, HERE, LAST, ROW_ID, Decision
+from esker.spark.rows.expressions import SOURCE, TARGET, Scope
+from esker.spark.rows.join_terms import JoinKey, JoinTerms, Names, join_terms
+from esker.spark.rows.outputs import written_fields
+from esker.spark.rows.positions import Places
+from esker.spark.rows.source import held_still, source_frame
+from esker.spark.rows.source_keys import keys_predicate
+from esker.spark.rows.target import TargetRows
+from esker.spark.stored_columns import quoted
+from esker.spark.types import shown_schema
+from esker.tree.data_file import DataFile
+from esker.tree.table_metadata import TableMetadata
+from esker.write.rewrite import with_lineage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BYTES_PER_TASK, _WIDTH = 64 << 20, 100
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    session: SparkSession
+    source: DataFrame | None
+    decision: Decision
+    terms: JoinTerms
+
+
+class SparkMerger:
+    """Implements ``ports.merging.Merger``."""
+
+    def __init__(self, frames: SparkFrames, writer: Writer, get_session: Callable[[], SparkSession]) -> None:
+        self._frames = frames
+        self._writer = writer
+        self._get_session = get_session
+
+    def takes(self, text: str) -> bool:
+        """Only Spark itself can tell."""
+        return bool(text.strip())
+
+    def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
+        """Let Spark read every expression, then look at the source's keys."""
+        session = self._session_of(plan)
+        schema = metadata.schema
+        source = None if plan.source is None else source_frame(plan.source, schema, session)
+        columns = [] if source is None else [name for name in source.columns if name != HERE]
+        scope = Scope(session, plan, _frames(_empty_target(session, metadata), source))
+        decision = Decision.of(plan, schema, scope, columns, with_lineage=metadata.format_version >= 3)
+        decision.changes(scope)
+        names = Names(
+            schema=schema,
+            target=plan.target_name,
+            source=None if source is None else plan.source_name,
+            source_columns=frozenset(name.lower() for name in columns),
+        )
+        terms = join_terms(plan.on.shown, names, str(session.conf.get("spark.sql.session.timeZone", "UTC")))
+        predicate, source = self._pruned(plan, source, terms)
+        if source is not None and plan.key:
+            _check_unique(source, plan.key)
+        return PreparedMerge(plan=plan, predicate=predicate, state=_State(session, source, decision, terms))
+
+    def _pruned(self, plan: MergePlan, source: DataFrame | None, terms: JoinTerms) -> tuple[Bound, DataFrame | None]:
+        if plan.has(Side.NOT_MATCHED_BY_SOURCE):  # any row of the table may be one
+            return TRUE, source
+        if source is None or not (terms.keys or plan.key):
+            return terms.alone, source
+        still = held_still(source, plan.source)
+        return all_of((terms.alone, keys_predicate(still, quote_name(plan.source_name), terms.keys))), still
+
+    def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
+        """Decide, look up what goes, write what comes."""
+        state: _State = prepared.state
+        plan, decision = prepared.plan, state.decision
+        if not view.tasks and not plan.has(Side.NOT_MATCHED):
+            return RowDelta()
+        rows = TargetRows(frames=self._frames, session=state.session, view=view)
+        target = rows.matching(view.predicate)
+        changes = decision.changes(Scope(state.session, plan, _frames(target, state.source))).localCheckpoint()
+        places = Places.of(changes)
+        if places.first_twice is not None:
+            raise _matched_twice(rows, plan, state.terms.keys, *places.first_twice)
+        rewritten = [n for n in places.gone if view.rewrites(view.tasks[n].data_file.path)]
+        added: tuple[DataFile, ...] = ()
+        if places.rows and (decision.writing or rewritten):
+            new = self._new_rows(view, decision, changes, rows, rewritten, places)
+            added = self._written(view, _gathered(view, new, rewritten, places.rows))
+        paths = {n: view.tasks[n].data_file.path for n in places.gone}
+        return RowDelta(
+            gone={paths[n]: bitmap_of(held) for n, held in places.gone.items() if n not in rewritten},
+            rewritten=frozenset(paths[n] for n in rewritten),
+            added=added,
+        )
+
+    def _new_rows(
+        self,
+        view: RowView,
+        decision: Decision,
+        changes: DataFrame,
+        rows: TargetRows,
+        rewritten: list[int],
+        places: Places,
+    ) -> DataFrame:
+        """Rows that changed or came, and those that stay of files that are written anew."""
+        names = [quoted(f.name) for f in written_fields(view.metadata.schema)]
+        lineage = decision.with_lineage
+        new = changes.where(f"{CLAUSE} IN ({', '.join(map(str, decision.writing)) or '-1'})").selectExpr(
+            *names, *([ROW_ID, f"CAST(NULL AS BIGINT) AS {LAST}"] if lineage else [])
+        )
+        if not rewritten:
+            return new
+        stay = rows.without(rewritten, places.gone).select(*names, *([ROW_ID, LAST] if lineage else []))
+        return stay.union(new) if decision.writing else stay
+
+    def _written(self, view: RowView, frame: DataFrame) -> tuple[DataFile, ...]:
+        schema = with_lineage(view.metadata)
+        fitted = self._writer.fit(view.metadata, schema, frame)
+        request = WriteRequest(metadata=view.metadata, schema=schema, data=fitted, operation_id=view.operation_id)
+        return tuple(self._writer.write(request))
+
+    def _session_of(self, plan: MergePlan) -> SparkSession:
+        if plan.session is not None:
+            return plan.session
+        if is_spark_frame(plan.source):
+            return plan.source.sparkSession
+        return self._get_session()
+
+
+def _gathered(view: RowView, frame: DataFrame, rewritten: list[int], changed: int) -> DataFrame:
+    """As few tasks as the rows need, each of which makes a file, where the table does not say how to spread them."""
+    if distribution_mode(view.metadata) != "none":
+        return frame
+    files = [task.data_file for task in view.tasks]
+    width = sum(file.file_size for file in files) / max(1, sum(file.record_count for file in files)) or _WIDTH
+    size = sum(files[n].file_size for n in rewritten) + changed * width
+    return frame.coalesce(1 + int(size // _BYTES_PER_TASK))
+
+
+def _frames(target: DataFrame, source: DataFrame | None) -> Mapping[str, Any]:
+    return {TARGET: target} if source is None else {TARGET: target, SOURCE: source}
+
+
+def _empty_target(session: SparkSession, metadata: TableMetadata) -> DataFrame:
+    """No rows with the columns of the table's: enough to read expressions by."""
+    schema = shown_schema(with_lineage(metadata).fields).add(NUMBER, "long").add(POSITION, "long")
+    return session.createDataFrame([], schema)
+
+
+def _check_unique(source: DataFrame, key: tuple[str, ...]) -> None:
+    names = [quoted(name) for name in key]
+    twice = source.groupBy(*names).count().where("count > 1").select(*names).head(1)
+    if twice:
+        shown = ", ".join(f"{name} = {value}" for name, value in zip(key, twice[0], strict=True))
+        raise InvalidInput(f"cannot upsert: the key {shown} occurs twice in the rows given")
+
+
+def _matched_twice(
+    rows: TargetRows, plan: MergePlan, keys: tuple[JoinKey, ...], number: int, position: int
+) -> InvalidInput:
+    path = rows.view.tasks[number].data_file.path
+    shown = ""
+    if keys:
+        names = [key.field.name for key in keys]
+        found = rows.matching(TRUE).where(f"{NUMBER} = {number} AND {POSITION} = {position}")
+        values = found.select(*map(quoted, names)).head(1)[0]
+        shown = " where " + ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+    return InvalidInput(
+        f"cannot {plan.verb}: several rows of the source match one row of the table{shown} (row {position} of {path}); "
+        "which of them should win? Make the source's rows unique by what ON compares",
+        file=path,
+        row=int(np.int64(position)),
+    )

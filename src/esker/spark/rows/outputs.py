@@ -1,0 +1,139 @@
+"""What a clause makes of a row: one expression per column of the table, by Spark's rules of store assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from esker.errors import InvalidInput, Unsupported
+from esker.model.predicate_sql import literal_sql, quote_name
+from esker.model.schema import Schema
+from esker.model.types import Field, Type, UnknownType, is_nested
+from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
+from esker.spark.rows.expressions import Scope
+from esker.spark.sql.assignment import can_assign
+from esker.spark.sql.type_text import cast_text, type_text
+
+
+def written_fields(schema: Schema) -> tuple[Field, ...]:
+    """The columns that a file holds; one of unknown type holds nothing."""
+    return tuple(field for field in schema.fields if not isinstance(field.type, UnknownType))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Makes the expressions of a plan's clauses."""
+
+    plan: MergePlan
+    schema: Schema
+    scope: Scope
+    source_columns: Sequence[str] = ()
+
+    def of(self, clause: Clause) -> dict[int, str] | None:
+        """By field id the text of each column's new value; None where the row goes."""
+        match clause.action:
+            case DeleteRow():
+                return None
+            case UpdateRow(values):
+                kept = {f.id: f"{self._target}.{quote_name(f.name)}" for f in written_fields(self.schema)}
+                return kept | self._given(clause, values)
+            case InsertRow(values):
+                given = self._given(clause, values)
+                rest = [f for f in written_fields(self.schema) if f.id not in given]
+                return given | {f.id: self._default(f) for f in rest}
+
+    def _given(self, clause: Clause, values: Mapping[str, SqlText] | None) -> dict[int, str]:
+        named = self._from_source(clause) if values is None else self._named(clause, values)
+        label = clause.side.value if self.plan.source is not None else self.plan.verb.upper()
+        said = [(f"the value of {field.name!r} in {label}", text) for field, text in named]
+        types = self.scope.types(clause.side, said)
+        return {
+            field.id: self._assigned(field, type_, text)
+            for (field, text), type_ in zip(named, types, strict=True)
+            if not isinstance(field.type, UnknownType)
+        }
+
+    def _named(self, clause: Clause, values: Mapping[str, SqlText]) -> list[tuple[Field, SqlText]]:
+        found: dict[int, tuple[Field, SqlText]] = {}
+        for name, text in values.items():
+            field = self._column(name, text)
+            if field.id in found:
+                raise InvalidInput(f"cannot {self.plan.verb}: column {field.name!r} is set twice", column=field.name)
+            found[field.id] = (field, text)
+        return list(found.values())
+
+    def _column(self, name: str, text: SqlText) -> Field:
+        """A column of the table, with or without the table's name before it."""
+        prefix = f"{self.plan.target_name}."
+        top = {field.id for field in self.schema.fields}
+        names = [name]
+        if name.lower().startswith(prefix.lower()):
+            names.insert(0, name[len(prefix) :])
+        try:
+            field = self.schema.find(names[0])
+        except InvalidInput as error:
+            where = f" (at {text.place})" if text.place else ""
+            raise InvalidInput(
+                f"cannot {self.plan.verb}{where}: {error.message}", column=name, place=text.place
+            ) from None
+        if field.id not in top:
+            raise Unsupported(f"cannot set {name!r} alone: it lies inside another column", feature="nested updates")
+        return field
+
+    def _from_source(self, clause: Clause) -> list[tuple[Field, SqlText]]:
+        """Every column of the table has one of its name in the source."""
+        found = []
+        for field in self.schema.fields:
+            fits = [name for name in self.source_columns if name == field.name]
+            fits = fits or [name for name in self.source_columns if name.lower() == field.name.lower()]
+            if len(fits) != 1:
+                has = "several columns" if fits else "no column"
+                raise InvalidInput(
+                    f"cannot {self.plan.verb}: the source has {has} {field.name!r}, which * in {clause.side.value} "
+                    "takes from it; give the values one by one",
+                    column=field.name,
+                )
+            text = f"{quote_name(self.plan.source_name)}.{quote_name(fits[0])}"
+            found.append((field, SqlText.plain(text)))
+        return found
+
+    def _assigned(self, field: Field, type_: Type, said: SqlText) -> str:
+        if not can_assign(type_, field.type):
+            where = f" (at {said.place})" if said.place else ""
+            raise InvalidInput(
+                f"cannot {self.plan.verb}: {said.shown!r}{where} is of type {type_text(type_)}, and column "
+                f"{field.name!r} of type {type_text(field.type)}: cast it",
+                column=field.name,
+                place=said.place,
+            )
+        cast = cast_text(field.type)
+        return f"({said.text})" if cast is None else f"CAST(({said.text}) AS {cast.replace('{', '{{')})"
+
+    def _default(self, field: Field) -> str:
+        cast = cast_text(field.type)
+        if field.write_default is None:
+            if field.required:
+                raise InvalidInput(
+                    f"cannot {self.plan.verb}: column {field.name!r} must have a value, and WHEN NOT MATCHED gives "
+                    "none",
+                    column=field.name,
+                )
+            return "NULL" if cast is None else f"CAST(NULL AS {cast})"
+        if is_nested(field.type):
+            raise Unsupported(
+                f"cannot {self.plan.verb}: give column {field.name!r} a value, its default has parts",
+                feature="nested defaults in MERGE",
+            )
+        text = literal_sql(field.type, field.write_default).replace("{", "{{").replace("}", "}}")
+        return text if cast is None else f"CAST({text} AS {cast})"
+
+    @property
+    def _target(self) -> str:
+        return quote_name(self.plan.target_name)
+
+
+def labelled(clause: Clause, at: int, clauses: Sequence[Clause]) -> str:
+    """A clause for a person: which of several."""
+    alike = [n for n, one in enumerate(clauses) if one.side is clause.side]
+    number = f" (number {alike.index(at) + 1})" if len(alike) > 1 else ""
+    return f"{clause.side.value}{number}"
