@@ -172,6 +172,18 @@ def test_a_file_that_many_commits_touch_is_read_for_each(route: str, tmp_path: P
     assert agrees(Feed(table.scan_changes(table.snapshots[3].snapshot_id, where="name is not null")), spark) > 0
 
 
+def test_rows_are_compared_by_columns_that_spark_has_no_type_for(tmp_path: Path, spark: Any) -> None:
+    fine = Field(id=3, name="ns", type=TimestampType(nanos=True))
+    maker = TableMaker(Schema(fields=(*PLAIN.fields, fine)), format_version=3)
+    old = [{"id": at, "name": "n", "ns": at} for at in range(5)]
+    rewritten(maker, old, [*old[:3], {"id": 3, "name": "n", "ns": 99}])
+    table = on_disk(maker, tmp_path)
+    feed = table.scan_changes(table.snapshots[0].snapshot_id, columns=["id", "name"])
+    assert agrees(Feed(feed), spark) == 3
+    with pytest.raises(esker.Unsupported, match="cannot give column 'ns' to Spark"):
+        table.scan_changes(None).to_spark(spark)
+
+
 def test_no_changes_are_an_empty_frame(tmp_path: Path, spark: Any) -> None:
     maker = of_vectors()
     table = on_disk(maker, tmp_path)

@@ -12,13 +12,18 @@ from dataclasses import replace
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
 from esker.arrow.delete_store import DeleteStore
 from esker.arrow.takers import takers_of
+from esker.errors import Unsupported
 from esker.model.predicate import Bound
 from esker.model.schema import Schema
 from esker.ports.changes import CHANGE_COLUMNS, ChangeGroup, ChangeRequest
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.arrow_scan import frame_through_arrow
+from esker.spark.arrow_worker import output_name, shown_batch
 from esker.spark.moved_rows import with_updates, without_moved
 from esker.spark.reader import SparkReader
 from esker.spark.stored_columns import quoted
@@ -32,11 +37,14 @@ MOST_SCANS = 4  # of one file; what touched it more often is read through Arrow
 
 def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequest, predicate: Bound) -> DataFrame:
     """The changed rows, without those that a commit only moved."""
-    groups = [_needed(reader, request, group) for commit in request.commits for group in commit.groups]
+    commits = [replace(c, groups=tuple(_needed(reader, request, group) for group in c.groups)) for c in request.commits]
+    groups = [group for commit in commits for group in commit.groups]
     plain = [task for group in groups if not group.is_mixed for task in group.tasks]
     mixed = [task for group in groups if group.is_mixed for task in group.tasks]
     frames = list(_frames(reader, session, _read(request, plain, request.projection), predicate))
-    if mixed:
+    if mixed and not _is_shown(request.row_schema):
+        frames.append(_compared_here(reader, session, replace(request, commits=commits)))
+    elif mixed:
         both = _union(_frames(reader, session, _read(request, mixed, request.row_schema), predicate))
         changed = without_moved(both, request.row_schema)
         if request.keys:
@@ -46,6 +54,29 @@ def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequ
     if not frames:
         return session.createDataFrame([], shown_schema((*request.projection, *CHANGE_COLUMNS)))
     return _union(frames)
+
+
+def _is_shown(schema: Schema) -> bool:
+    """Whether Spark has a type for every column: rows are compared by all of them, wanted or not."""
+    try:
+        shown_schema(schema)
+    except Unsupported:
+        return False
+    return True
+
+
+def _compared_here(reader: SparkReader, session: SparkSession, request: ChangeRequest) -> DataFrame:
+    """The rows of mixed groups, compared in this process."""
+    fields = (*request.projection, *CHANGE_COLUMNS)
+    commits = [
+        replace(commit, groups=tuple(group for group in commit.groups if group.is_mixed)) for commit in request.commits
+    ]
+    batches = [shown_batch(batch, fields) for batch in reader.engine.read_changes(replace(request, commits=commits))]
+    numbered = shown_schema([replace(f, name=output_name(at)) for at, f in enumerate(fields)])
+    if not batches:
+        return session.createDataFrame([], shown_schema(fields))
+    rows = session.createDataFrame(pa.Table.from_batches(batches), numbered)
+    return rows.select(*(F.col(output_name(at)).alias(f.name) for at, f in enumerate(fields)))
 
 
 def _read(request: ChangeRequest, tasks: Sequence[ScanTask], projection: Schema) -> ReadRequest:
