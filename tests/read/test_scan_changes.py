@@ -349,6 +349,19 @@ def test_a_delete_costs_the_manifests_that_can_hold_its_rows(way: str) -> None:
         assert feed.plan().funnel.manifests_total == appends + 1
 
 
+def test_a_file_that_goes_with_its_deletes_is_not_looked_for() -> None:
+    maker = grown(30)
+    target = maker.table().scan().plan().tasks[3].data_file
+    kept = [manifest for at, manifest in enumerate(maker.manifests) if at != 3]
+    old = maker.manifests[3]
+    maker.snapshot([*kept, old, maker.manifest([maker.vector([0], target)])], summary={"operation": "delete"})
+    maker.snapshot([*kept, maker.manifest([maker.data_file([{"id": 77, "name": "new"}])])])
+    table = maker.table()
+    feed = table.scan_changes(table.snapshots[-2].snapshot_id)
+    assert told(feed) == [(77, "new", "insert", 0)]
+    assert feed.plan().funnel.manifests_read == 3, "that of the file, that of its deletes, and the new one"
+
+
 def with_bounds(maker: TableMaker, at: int) -> DataFile:
     edge = {1: to_bytes(LONG, at)}
     rows = [{"id": at, "name": f"n{at}"}]

@@ -136,9 +136,9 @@ class ChangePlanner:
         changed = ChangedDeletes(self.metadata, self.schema, deletes)
         near = [manifest for manifest in lists.shared if changed.may_reach(manifest)]
         listed = prune_manifest_list(self.metadata, self.schema, near, self.predicate)
-        counted.opened.update(manifest.path for manifest in listed.data)
         finder = ReachedFiles(self.metadata, self.table_format, self.schema, self.predicate)
-        found = list(finder.find(changed, listed.data, data.kept))
+        found = list(finder.find(changed, listed.data, data))
+        counted.opened.update(finder.opened)
         counted.files += len(found)
         return found
 

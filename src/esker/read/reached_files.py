@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -57,9 +57,9 @@ class ChangedDeletes:
         """Whether a delete that came or went applies to the file."""
         return bool(self._index.applying_to(data))
 
-    def all_found(self, found: Iterable[str]) -> bool:
-        """Whether these are all the files that can be reached, so that looking on is of no use."""
-        return self._names is not None and self._names <= {spelt(path)[2] for path in found}
+    def all_found(self, found: set[str]) -> bool:
+        """Whether these paths are all that can be reached, so that looking on is of no use."""
+        return self._names is not None and self._names <= found
 
 
 class ReachedFiles:
@@ -67,31 +67,32 @@ class ReachedFiles:
 
     def __init__(self, metadata: TableMetadata, table_format: TableFormat, schema: Schema, predicate: Bound) -> None:
         self._metadata, self._format, self._schema, self._predicate = metadata, table_format, schema, predicate
+        self.opened: set[str] = set()  # the manifests that were looked into
 
     def find(
-        self, deletes: ChangedDeletes, manifests: Sequence[ManifestFile], kept: Sequence[Entries]
+        self, deletes: ChangedDeletes, manifests: Sequence[ManifestFile], data: Compared
     ) -> Iterator[tuple[DataFile, Bound]]:
-        """Each file that may hold a row of the answer, with what of the filter it leaves open. ``kept`` are files
-        whose entries were read already."""
-        predicate = all_of((self._predicate, deletes.keys))
-        columns = EntryColumns(metrics=columns_asked(self._schema, predicate))
-        found: list[str] = []
-        for entries in self._batches(deletes, manifests, kept, columns):
-            for data, residual in self._reached(deletes, entries):
-                found.append(data.path)
-                yield data, residual
-            if deletes.all_found(found):
-                return
+        """Each file that may hold a row of the answer, with what of the filter it leaves open. ``data`` was read
+        already: what came or went with its deletes is not looked for."""
+        found = {spelt(path)[2] for part in (*data.added, *data.removed) for path in part.path.to_pylist()}
+        for entries in self._batches(deletes, manifests, data.kept, found):
+            for file, residual in self._reached(deletes, entries):
+                found.add(spelt(file.path)[2])
+                yield file, residual
 
     def _batches(
-        self,
-        deletes: ChangedDeletes,
-        manifests: Sequence[ManifestFile],
-        kept: Sequence[Entries],
-        columns: EntryColumns,
+        self, deletes: ChangedDeletes, manifests: Sequence[ManifestFile], kept: Sequence[Entries], found: set[str]
     ) -> Iterator[Entries]:
+        """Entries that may be of reached files, as long as some can still be found."""
         yield from kept
-        yield from live_entries(self._format.entries(self._metadata, manifests, columns))
+        if deletes.all_found(found):
+            return
+        asked = columns_asked(self._schema, all_of((self._predicate, deletes.keys)))
+        for entries in live_entries(self._format.entries(self._metadata, manifests, EntryColumns(metrics=asked))):
+            self.opened.update(manifest.path for manifest in entries.manifests)
+            yield entries
+            if deletes.all_found(found):
+                return
 
     def _reached(self, deletes: ChangedDeletes, entries: Entries) -> Iterator[tuple[DataFile, Bound]]:
         near = deletes.candidates(entries)
