@@ -163,3 +163,15 @@ def unpack_object(data: bytes, limit: int) -> bytes:
     if len(found) > limit:
         raise Damaged(f"it unpacks to more than {limit} bytes")
     return found
+
+
+def inflated(data: bytes, limit: int, *, gzip: bool) -> bytes:
+    """A body sent with gzip or deflate; no more than ``limit`` bytes of it."""
+    inflate = zlib.decompressobj(31 if gzip else 15)
+    try:
+        found = inflate.decompress(data, limit)
+    except zlib.error as error:
+        raise Damaged(str(error)) from None
+    if not inflate.eof and len(found) < limit:
+        raise Damaged("it ends before its end")
+    return found
