@@ -108,3 +108,10 @@ def test_a_connect_session_answers_sql_as_a_classic_one_does(seen: dict[str, Any
     assert len(counted) == 1
     assert tables == [["sales", "copy", "False"], ["sales", "orders", "False"]]
     assert [row[:2] for row in copied] == [["0", "eu"], ["2", "eu"], ["4", "eu"]]
+
+
+def test_a_connect_session_has_the_data_source_too(seen: dict[str, Any]) -> None:
+    found = seen["source"]
+    assert (found["rows"], found["streamed"]) == (20, 20)
+    assert found["read"] == list(range(0, 20, 2))
+    assert "cannot take the option 'colums': did you mean columns?" in found["refusal"]

@@ -115,13 +115,13 @@ def test_files_are_pruned_by_filters_and_by_the_option(
 ) -> None:
     plan = pin({"path": table.location, **({"where": where} if where else {})}, None)
     found = [unpacked(part) for part in parts(plan, schema_of(plan), filters)]
-    assert sum(len(list(request.tasks)) for request in found) == files
+    assert sum(len(list(part.request.tasks)) for part in found) == files
 
 
 def test_a_pinned_scan_stays_with_its_snapshot_and_takes_no_history_along(table: esker.Table) -> None:
     plan = pin({"path": table.location}, None)
     table.append(pa.table({"id": [100], "region": ["eu"]}))
-    assert sum(len(list(unpacked(part).tasks)) for part in parts(plan, schema_of(plan), [])) == 3
+    assert sum(len(list(unpacked(part).request.tasks)) for part in parts(plan, schema_of(plan), [])) == 3
     assert list(pickle.loads(plan).metadata.snapshots) == []
 
 

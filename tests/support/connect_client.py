@@ -1,4 +1,4 @@
-"""A program of its own, for a process holds one kind of session: read, append and SQL on one Spark Connect server.
+"""A program of its own, for a process holds one kind of session: what one Spark Connect server is asked for.
 
 Run with a folder for a lake, the folder of the table to read, and a file for what it saw, as JSON.
 """
@@ -53,6 +53,7 @@ def main(folder: str, table: str, answer: str) -> None:
         "read": read(spark, esker.open_table(table)),
         "written": written(spark, lake),
         "sql": answered(lake),
+        "source": sourced(spark, lake, folder),
         "settings kept": before == dict(spark.conf.getAll),
     }
     Path(answer).write_text(json.dumps(found))
@@ -103,6 +104,33 @@ def answered(lake: Any) -> list[list[list[str]]]:
         lake.sql(statement)
     frames = [lake.sql(query) for query in QUERIES]  # Connect looks at them again when they are used
     return [[list(map(str, row)) for row in frame.collect()] for frame in frames]
+
+
+def sourced(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
+    """What the data source read, wrote and streamed; the server plans, in processes of its own."""
+    import esker
+    from esker.spark.source.register import PUSH_DOWN
+
+    esker.spark.register(spark, lake)
+    table = lake.create_table("a.source", "id bigint, region string", partition_by=["region"])
+    rows = spark.range(0, 20, 1, 2).selectExpr("id", "if(id % 2 = 0, 'eu', 'us') region")
+    rows.write.format("esker").mode("append").save("a.source")
+    lake.create_table("a.streamed", "id bigint, region string")
+    stream = spark.readStream.format("esker").load("a.source").writeStream.format("esker").trigger(availableNow=True)
+    stream.option("checkpointLocation", f"{folder}/checkpoint").start("a.streamed").awaitTermination(120)
+    refusal = ""
+    try:
+        print(spark.read.format("esker").option("colums", "id").load("a.source").columns)  # Connect asks only now
+    except Exception as error:
+        refusal = str(error)
+    found = {
+        "rows": table.refresh().scan().count(),
+        "read": sorted(row.id for row in spark.read.format("esker").load("a.source").where("region = 'eu'").collect()),
+        "streamed": lake.table("a.streamed").scan().count(),
+        "refusal": refusal,
+    }
+    spark.conf.unset(PUSH_DOWN)
+    return found
 
 
 if __name__ == "__main__":

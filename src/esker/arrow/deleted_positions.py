@@ -17,8 +17,6 @@ from esker.arrow.constants import repeated
 from esker.arrow.convert import convert
 from esker.arrow.file_columns import FileColumn, by_field_id
 from esker.errors import Corrupt
-from esker.iceberg.deletion_vector import decode_deletion_vector
-from esker.iceberg.puffin import LARGEST_BLOB
 from esker.model.file_names import same_file, spelt
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING
@@ -87,6 +85,10 @@ def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap64:
 
 def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
     """The vector that a manifest entry points at inside a Puffin file."""
+    # Imported late: workers of Spark may not have what vectors are read with, and most tables have none.
+    from esker.iceberg.deletion_vector import decode_deletion_vector
+    from esker.iceberg.puffin import LARGEST_BLOB
+
     offset, size = file.content_offset, file.content_size
     if offset is None or size is None:
         raise Corrupt(file.path, "its manifest entry does not say where in it the deletion vector lies")

@@ -29,6 +29,11 @@ class ArrowEngine:
         self._storage = storage
         self._parse_name_mapping = parse_name_mapping
 
+    @property
+    def storage(self) -> Storage:
+        """Where it reads from."""
+        return self._storage
+
     def arrow_schema(self, projection: Schema) -> pa.Schema:
         """The Arrow schema that batches of this projection have."""
         return to_arrow_schema(projection)

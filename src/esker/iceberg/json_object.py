@@ -8,11 +8,12 @@ are kept (`rest`), so that a later writer can put them back (checklist D11).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import Corrupt
+
+if TYPE_CHECKING:
+    import msgspec  # else imported late: workers of Spark may not have it, and rarely read any JSON
 
 
 def decode_json(file: str, content: bytes | bytearray | memoryview | msgspec.Raw, what: str) -> Any:
@@ -22,6 +23,8 @@ def decode_json(file: str, content: bytes | bytearray | memoryview | msgspec.Raw
 
 def decode_raw_fields(file: str, content: bytes | bytearray | memoryview, what: str) -> dict[str, msgspec.Raw]:
     """The fields of a JSON object as slices of the text, left undecoded until someone asks."""
+    import msgspec
+
     fields: dict[str, msgspec.Raw] = _decode(file, content, what, dict[str, msgspec.Raw])
     return fields
 
@@ -30,11 +33,15 @@ def decode_raw_items(file: str, content: bytes | msgspec.Raw | None, what: str) 
     """The items of a JSON array as slices of the text; none for an absent array or null."""
     if content is None:
         return []
+    import msgspec
+
     items: list[msgspec.Raw] | None = _decode(file, content, what, list[msgspec.Raw] | None)
     return items or []
 
 
 def _decode(file: str, content: Any, what: str, kind: Any) -> Any:
+    import msgspec
+
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:

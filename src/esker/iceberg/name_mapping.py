@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from esker.errors import Corrupt
 from esker.iceberg.json_object import JsonObject, decode_json
 from esker.iceberg.types import DEEPEST
@@ -31,6 +29,8 @@ def decode_name_mapping(file: str, text: str) -> tuple[MappedField, ...]:
 
 def encode_name_mapping(mapping: tuple[MappedField, ...]) -> str:
     """The mapping as the property holds it."""
+    import msgspec
+
     return msgspec.json.encode([_field_json(field) for field in mapping]).decode()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from esker.arrow.engine import ArrowEngine
 from esker.errors import InvalidInput, Unsupported
+from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
 from esker.model.bind import bind
 from esker.model.predicate import Bound, all_of
 from esker.model.schema import Schema, walk
@@ -22,7 +23,7 @@ from esker.spark.ship import shipped
 from esker.spark.source.opening import Address, open_table
 from esker.spark.source.options import Options, Use, read_options
 from esker.spark.source.pushed import unbound_filters
-from esker.spark.source.read_worker import Order, packed, wanted
+from esker.spark.source.read_worker import Order, Part, packed, wanted
 from esker.spark.types import shown_schema
 from esker.table import Table
 
@@ -68,7 +69,7 @@ def read_task(plan: bytes, schema: StructType) -> Callable[[Any], Any]:
     """What workers do with each part of the plan."""
     scan = projected(plan, schema)
     assert isinstance(scan.engine, ArrowEngine)  # the one that tables are opened with
-    return shipped(_WORKER, pickle.dumps(Order(engine=scan.engine, fields=scan.projection.fields)))
+    return shipped(_WORKER, pickle.dumps(Order(storage=scan.engine.storage, fields=scan.projection.fields)))
 
 
 def parts(plan: bytes, schema: StructType, filters: Sequence[Filter]) -> list[bytes]:
@@ -87,7 +88,9 @@ def packed_parts(scan: Scan, tasks: Iterable[ScanTask]) -> list[bytes]:
         row_schema=scan.resolved.schema,
         projection=wanted(scan.projection.fields),
     )
-    return [packed(replace(request, tasks=group)) for group in _grouped(tasks)]
+    text = scan.metadata.properties.get(PROPERTY)
+    mapping = None if text is None else decode_name_mapping(f"table property {PROPERTY}", text)
+    return [packed(Part(request=replace(request, tasks=group), name_mapping=mapping)) for group in _grouped(tasks)]
 
 
 def projected(plan: bytes, schema: StructType) -> Scan:

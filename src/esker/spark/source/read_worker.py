@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-import esker.iceberg.name_mapping
 import esker.storage.local
-import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
+import esker.storage.relocated  # noqa: F401  # with that above: what an order may hold must travel with it
 from esker.arrow.engine import ArrowEngine
+from esker.model.name_mapping import MappedField
 from esker.model.schema import Schema
 from esker.model.types import Field, TimeType, UnknownType
 from esker.ports.engine import ReadRequest
+from esker.ports.storage import Storage
 from esker.spark.arrow_worker import shown_array
 
 
@@ -23,8 +24,16 @@ from esker.spark.arrow_worker import shown_array
 class Order:
     """All that a task is told besides which files to read."""
 
-    engine: ArrowEngine
+    storage: Storage
     fields: tuple[Field, ...]  # the columns to give, in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Some files of a plan; the table's name mapping is read where Spark plans, by what workers may not have."""
+
+    request: ReadRequest
+    name_mapping: tuple[MappedField, ...] | None
 
 
 def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
@@ -32,18 +41,19 @@ def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
     if part is None:
         return
     told: Order = pickle.loads(order)
-    request: ReadRequest = unpacked(part)
-    for rows in told.engine.read(request):
+    files = unpacked(part)
+    engine = ArrowEngine(told.storage, parse_name_mapping=lambda _: files.name_mapping or ())
+    for rows in engine.read(files.request):
         yield _shown(rows, told.fields)
 
 
-def packed(request: ReadRequest) -> bytes:
-    """A request on its way to a worker."""
-    return zlib.compress(pickle.dumps(request), 1)
+def packed(part: Part) -> bytes:
+    """A part on its way to a worker."""
+    return zlib.compress(pickle.dumps(part), 1)
 
 
-def unpacked(part: bytes) -> ReadRequest:
-    """A request as it arrives."""
+def unpacked(part: bytes) -> Part:
+    """A part as it arrives."""
     return pickle.loads(zlib.decompress(part))
 
 
