@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
-    "Feed": ("receive",),
+    "Feed": ("ingest", "receive", "replay"),
 }
 
 

@@ -1,0 +1,188 @@
+"""``esker ingest``: telemetry and files of rows into tables, exactly once, with an account at the end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from esker.cli.settings import current_settings, shared_options
+
+if TYPE_CHECKING:
+    from esker.ingest.account import Account
+    from esker.lake import Lake
+
+_PATHS = click.Path(path_type=Path)
+
+
+@click.group("ingest")
+@shared_options
+def command() -> None:
+    """Take in telemetry or files of rows, each batch exactly once, and give account of it.
+
+    What was planned is written down beside the lake before it is done, so that a run that dies is continued by the
+    next, and giving the same command twice adds nothing twice.
+    """
+
+
+@command.command("otlp")
+@click.argument("paths", nargs=-1, type=_PATHS)
+@click.option("--follow", is_flag=True, help="Go on with what comes into the directories, until stopped.")
+@click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
+@click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
+@click.option("--promote", multiple=True, metavar="KEY=TYPE", help="An attribute to have a column; may be repeated.")
+@click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
+@click.option("--batch-bytes", default="256M", show_default=True, metavar="SIZE", help="Of files in one batch.")
+@click.option("--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: from batch to batch.")
+@click.option("--settle", default=2.0, show_default=True, metavar="SECONDS", help="With --follow: leave younger files.")
+@click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
+@click.option("--keep-segments", is_flag=True, help="Leave segments of a spool when their rows are committed.")
+@shared_options
+def otlp(paths: tuple[Path, ...], follow: bool, **given: Any) -> int:
+    """Decode OTLP in PATH…, files or directories, into the tables of the namespace otel.
+
+    Framing and compression are told from the content. Without PATH, --follow takes the spool of esker receive.
+    """
+    from esker.cli.opening import open_lake
+    from esker.ingest.places import default_checkpoint
+    from esker.ingest.telemetry import KIND, Asked, follow_otlp, ingest_otlp
+
+    lake = open_lake(current_settings())
+    asked = Asked(
+        paths=paths or _spool(lake, follow),
+        checkpoint=given["checkpoint"] or default_checkpoint(lake, KIND),
+        pattern=given["pattern"],
+        promote=pairs_of(given["promote"]),
+        strict=given["strict"],
+        batch_bytes=_bytes(given["batch_bytes"]),
+        keep_segments=given["keep_segments"],
+    )
+    if not follow:
+        return close(ingest_otlp(lake, asked, told=_progress()))
+    from esker.ingest.follow import Pace
+
+    pace = Pace(every_s=given["every"], settle_s=given["settle"], idle_s=given["idle"])
+    with _stopping() as stop:
+        return close(follow_otlp(lake, asked, pace=pace, stop=stop, told=_progress(), told_trouble=_trouble))
+
+
+@command.command("files")
+@click.argument("paths", nargs=-1, required=True, type=_PATHS)
+@click.option("--table", required=True, metavar="NAME", help="The table that takes the rows.")
+@click.option("--create", is_flag=True, help="Make the table, with the columns of the first file.")
+@click.option("--evolve", is_flag=True, help="Add columns that files have and the table has not.")
+@click.option("--partition-by", multiple=True, metavar="TERM", help="With --create: day(ts), bucket(16, id), region.")
+@click.option("--sort-by", multiple=True, metavar="TERM", help="With --create: 'ts desc', id.")
+@click.option("--format", "form", type=click.Choice(["parquet", "csv", "json"]), help="Unless the names tell.")
+@click.option("--delimiter", metavar="SIGN", help="Between the values of CSV.")
+@click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
+@click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
+@click.option("--batch-bytes", default="256M", show_default=True, metavar="SIZE", help="Of files in one batch.")
+@shared_options
+def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -> int:
+    """Take the rows of PATH…, files or directories of Parquet, CSV or JSON, into a table.
+
+    A file that does not fit is refused and named, the others go in.
+    """
+    from esker.cli.opening import open_lake
+    from esker.ingest.files_job import Target
+    from esker.ingest.places import default_checkpoint
+    from esker.ingest.row_files import Reading, RowFormat
+    from esker.ingest.rows import ingest_files, kind_of
+
+    lake = open_lake(current_settings())
+    target = Target(
+        name=table,
+        create=given["create"],
+        evolve=given["evolve"],
+        partition_by=given["partition_by"],
+        sort_by=given["sort_by"],
+    )
+    account = ingest_files(
+        lake,
+        paths,
+        target,
+        checkpoint=given["checkpoint"] or default_checkpoint(lake, kind_of(table)),
+        reading=Reading(format=None if form is None else RowFormat(form), delimiter=given["delimiter"]),
+        pattern=given["pattern"],
+        batch_bytes=_bytes(given["batch_bytes"]),
+        told=_progress(),
+    )
+    return close(account)
+
+
+def close(account: Account) -> int:
+    """Show the account; the status says whether it holds, and what is pending."""
+    from esker.cli.answer import answer
+    from esker.cli.failure import FINDING, describe
+    from esker.cli.ingest_account import show
+
+    answer(account.facts(), lambda screen: show(screen, account))
+    if account.failures:
+        return describe(account.failures[0][1]).status
+    return 0 if account.holds and not account.refused else FINDING
+
+
+def _spool(lake: Lake, follow: bool) -> tuple[Path, ...]:
+    from esker.ingest.places import default_spool
+
+    spool = default_spool(lake)
+    if not follow or spool is None:
+        raise click.UsageError("Missing argument 'PATHS...': name files or directories of OTLP")
+    spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started after this
+    return (spool,)
+
+
+def pairs_of(texts: tuple[str, ...]) -> dict[str, str]:
+    """What ``--promote`` asks for."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.rpartition("=")
+        if not equals or not key or not value:
+            raise click.UsageError(f"--promote takes KEY=TYPE, as in http.response.status_code=int, not {text!r}")
+        found[key] = value
+    return found
+
+
+def _bytes(text: str) -> int:
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    number = text.strip().lower().rstrip("b")
+    unit = units.get(number[-1:], 1)
+    digits = number[:-1] if unit > 1 else number
+    if not (digits.isascii() and digits.isdecimal()) or not int(digits):
+        raise click.UsageError(f"--batch-bytes takes a size such as 64M or 1G, not {text!r}")
+    return int(digits) * unit
+
+
+def _progress() -> Callable[[Account], None]:
+    """A line on stderr that is written over, where somebody watches."""
+    if not sys.stderr.isatty():
+        return lambda account: None
+
+    def tell(account: Account) -> None:
+        text = f"{account.received:,} records in {account.batches:,} batches, {account.files:,} files"
+        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+
+    return tell
+
+
+def _trouble(text: str) -> None:
+    click.echo(f"esker: {text}", err=True)
+
+
+@contextmanager
+def _stopping() -> Iterator[Event]:
+    """Ctrl-C and SIGTERM end the run after the batch in hand."""
+    stop = Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

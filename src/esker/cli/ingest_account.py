@@ -1,0 +1,53 @@
+"""The account of an ingest, as a person reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esker.cli.wording import counted, number, size
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+    from esker.ingest.account import Account
+
+_ODDITIES = {
+    "unknown_fields": "fields of a newer protocol",
+    "repeated_keys": "attributes sent twice",
+    "zero_ids": "ids of nothing but zeros",
+    "far_times": "times far from now",
+    "not_castable": "values that fit no promoted column",
+}
+
+
+def show(screen: Screen, account: Account) -> None:
+    """Where everything went, the identity, and what needs a person."""
+    screen.title(
+        f"Received {counted(account.received, 'record')}",
+        f"{counted(account.files, 'file')}, {size(account.bytes)}, {counted(account.batches, 'batch', 'batches')} "
+        f"in {account.seconds:.1f} s",
+    )
+    pairs = [(table, number(rows)) for table, rows in sorted(account.tables.items())]
+    pairs.append(("dead letters", number(account.dead_letters) if account.dead_letters else ""))
+    pairs.append(("known files", f"{number(account.known_files)} passed over" if account.known_files else ""))
+    pairs.append(("odd, kept", ", ".join(f"{n:,} {_ODDITIES.get(name, name)}" for name, n in account.oddities.items())))
+    screen.card(pairs)
+    screen.line(identity(account), style="" if account.holds else "bold red")
+    for file, reason in account.refused:
+        screen.warning(f"Refused {file}: {reason}")
+    for table, error in account.failures:
+        screen.warning(f"Pending for {table}: {error}")
+    if account.pending:
+        screen.note("Nothing is lost: files and receipts are kept. Run the same command again, or: esker replay")
+
+
+def identity(account: Account) -> str:
+    """The sum that must come out."""
+    parts = [f"tables {sum(account.tables.values()):,}", f"dead letter {account.dead_letters:,}"]
+    parts.append(f"pending {account.pending:,}")
+    if account.unproved:
+        parts.append(f"unproved {account.unproved:,}")
+    sign = "=" if account.holds else "≠"
+    return (
+        f"received {account.received:,} {sign} {' + '.join(parts)}      "
+        f"lost {account.lost:,}   duplicated {account.duplicated:,}"
+    )

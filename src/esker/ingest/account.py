@@ -1,0 +1,121 @@
+"""The closing account: what came in must be in the tables, among the dead letters, or pending; none of it twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
+from esker.ingest.receipts import Delivery
+from esker.lake import Lake
+from esker.write.ancestry import ancestors
+from esker.write.exactly_once import APPLICATION, NUMBER
+
+ADDED = "added-records"
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """A run in numbers. ``check`` asks the tables; before that, nothing is proved."""
+
+    received: int = 0
+    tables: Counter[str] = field(default_factory=Counter)  # rows found in snapshots of this run's batches
+    dead_letters: int = 0
+    pending: int = 0  # rows in data files that a receipt names and no table has yet
+    unproved: int = 0  # rows said to be in a table that could not be asked
+    lost: int = 0
+    duplicated: int = 0
+    batches: int = 0
+    requests: int = 0
+    files: int = 0
+    bytes: int = 0
+    known_files: int = 0  # ingested by an earlier run
+    already_committed: int = 0  # parts of batches that an earlier run had committed
+    refused: list[tuple[str, str]] = field(default_factory=list)  # files, and why
+    failures: list[tuple[str, Exception]] = field(default_factory=list)  # tables, and why a commit is pending
+    oddities: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    _expected: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """received = tables + dead letters + pending, nothing lost, nothing twice."""
+        whole = sum(self.tables.values()) + self.dead_letters + self.pending
+        return self.received == whole and not (self.unproved or self.lost or self.duplicated)
+
+    def count(self, counts: BatchCounts) -> None:
+        """A batch came in."""
+        self.received += counts.received
+        self.requests += counts.requests
+        self.oddities.update(counts.oddities)
+
+    def expect(self, number: int, deliveries: Iterable[Delivery]) -> None:
+        """These parts of a batch are said to be committed."""
+        for delivery in deliveries:
+            self._expected[number, delivery.table] = delivery.rows
+
+    def check(self, lake: Lake, application: str) -> None:
+        """Look every part up in its table's history, where it must be once."""
+        for name in sorted({table for _, table in self._expected}):
+            expected = {number: rows for (number, table), rows in self._expected.items() if table == name}
+            try:
+                found = _committed(lake, name, application, expected)
+            except Exception as error:  # the catalog is away: what is said of it cannot be proved now
+                self.unproved += sum(expected.values())
+                self.failures.append((name, error))
+                continue
+            for number, rows in expected.items():
+                self._settle(name, rows, found[number])
+        whole = sum(self.tables.values()) + self.dead_letters + self.pending + self.unproved
+        self.lost += max(0, self.received - whole - self.lost)
+
+    def _settle(self, name: str, expected: int, found: int) -> None:
+        self.lost += max(0, expected - found)
+        self.duplicated += max(0, found - expected)
+        if name == DEAD_LETTER_TABLE:
+            self.dead_letters += found
+        else:
+            self.tables[name] += found
+
+    def facts(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "received": self.received,
+            "tables": dict(sorted(self.tables.items())),
+            "dead_letters": self.dead_letters,
+            "pending": self.pending,
+            "unproved": self.unproved,
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "holds": self.holds,
+            "batches": self.batches,
+            "requests": self.requests,
+            "files": self.files,
+            "bytes": self.bytes,
+            "known_files": self.known_files,
+            "already_committed": self.already_committed,
+            "refused": [{"file": file, "reason": reason} for file, reason in self.refused],
+            "failures": [{"table": table, "reason": str(error)} for table, error in self.failures],
+            "oddities": dict(sorted(self.oddities.items())),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _committed(lake: Lake, name: str, application: str, expected: dict[int, int]) -> Counter[int]:
+    """Rows that snapshots of the batches added. A batch whose snapshot has expired is believed: the table's property
+    remembers it, or the commit would not have been left out."""
+    metadata = lake.table(name).metadata
+    found: Counter[int] = Counter()
+    seen: set[int] = set()
+    oldest_parent = None
+    for snapshot in ancestors(metadata, metadata.current_snapshot_id):
+        oldest_parent = snapshot.parent_snapshot_id
+        if snapshot.summary.get(APPLICATION) == application and snapshot.summary.get(NUMBER, "").isdecimal():
+            number = int(snapshot.summary[NUMBER])
+            seen.add(number)
+            found[number] += int(snapshot.summary.get(ADDED, "0"))
+    if oldest_parent is not None:  # there were older ones
+        found.update({number: rows for number, rows in expected.items() if number not in seen})
+    return found

@@ -1,0 +1,253 @@
+"""What an ingest has written down: the plan of each batch before it is touched, and what became of it.
+
+A directory with a small database, a lock, and the receipts of commits that are not proved yet. Batches are numbered
+upwards; number and the checkpoint's id are the mark that a table remembers a batch by.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from esker.errors import Conflict, Corrupt, InvalidInput
+from esker.ingest.counts import BatchCounts
+from esker.ingest.sources import Found, SourceFile
+
+_VERSION = "1"
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY, plan TEXT NOT NULL, done TEXT);
+CREATE INDEX IF NOT EXISTS unfinished ON batches (number) WHERE done IS NULL;
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT, size INTEGER, digest TEXT, modified_ns INTEGER, batch INTEGER, refused TEXT,
+    PRIMARY KEY (path, size, digest)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tables (name TEXT PRIMARY KEY, uuid TEXT) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a batch is made of. It is on disk before anything is done, so that doing it again does the same."""
+
+    number: int
+    files: tuple[SourceFile, ...]
+    planned_at_us: int  # also when its rows came in
+    letters: tuple[str, ...] = ()  # batches whose dead letters are decoded anew
+
+
+class Checkpoint:
+    """The one driver's hold on a checkpoint. ``Conflict`` where another process drives it."""
+
+    def __init__(
+        self, directory: Path, *, kind: str, connection: type[sqlite3.Connection] = sqlite3.Connection
+    ) -> None:
+        self.directory = directory
+        self.pending = directory / "pending"
+        try:
+            self.pending.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"cannot keep a checkpoint in {directory}: {error.strerror or error}") from error
+        self._lock = _locked(directory)
+        try:
+            self._database = sqlite3.connect(
+                directory / "checkpoint.db", isolation_level=None, factory=connection, check_same_thread=False
+            )
+            with self._reading():
+                self._open(kind)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self, kind: str) -> None:
+        self._database.execute("PRAGMA synchronous = EXTRA")  # a plan that is told of is on disk
+        self._database.executescript(_TABLES)
+        with self._writing():
+            for key, value in (("version", _VERSION), ("id", str(uuid4())), ("kind", kind)):
+                self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
+        about = dict(self._database.execute("SELECT key, value FROM about"))
+        if about["version"] != _VERSION:
+            raise InvalidInput(f"cannot use the checkpoint {self.directory}: a newer esker wrote it")
+        if about["kind"] != kind:
+            raise InvalidInput(
+                f"cannot use the checkpoint {self.directory} for {kind}: it is one of {about['kind']}; give another",
+                path=str(self.directory),
+            )
+        self.id = about["id"]
+
+    def close(self) -> None:
+        """Let another process drive."""
+        self._database.close()
+        os.close(self._lock)
+
+    @property
+    def application(self) -> str:
+        """The name under which tables remember its batches."""
+        return f"esker-ingest-{self.id}"
+
+    # ---- files ----
+
+    def knows(self, found: Found) -> bool:
+        """Whether that file was planned before, as far as can be told without reading it. One that was refused may
+        be tried again."""
+        with self._reading():
+            row = self._database.execute(
+                "SELECT 1 FROM files WHERE path = ? AND size = ? AND modified_ns = ? AND refused IS NULL",
+                (str(found.path), found.size, found.modified_ns),
+            ).fetchone()
+        return row is not None
+
+    def has_taken(self, source: SourceFile) -> bool:
+        """Whether a file of that path and content was planned before."""
+        with self._reading():
+            row = self._database.execute(
+                "SELECT 1 FROM files WHERE path = ? AND size = ? AND digest = ? AND refused IS NULL",
+                (source.path, source.size, source.digest),
+            ).fetchone()
+        return row is not None
+
+    def is_done(self, found: Found) -> bool:
+        """Whether all rows of that file are committed."""
+        with self._reading():
+            row = self._database.execute(
+                "SELECT 1 FROM files JOIN batches ON batch = number WHERE path = ? AND size = ? AND modified_ns = ? "
+                "AND done IS NOT NULL AND refused IS NULL",
+                (str(found.path), found.size, found.modified_ns),
+            ).fetchone()
+        return row is not None
+
+    def forget_files(self, sources: Sequence[SourceFile]) -> None:
+        """Forget files that are gone for good and whose names never come again."""
+        with self._writing():
+            self._database.executemany("DELETE FROM files WHERE path = ?", [(source.path,) for source in sources])
+
+    # ---- batches ----
+
+    def plan(self, files: Sequence[SourceFile], *, at_us: int, letters: Sequence[str] = ()) -> Plan:
+        """Write the next batch down."""
+        with self._writing():
+            (number,) = self._database.execute("SELECT coalesce(max(number) + 1, 0) FROM batches").fetchone()
+            plan = Plan(number=number, files=tuple(files), planned_at_us=at_us, letters=tuple(letters))
+            text = msgspec.json.encode(plan).decode()
+            self._database.execute("INSERT INTO batches VALUES (?, ?, NULL)", (number, text))
+            self._database.executemany(
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, NULL)",
+                [(file.path, file.size, file.digest, file.modified_ns, number) for file in files],
+            )
+        return plan
+
+    def unfinished(self) -> list[Plan]:
+        """Batches that were planned and are not ticked off, in order."""
+        with self._reading():
+            rows = self._database.execute("SELECT plan FROM batches WHERE done IS NULL ORDER BY number").fetchall()
+        try:
+            return [msgspec.json.decode(text, type=Plan) for (text,) in rows]
+        except msgspec.MsgspecError as error:
+            raise Corrupt(str(self.directory / "checkpoint.db"), f"a plan is none: {error}") from error
+
+    def refuse(self, plan: Plan, source: SourceFile, reason: str) -> Plan:
+        """The plan without a file that cannot be read. Only for a batch that has no receipt yet."""
+        kept = Plan(
+            number=plan.number,
+            files=tuple(file for file in plan.files if file != source),
+            planned_at_us=plan.planned_at_us,
+            letters=plan.letters,
+        )
+        with self._writing():
+            text = msgspec.json.encode(kept).decode()
+            self._database.execute("UPDATE batches SET plan = ? WHERE number = ?", (text, plan.number))
+            self._database.execute(
+                "UPDATE files SET refused = ? WHERE path = ? AND size = ? AND digest = ?",
+                (reason, source.path, source.size, source.digest),
+            )
+        return kept
+
+    def tick_off(self, number: int, counts: BatchCounts) -> None:
+        """The batch is in its tables, as much as there is of it."""
+        with self._writing():
+            text = msgspec.json.encode(counts).decode()
+            self._database.execute("UPDATE batches SET done = ? WHERE number = ?", (text, number))
+
+    # ---- tables ----
+
+    def tables(self) -> dict[str, str]:
+        """The tables that batches went to, and which these were: a name may be given to another table."""
+        with self._reading():
+            return dict(self._database.execute("SELECT name, uuid FROM tables"))
+
+    def remember_table(self, name: str, uuid: str | None) -> None:
+        """A table that a batch goes to."""
+        if uuid is not None and self.tables().get(name) != uuid:
+            with self._writing():
+                self._database.execute("INSERT OR REPLACE INTO tables VALUES (?, ?)", (name, uuid))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._reading():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._database.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        file = str(self.directory / "checkpoint.db")
+        try:
+            yield
+        except sqlite3.OperationalError as error:  # a full disk, a lock that is held too long
+            raise Conflict(f"cannot use the checkpoint {file}: {error}; try again", path=file) from error
+        except sqlite3.DatabaseError as error:
+            raise Corrupt(file, str(error)) from error
+
+
+def written_kind(directory: Path) -> str | None:
+    """What a checkpoint that lies there is for."""
+    file = directory / "checkpoint.db"
+    if not file.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            row = database.execute("SELECT value FROM about WHERE key = 'kind'").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise Corrupt(str(file), str(error)) from error
+    return None if row is None else str(row[0])
+
+
+def driver_of(directory: Path) -> str | None:
+    """The process that drives a checkpoint, as it wrote itself down."""
+    with suppress(OSError), closing(os.fdopen(os.open(directory / "driver.lock", os.O_RDONLY))) as file:
+        return file.read(32).strip() or None
+    return None
+
+
+def _locked(directory: Path) -> int:
+    """A lock that goes with the process, so that none is left behind by a crash."""
+    handle = os.open(directory / "driver.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        import fcntl
+    except ImportError:
+        return handle
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        who = driver_of(directory)
+        raise Conflict(
+            f"cannot drive the checkpoint {directory}: process {who or 'of another user'} does; "
+            "stop that one, or give this one a checkpoint of its own",
+            path=str(directory),
+            process=who,
+        ) from None
+    os.ftruncate(handle, 0)
+    os.write(handle, str(os.getpid()).encode())
+    return handle

@@ -1,0 +1,56 @@
+"""Rows of a batch into data files of a table, ahead of the commit that will name them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from uuid import uuid4
+
+from esker.errors import EskerError
+from esker.ingest.receipts import Delivery, delivery_of
+from esker.ports.engine import WriteRequest
+from esker.table import Table
+from esker.tree.data_file import DataFile
+
+log = logging.getLogger("esker.ingest")
+
+
+class DataFiles:
+    """The files of one table in one batch. Nothing of them is visible."""
+
+    def __init__(self, table: Table) -> None:
+        draft = table.transaction()
+        self.name = table.name
+        self.metadata = draft.base.metadata
+        self._tools = draft.tools
+        self._operation_id = str(uuid4())
+        self._files: list[DataFile] = []
+
+    def add(self, rows: object) -> None:
+        """Write rows, in any form that a table takes."""
+        schema = self.metadata.schema
+        fitted = self._tools.writer.fit(self.metadata, schema, rows)
+        request = WriteRequest(metadata=self.metadata, schema=schema, data=fitted, operation_id=self._operation_id)
+        for file in self._tools.writer.write(request):
+            self._files.append(file)
+
+    def take(self, files: Iterable[DataFile]) -> None:
+        """Files that others wrote for this table."""
+        self._files += files
+
+    @property
+    def rows(self) -> int:
+        """How many rows are written."""
+        return sum(file.record_count for file in self._files)
+
+    def delivery(self, *, replaces: tuple[str, ...] = ()) -> Delivery:
+        """What the receipt says of them."""
+        return delivery_of(self.name, self.metadata, self._files, replaces=replaces)
+
+    def discard(self) -> None:
+        """Delete them: no receipt names them, nor ever will."""
+        for file in self._files:
+            try:
+                self._tools.storage.delete(file.path)
+            except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of the failure is
+                log.warning("cannot delete %s, which is not part of the table: %s", file.path, error)

@@ -1,0 +1,104 @@
+"""Commits of a receipt: each table's part is one snapshot, marked with the batch, and never made twice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from esker.errors import Conflict, Corrupt
+from esker.ingest.receipts import Delivery, Receipt, files_of
+from esker.lake import Lake
+from esker.model.bind import bind
+from esker.model.column import as_unbound, col
+from esker.ports.storage import Storage
+from esker.tree.table_metadata import TableMetadata
+from esker.write.build_snapshot import SnapshotChange, head_of
+from esker.write.commit import commit
+from esker.write.exactly_once import Batch, is_applied
+from esker.write.layout import MetadataNames
+from esker.write.steps import AddFiles, RemoveRows, Step
+from esker.write.table_changes import MAIN
+from esker.write.workbench import Scratch
+
+log = logging.getLogger("esker.ingest")
+
+
+@dataclass(slots=True, kw_only=True)
+class Delivered:
+    """What became of a receipt's commits. What failed is pending: files and receipt are kept."""
+
+    made: list[Delivery] = field(default_factory=list)
+    found: list[Delivery] = field(default_factory=list)  # an earlier try had made them
+    failed: list[tuple[Delivery, Exception]] = field(default_factory=list)
+
+
+def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
+    """Try every commit of a receipt; one table that cannot take its part does not hold up the others."""
+    outcome = Delivered()
+    for delivery in receipt.deliveries:
+        try:
+            made = _commit(lake, receipt, delivery, place)
+        except Exception as error:  # a catalog may break down in any way, and nothing may be lost by it
+            log.info("batch %d cannot be committed to %s now: %s", receipt.number, delivery.table, error)
+            outcome.failed.append((delivery, error))
+        else:
+            (outcome.made if made else outcome.found).append(delivery)
+    return outcome
+
+
+def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path) -> bool:
+    """Make one commit; False where the table has the batch already."""
+    draft = lake.table(delivery.table).transaction()
+    metadata = draft.base.metadata
+    _check_same_table(metadata, delivery, place)
+    batch = Batch.of((receipt.application, receipt.number))
+    head = head_of(metadata, MAIN)
+    if is_applied(metadata, MAIN, None if head is None else head.snapshot_id, batch):
+        return False
+    _check_files(draft.tools.storage, delivery, place)
+    change = SnapshotChange(
+        tools=draft.tools,
+        steps=tuple(_steps(metadata, delivery)),
+        scratch=Scratch(draft.tools.storage),  # knows nothing of the data files: they outlast a failed commit
+        names=MetadataNames(),
+        start=head,
+        operation=None if delivery.replaces else "append",
+        batch=batch,
+    )
+    commit(draft.catalog, draft.name, draft.base, change)
+    return change.snapshot is not None
+
+
+def _steps(metadata: TableMetadata, delivery: Delivery) -> Iterator[Step]:
+    if delivery.replaces:
+        yield RemoveRows(bind(as_unbound(col("batch").isin(delivery.replaces)), metadata.schema))
+    if delivery.paths:
+        yield AddFiles(tuple(files_of(delivery, metadata)))
+
+
+def _check_same_table(metadata: TableMetadata, delivery: Delivery, place: Path) -> None:
+    if metadata.uuid != delivery.uuid:
+        raise Conflict(
+            f"cannot commit {place} to {delivery.table}: the table was dropped and another made under its name; "
+            "give the old one its name back, or remove the receipt to ingest its sources again",
+            table=delivery.table,
+        )
+    if delivery.spec_id not in metadata.spec_by_id:
+        raise Conflict(
+            f"cannot commit {place} to {delivery.table}: its files are of partition spec {delivery.spec_id}, which the "
+            "table has no more; remove the receipt to ingest its sources again",
+            table=delivery.table,
+        )
+
+
+def _check_files(storage: Storage, delivery: Delivery, place: Path) -> None:
+    """A receipt may be old, and its files swept up as orphans: a table must never name what is not there."""
+    for path in delivery.paths:
+        if not storage.exists(path):
+            raise Corrupt(
+                str(place),
+                f"it names {path}, which is not there; remove the receipt to ingest its sources again",
+                table=delivery.table,
+            )

@@ -1,0 +1,132 @@
+"""Rows of Parquet, CSV and JSON files into any table, which is made or given columns on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from esker.arrow.types import to_arrow_schema
+from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.ingest.checkpoint import Plan
+from esker.ingest.counts import BatchCounts
+from esker.ingest.data_files import DataFiles
+from esker.ingest.job import Refused, Staged, check_sources
+from esker.ingest.row_files import Reading, raw_schema_of, rows_of, schema_of
+from esker.ingest.sources import SourceFile
+from esker.lake import Lake
+from esker.model.naming import TableName
+from esker.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The table that rows go to, and what may be done to it for their sake."""
+
+    name: str
+    create: bool = False
+    evolve: bool = False
+    partition_by: Sequence[str] = ()
+    sort_by: Sequence[str] = ()
+
+
+class FilesJob:
+    """Takes in files of rows. A file that does not fit is refused and named; the others go in."""
+
+    def __init__(self, lake: Lake, target: Target, *, reading: Reading | None = None) -> None:
+        self._lake = lake
+        self._target = target
+        self._reading = reading or Reading()
+
+    def stage(self, plan: Plan, batch_id: str) -> Staged:
+        """Write the rows of the plan's files."""
+        if not plan.files:
+            return Staged(deliveries=(), counts=BatchCounts())
+        check_sources(plan)
+        table = self._table(plan)
+        writing = DataFiles(table)
+        known = to_arrow_schema(table.schema.fields)
+        received = 0
+
+        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            nonlocal received
+            for batch in batches:
+                received += batch.num_rows
+                yield batch
+
+        try:
+            for source in plan.files:
+                with _naming(source):
+                    path = Path(source.path)
+                    batches = counted(rows_of(path, self._reading, known))
+                    writing.add(pa.RecordBatchReader.from_batches(raw_schema_of(path, self._reading, known), batches))
+        except BaseException:
+            writing.discard()
+            raise
+        counts = BatchCounts(received=received, rows={self._target.name: writing.rows}, requests=len(plan.files))
+        return Staged(deliveries=(writing.delivery(),), counts=counts)
+
+    def release(self, plan: Plan) -> bool:
+        """Files are the user's and stay."""
+        return False
+
+    def _table(self, plan: Plan) -> Table:
+        try:
+            table = self._lake.table(self._target.name)
+        except (NoSuchTable, NoSuchNamespace) as error:
+            if not self._target.create:
+                raise type(error)(f"{error.message}; to make it, say --create", **error.facts) from error
+            table = self._made(plan.files[0])
+        if self._target.evolve:
+            self._evolve(table, plan.files)
+        return table
+
+    def _made(self, first: SourceFile) -> Table:
+        with _naming(first):
+            schema = schema_of(Path(first.path), self._reading)
+        namespace = ".".join(TableName.parse(self._target.name).namespace)
+        with suppress(AlreadyExists):
+            self._lake.create_namespace(namespace)
+        try:
+            return self._lake.create_table(
+                self._target.name, schema, partition_by=self._target.partition_by, sort_by=self._target.sort_by
+            )
+        except AlreadyExists:  # another ingest was quicker
+            return self._lake.table(self._target.name)
+
+    def _evolve(self, table: Table, files: Sequence[SourceFile]) -> None:
+        """Columns that files have and the table has not, committed before the first file that needs them."""
+        for source in files:
+            known = to_arrow_schema(table.schema.fields)
+            with _naming(source):
+                found = schema_of(Path(source.path), self._reading, known)
+            new = [field for field in found if field.name not in known.names]
+            wider = [field.name for field in found if _is_wider(field, known)]
+            if new or wider:
+                with table.alter() as change:
+                    for field in new:
+                        change.add_column(_quoted(field.name), field.type)
+                    for name in wider:
+                        change.widen_column(_quoted(name), found.field(name).type)
+
+
+def _is_wider(field: pa.Field, known: pa.Schema) -> bool:
+    pairs = ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+    return field.name in known.names and (known.field(field.name).type, field.type) in pairs
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+@contextmanager
+def _naming(source: SourceFile) -> Iterator[None]:
+    """What is wrong with one file does not stop the others."""
+    try:
+        yield
+    except (pa.ArrowException, InvalidInput, UnicodeDecodeError) as error:
+        said = error.message if isinstance(error, InvalidInput) else str(error).splitlines()[0]
+        raise Refused(source, said) from error

@@ -1,0 +1,82 @@
+"""A directory as a stream: look, take what is new, look again; wait out what fails."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from esker.errors import Conflict, EskerError, InvalidInput
+from esker.ingest.run import Pending, Run
+from esker.ingest.sources import Found, find_files, oldest_first
+
+log = logging.getLogger("esker.ingest")
+
+_LONGEST_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How a stream is driven, in seconds."""
+
+    every_s: float = 30.0  # between the beginnings of two batches, unless one is full
+    settle_s: float = 2.0  # a file younger than this may still be written to
+    idle_s: float | None = None  # stop when nothing new came for that long; None: never
+    first_wait_s: float = 1.0  # after a failure; doubled each time
+
+
+def follow(
+    run: Run,
+    directories: Sequence[Path],
+    *,
+    pattern: str = "*",
+    pace: Pace | None = None,
+    stop: Event | None = None,
+    sweep: Callable[[list[Found]], None] = lambda found: None,
+    told: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Ingest what comes, until ``stop`` is set or nothing comes any more. A batch that cannot be committed is tried
+    again for as long as it takes: its receipt is on disk, and what comes meanwhile stays where it is."""
+    pace, stop = pace or Pace(), stop or Event()
+    failures, quiet_since = 0, time.monotonic()
+    while not stop.is_set():
+        began = time.monotonic()
+        try:
+            run.settle()
+            found = _complete(find_files(directories, pattern=pattern), pace)
+            before = run.account.batches
+            run.ingest(found)
+            sweep(found)
+            failures = 0
+        except (Pending, EskerError, OSError) as error:
+            if not _may_pass(error):
+                raise
+            failures += 1
+            wait = min(_LONGEST_WAIT_S, pace.first_wait_s * 2 ** (failures - 1)) * random.uniform(0.75, 1.25)
+            told(f"batch pending, trying again in {wait:.0f} s: {error}")
+            stop.wait(wait)
+            continue
+        if run.account.batches > before:
+            quiet_since = time.monotonic()
+        elif pace.idle_s is not None and time.monotonic() - quiet_since >= pace.idle_s:
+            return
+        rest = pace.every_s - (time.monotonic() - began)
+        if pace.idle_s is not None:
+            rest = min(rest, max(0.05, pace.idle_s / 4))
+        stop.wait(max(0.0, rest))
+
+
+def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
+    newest_ns = time.time_ns() - int(pace.settle_s * 1e9)
+    return oldest_first(one for one in found if one.modified_ns <= newest_ns)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether waiting may help: a catalog comes back, a disk is emptied. What was asked wrongly stays wrong."""
+    if isinstance(error, Pending):
+        return any(_may_pass(inner) for _, inner in error.failures)
+    return isinstance(error, Conflict | OSError) or not isinstance(error, InvalidInput)

@@ -1,0 +1,50 @@
+"""What an ingest does with a batch: rows out of its sources, into data files of tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from esker.errors import EskerError
+from esker.ingest.checkpoint import Plan
+from esker.ingest.counts import BatchCounts
+from esker.ingest.receipts import Delivery
+from esker.ingest.sources import SourceFile, trouble_with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A batch whose files are written, and named by nobody yet."""
+
+    deliveries: tuple[Delivery, ...]
+    counts: BatchCounts
+
+
+class Refused(EskerError):
+    """One source of a batch cannot be read, and says why; the batch goes on without it."""
+
+    def __init__(self, source: SourceFile, reason: str) -> None:
+        super().__init__(f"cannot ingest {source.path}: {reason}", source=source, reason=reason)
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[SourceFile, str]]:
+        return type(self), (self.source, self.reason)
+
+
+class Job(Protocol):
+    """A kind of ingest."""
+
+    def stage(self, plan: Plan, batch_id: str) -> Staged:
+        """Write the batch's rows. What was written is deleted again where this fails; ``Refused`` names a source."""
+        ...
+
+    def release(self, plan: Plan) -> bool:
+        """After the batch is committed: let go of sources that are no longer needed; whether there were any."""
+        ...
+
+
+def check_sources(plan: Plan) -> None:
+    """Refuse a source that is not what was planned: nothing of it has been read."""
+    for source in plan.files:
+        trouble = trouble_with(source)
+        if trouble is not None:
+            raise Refused(source, trouble)

@@ -1,0 +1,132 @@
+"""Receipts: what a batch is about to commit, durable before the first of its commits is tried.
+
+A receipt names the data files, which are written and synced, and the tables they go to. Whoever holds it can make the
+commits, any number of times: each table remembers the batch by its mark.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from esker.errors import Corrupt
+from esker.ingest.counts import BatchCounts
+from esker.tree.data_file import DataFile
+from esker.tree.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One table's part of a batch."""
+
+    table: str
+    uuid: str | None  # which table that was: another may have the name by now
+    spec_id: int
+    rows: int
+    paths: tuple[str, ...]  # for people; ``files`` tells all of each
+    files: str
+    replaces: tuple[str, ...] = ()  # of dead letters: the batches whose letters these come in place of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A batch whose files are written."""
+
+    application: str
+    number: int
+    deliveries: tuple[Delivery, ...]
+    counts: BatchCounts
+
+
+def delivery_of(
+    name: str, metadata: TableMetadata, files: list[DataFile], *, replaces: tuple[str, ...] = ()
+) -> Delivery:
+    """Files of a table as a receipt holds them."""
+    import pyarrow as pa
+
+    from esker.spark.written_files import SCHEMA, partition_types, rows_of
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as stream:
+        stream.write_batch(rows_of(files, partition_types(metadata)))
+    return Delivery(
+        table=name,
+        uuid=metadata.uuid,
+        spec_id=metadata.default_spec_id,
+        rows=sum(file.record_count for file in files),
+        paths=tuple(file.path for file in files),
+        files=base64.b64encode(sink.getvalue()).decode(),
+        replaces=replaces,
+    )
+
+
+def files_of(delivery: Delivery, metadata: TableMetadata) -> list[DataFile]:
+    """The files of a delivery; their partitions are of the spec that they were written by, whatever it is now."""
+    import pyarrow as pa
+
+    from esker.spark.written_files import files_of, partition_types
+
+    written_by = replace(metadata, default_spec_id=delivery.spec_id)
+    try:
+        rows = pa.ipc.open_stream(base64.b64decode(delivery.files, validate=True)).read_all()
+        return files_of(rows, partition_types(written_by))[0]
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise Corrupt(f"the receipt of a batch of {delivery.table}", str(error)) from error
+
+
+class Receipts:
+    """The receipts of a checkpoint, a file each."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, number: int) -> Path:
+        """Where the receipt of a batch lies."""
+        return self.directory / f"{number:012d}.json"
+
+    def write(self, receipt: Receipt) -> None:
+        """Keep it; on disk when this returns."""
+        path = self.path(receipt.number)
+        draft = path.with_name(f".{path.name}.tmp")
+        with draft.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(receipt), indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(draft, path)  # noqa: PTH104  # the step that tests stop at
+        sync_directory(self.directory)
+
+    def read(self, number: int) -> Receipt | None:
+        """The receipt of a batch, if its files are written."""
+        path = self.path(number)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Receipt)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise Corrupt(str(path), f"it is no receipt: {error}") from error
+
+    def remove(self, number: int) -> None:
+        """Forget one whose commits are all made."""
+        self.path(number).unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[Receipt]:
+        for path in sorted(self.directory.glob("[0-9]*.json")):
+            found = self.read(int(path.stem)) if path.stem.isdecimal() else None
+            if found is not None:
+                yield found
+
+
+def sync_directory(directory: Path) -> None:
+    """Let a new name in a directory outlast a crash."""
+    if os.name == "nt":
+        return  # directories cannot be opened there
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

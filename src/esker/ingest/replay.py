@@ -1,0 +1,83 @@
+"""``esker replay``: commits that could not be made, and dead letters that may be readable now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint, Plan, written_kind
+from esker.ingest.job import Job, Staged
+from esker.ingest.letters_job import BATCHES_AT_ONCE, LettersJob, letter_batches
+from esker.ingest.receipts import Receipt, Receipts
+from esker.ingest.run import Pending, Run
+from esker.ingest.telemetry import KIND
+from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
+from esker.lake import Lake
+from esker.otlp.decode import Options
+
+
+class _OnlyReceipts:
+    """For batches whose files are written; others are left to the ingest that planned them."""
+
+    def stage(self, plan: Plan, batch_id: str) -> Staged:
+        raise AssertionError("a replay decodes nothing")
+
+    def release(self, plan: Plan) -> bool:
+        return False  # the ingest that follows the spool lets go of its segments
+
+
+def kind_of(directory: Path) -> str:
+    """What a checkpoint is for; of telemetry where there is none yet."""
+    return written_kind(directory) or KIND
+
+
+def pending_receipts(checkpoint: Path) -> list[Receipt]:
+    """What waits to be committed, without taking the checkpoint."""
+    return list(Receipts(checkpoint / "pending"))
+
+
+def replay_receipts(lake: Lake, directory: Path, *, kind: str = KIND) -> Account:
+    """Make the commits of every receipt of a checkpoint; those that a table has already are not made again."""
+    checkpoint = Checkpoint(directory, kind=kind)
+    began = time.monotonic()
+    try:
+        run = Run(lake, checkpoint, _OnlyReceipts())
+        receipts = Receipts(checkpoint.pending)
+        with suppress(Pending):  # the account tells of it
+            for plan in checkpoint.unfinished():
+                if receipts.read(plan.number) is None:
+                    break  # it must be decoded first, and nothing may go ahead of it
+                run.finish(plan)
+        run.account.seconds = time.monotonic() - began
+        return run.close()
+    finally:
+        checkpoint.close()
+
+
+def replay_letters(
+    lake: Lake,
+    directory: Path,
+    *,
+    promote: Mapping[str, str] | None = None,
+    told: Callable[[Account], None] = lambda account: None,
+) -> Account:
+    """Decode every dead letter anew: each is in a table afterwards, or among the dead letters still."""
+    asked = promotions_by_table(promote or {})
+    checkpoint = Checkpoint(directory, kind=KIND)
+    began = time.monotonic()
+    try:
+        job: Job = LettersJob(lake, TelemetryTables(lake, promote=asked), options=Options(promote=asked))
+        run = Run(lake, checkpoint, job, told=told)
+        with suppress(Pending):
+            if not checkpoint.unfinished():
+                batches = letter_batches(lake)
+                for at in range(0, len(batches), BATCHES_AT_ONCE):
+                    letters = batches[at : at + BATCHES_AT_ONCE]
+                    run.finish(checkpoint.plan((), at_us=time.time_ns() // 1000, letters=letters))
+        run.account.seconds = time.monotonic() - began
+        return run.close()
+    finally:
+        checkpoint.close()

@@ -1,0 +1,151 @@
+"""A run: finish what an earlier one left, then batch after batch, in order.
+
+A table remembers the highest batch that it has, so no batch may go ahead of an earlier one: where a commit cannot be
+made, the run stops, or waits, with a receipt in hand.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from esker.errors import Conflict, InvalidInput, NotFound
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint, Plan
+from esker.ingest.deliver import deliver
+from esker.ingest.job import Job, Refused
+from esker.ingest.receipts import Receipt, Receipts
+from esker.ingest.sources import Found, SourceFile, examine_new, groups
+from esker.lake import Lake
+
+BATCH_BYTES = 256 << 20
+
+
+class Pending(Exception):
+    """A batch is not in all of its tables; its receipt is kept, and ``failures`` say why."""
+
+    def __init__(self, failures: list[tuple[str, Exception]]) -> None:
+        super().__init__("; ".join(f"{table}: {error}" for table, error in failures))
+        self.failures = failures
+
+
+class Run:
+    """Drives a checkpoint. Not for two threads at a time."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        checkpoint: Checkpoint,
+        job: Job,
+        *,
+        batch_bytes: int = BATCH_BYTES,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        told: Callable[[Account], None] = lambda account: None,
+    ) -> None:
+        self.account = Account()
+        self._lake = lake
+        self._checkpoint = checkpoint
+        self._job = job
+        self._receipts = Receipts(checkpoint.pending)
+        self._batch_bytes = batch_bytes
+        self._now_us = now_us
+        self._told = told
+        self._counted: set[int] = set()
+        _check_lake(lake, checkpoint)
+
+    def settle(self) -> None:
+        """Finish the batches that an earlier run, or a failed commit, left; ``Pending`` where one still cannot be."""
+        for plan in self._checkpoint.unfinished():
+            self.finish(plan)
+
+    def ingest(self, found: Iterable[Found]) -> None:
+        """Plan the files that are new, and finish each batch before the next is planned."""
+        for group in groups(self._new(found), most_bytes=self._batch_bytes):
+            self.finish(self._checkpoint.plan(group, at_us=self._now_us()))
+
+    def finish(self, plan: Plan) -> None:
+        """Take a planned batch into its tables, from wherever it stands."""
+        receipt = self._receipts.read(plan.number)
+        if receipt is None:
+            plan, receipt = self._staged(plan)
+        if plan.number not in self._counted:
+            self._counted.add(plan.number)
+            self._count(plan, receipt)
+        outcome = deliver(self._lake, receipt, self._receipts.path(plan.number))
+        self.account.already_committed += len(outcome.found)
+        self.account.expect(plan.number, (*outcome.made, *outcome.found))
+        self.account.pending = sum(delivery.rows for delivery, _ in outcome.failed)
+        self.account.failures = [(delivery.table, error) for delivery, error in outcome.failed]
+        if outcome.failed:
+            raise Pending(self.account.failures)
+        self._checkpoint.tick_off(plan.number, receipt.counts)
+        self._receipts.remove(plan.number)
+        if self._job.release(plan):
+            self._checkpoint.forget_files(plan.files)
+        self.account.batches += 1
+        self._told(self.account)
+
+    def close(self) -> Account:
+        """The account, checked against the tables."""
+        self.account.check(self._lake, self._checkpoint.application)
+        return self.account
+
+    def _staged(self, plan: Plan) -> tuple[Plan, Receipt]:
+        """The batch's files written and its receipt on disk, without the sources that are refused."""
+        while True:
+            try:
+                staged = self._job.stage(plan, f"{self._checkpoint.id}/{plan.number}")
+                break
+            except Refused as refusal:
+                source: SourceFile = refusal.source
+                self.account.refused.append((source.path, refusal.reason))
+                plan = self._checkpoint.refuse(plan, source, refusal.reason)
+        for delivery in staged.deliveries:
+            self._checkpoint.remember_table(delivery.table, delivery.uuid)
+        receipt = Receipt(
+            application=self._checkpoint.application,
+            number=plan.number,
+            deliveries=staged.deliveries,
+            counts=staged.counts,
+        )
+        self._receipts.write(receipt)
+        return plan, receipt
+
+    def _count(self, plan: Plan, receipt: Receipt) -> None:
+        self.account.count(receipt.counts)
+        self.account.files += len(plan.files)
+        self.account.bytes += sum(source.size for source in plan.files)
+
+    def _new(self, found: Iterable[Found]) -> Iterable[SourceFile]:
+        def is_known(one: Found) -> bool:
+            known = self._checkpoint.knows(one)
+            self.account.known_files += known
+            return known
+
+        def is_taken(source: SourceFile) -> bool:
+            taken = self._checkpoint.has_taken(source)
+            self.account.known_files += taken
+            return taken
+
+        return examine_new(found, is_known, is_taken)
+
+
+def _check_lake(lake: Lake, checkpoint: Checkpoint) -> None:
+    """A checkpoint's files count as ingested: that must not be said of another lake, or of a table made anew."""
+    for name, uuid in checkpoint.tables().items():
+        try:
+            now = lake.table(name).uuid
+        except NotFound as error:
+            raise InvalidInput(
+                f"cannot use the checkpoint {checkpoint.directory}: its batches are in {name}, which this lake has "
+                "not; give a new checkpoint to ingest again, or the lake that this one belongs to",
+                path=str(checkpoint.directory),
+                table=name,
+            ) from error
+        if now != uuid:
+            raise Conflict(
+                f"cannot use the checkpoint {checkpoint.directory}: its batches are in another {name} than this lake "
+                "has; give a new checkpoint to ingest again",
+                path=str(checkpoint.directory),
+                table=name,
+            )

@@ -1,0 +1,92 @@
+"""Ingesting telemetry, as a user asks for it: batches of files, or a stream of them, into the tables of a lake."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from esker.errors import InvalidInput
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.follow import Pace, follow
+from esker.ingest.otlp_job import OtlpJob
+from esker.ingest.run import BATCH_BYTES, Pending, Run
+from esker.ingest.sources import Found, find_files
+from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
+from esker.lake import Lake
+from esker.otlp.decode import Options
+from esker.otlp.spool import SEALED, forget
+
+KIND = "otlp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a user may say about an ingest of telemetry."""
+
+    paths: Sequence[Path]
+    checkpoint: Path
+    pattern: str = "*"
+    promote: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
+    batch_bytes: int = BATCH_BYTES
+    keep_segments: bool = False  # of a spool, once their rows are committed
+    properties: Mapping[str, str] = field(default_factory=dict)  # of tables that are made
+
+
+def ingest_otlp(lake: Lake, asked: Asked, *, told: Callable[[Account], None] = lambda account: None) -> Account:
+    """Ingest files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
+    with _begun(lake, asked, told) as (run, _):
+        run.settle()
+        found = list(find_files(asked.paths, pattern=asked.pattern))
+        run.ingest(found)
+    return run.account
+
+
+def follow_otlp(
+    lake: Lake,
+    asked: Asked,
+    *,
+    pace: Pace | None = None,
+    stop: Event | None = None,
+    told: Callable[[Account], None] = lambda account: None,
+    told_trouble: Callable[[str], None] = lambda text: None,
+) -> Account:
+    """Ingest what comes into directories, the receiver's spool among them, until ``stop`` is set."""
+    for path in asked.paths:
+        if not path.is_dir():
+            raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
+    with _begun(lake, asked, told) as (run, sweep):
+        follow(run, asked.paths, pattern=asked.pattern, pace=pace, stop=stop, sweep=sweep, told=told_trouble)
+    return run.account
+
+
+@contextmanager
+def _begun(
+    lake: Lake, asked: Asked, told: Callable[[Account], None]
+) -> Iterator[tuple[Run, Callable[[list[Found]], None]]]:
+    promote = promotions_by_table(asked.promote)
+    checkpoint = Checkpoint(asked.checkpoint, kind=KIND)
+    began = time.monotonic()
+    try:
+        tables = TelemetryTables(lake, promote=promote, properties=asked.properties)
+        options = Options(promote=promote, strict=asked.strict)
+        job = OtlpJob(tables, options=options, release=not asked.keep_segments)
+        run = Run(lake, checkpoint, job, batch_bytes=asked.batch_bytes, told=told)
+
+        def sweep(found: list[Found]) -> None:
+            """Segments that a run committed and died before it let go of them."""
+            for one in found:
+                if not asked.keep_segments and one.path.name.endswith(SEALED) and checkpoint.is_done(one):
+                    forget(one.path)
+
+        with suppress(Pending):  # the account tells of it
+            yield run, sweep
+        run.account.seconds = time.monotonic() - began
+        run.close()
+    finally:
+        checkpoint.close()

@@ -1,0 +1,214 @@
+"""Files of OTLP into tables: everything is there once, and the account says so."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
+
+import esker
+from esker.errors import Conflict, InvalidInput, Unsupported
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.sources import examine, find_files
+from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.lake import Lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return esker.connect(f"sqlite:///{tmp_path}/lake/catalog.db")
+
+
+def driving(folder: Path) -> AbstractContextManager[Checkpoint]:
+    return closing(Checkpoint(folder, kind="otlp"))
+
+
+def ingest(lake: Lake, folder: Path, *paths: Path, checkpoint: str = "checkpoint", **more: object) -> Account:
+    asked = Asked(paths=paths or (folder / "in",), checkpoint=folder / checkpoint, **more)  # type: ignore[arg-type]
+    return ingest_otlp(lake, asked)
+
+
+def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans(range(5)), b"{broken\n", logs(range(3)), bad_span(99))
+    write(tmp_path / "in", "b.jsonl.gz", gzip.compress(spans(range(5, 7))))
+    account = ingest(lake, tmp_path)
+    assert account.facts() | {"seconds": 0, "bytes": 0, "oddities": {}} == {
+        "received": 12,
+        "tables": {"otel.logs": 3, "otel.spans": 7},
+        "dead_letters": 2,
+        "pending": 0,
+        "unproved": 0,
+        "lost": 0,
+        "duplicated": 0,
+        "holds": True,
+        "batches": 1,
+        "requests": 5,
+        "files": 2,
+        "bytes": 0,
+        "known_files": 0,
+        "already_committed": 0,
+        "refused": [],
+        "failures": [],
+        "oddities": {},
+        "seconds": 0,
+    }
+    assert span_names(lake) == Counter(f"span {number}" for number in range(7))
+    assert log_bodies(lake) == Counter(f"log {number}" for number in range(3))
+    assert letters(lake).total() == 2
+
+
+def test_the_same_command_again_adds_nothing(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans(range(5)))
+    ingest(lake, tmp_path)
+    before = lake.table("otel.spans").metadata_location
+    account = ingest(lake, tmp_path)
+    assert (account.received, account.known_files, account.holds) == (0, 1, True)
+    assert lake.table("otel.spans").metadata_location == before
+
+
+def test_a_file_that_was_touched_is_still_the_same_file(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans(range(5)))
+    ingest(lake, tmp_path)
+    path.touch()
+    assert ingest(lake, tmp_path).known_files == 1
+    assert span_names(lake).total() == 5
+
+
+def test_new_files_are_told_from_those_that_were_ingested(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans(range(5)))
+    ingest(lake, tmp_path)
+    write(tmp_path / "in", "b.jsonl", spans(range(5, 8)))
+    account = ingest(lake, tmp_path)
+    assert (account.received, account.known_files) == (3, 1)
+    assert span_names(lake) == Counter(f"span {number}" for number in range(8))
+
+
+def test_a_request_that_is_sent_again_in_another_file_is_received_again(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1]))
+    write(tmp_path / "in", "b.jsonl", spans([1]))
+    account = ingest(lake, tmp_path)
+    assert (account.received, account.tables["otel.spans"], account.duplicated) == (2, 2, 0)
+
+
+def test_each_batch_is_one_snapshot_of_each_table(lake: Lake, tmp_path: Path) -> None:
+    for number in range(4):
+        write(tmp_path / "in", f"{number}.jsonl", spans([number]), logs([number]))
+    account = ingest(lake, tmp_path, batch_bytes=1)
+    assert account.batches == 4
+    assert len(lake.table("otel.spans").snapshots) == len(lake.table("otel.logs").snapshots) == 4
+
+
+def test_tables_are_partitioned_by_day_and_late_rows_land_in_their_own(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1, 2], day=9))
+    ingest(lake, tmp_path)
+    write(tmp_path / "in", "b.jsonl", spans([3], day=9), spans([4], day=0))
+    account = ingest(lake, tmp_path)
+    assert account.holds
+    table = lake.table("otel.spans")
+    assert [field.name for field in table.spec.fields] == ["Timestamp_day"]
+    assert len(table.sort_order.fields) == 2
+    rows = table.inspect.partitions().to_pylist()
+    assert sorted(row["record_count"] for row in rows) == [1, 3]
+
+
+def test_promoted_attributes_have_columns_before_the_first_file_that_has_them(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1], **{"http.status": "200"}))
+    ingest(lake, tmp_path)
+    write(tmp_path / "in", "b.jsonl", spans([2], **{"http.status": "404"}), spans([3], **{"http.status": "no"}))
+    account = ingest(lake, tmp_path, promote={"http.status": "int"})
+    rows = lake.table("otel.spans").scan(columns=["SpanName", "http.status"]).to_arrow().to_pylist()
+    assert {row["SpanName"]: row["http.status"] for row in rows} == {"span 1": None, "span 2": 404, "span 3": None}
+    assert account.oddities["not_castable"] == 1
+
+
+def test_a_promotion_that_clashes_is_refused_before_anything_is_read(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1], **{"http.status": "200"}))
+    with pytest.raises(Unsupported, match=r"Cannot promote http\.status as date"):
+        ingest(lake, tmp_path, promote={"http.status": "date"})
+    ingest(lake, tmp_path, promote={"http.status": "int"})
+    write(tmp_path / "in", "b.jsonl", spans([2], **{"http.status": "200"}))
+    with pytest.raises(InvalidInput, match=r"cannot promote http.status as string: otel.spans has a column"):
+        ingest(lake, tmp_path, promote={"http.status": "string"})
+    assert ingest(lake, tmp_path, promote={"http.status": "int"}).received == 1
+    assert span_names(lake) == Counter(["span 1", "span 2"])
+
+
+def test_other_content_under_the_name_of_an_ingested_file_is_another_file(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans([1]))
+    ingest(lake, tmp_path)
+    path.write_bytes(spans([2]) + spans([3]))
+    assert ingest(lake, tmp_path).received == 2
+
+
+def test_a_planned_file_that_changes_is_not_taken_for_the_old_one(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans([1]))
+    with driving(tmp_path / "checkpoint") as checkpoint:
+        (source,) = filter(None, map(examine, find_files([path])))
+        checkpoint.plan([source], at_us=1)
+    path.write_bytes(spans([2]) + spans([3]))
+    account = ingest(lake, tmp_path)
+    assert account.refused == [(str(path), "it was changed after its batch was planned")]
+    assert (account.received, account.holds) == (2, True)
+    assert span_names(lake) == Counter(["span 2", "span 3"])
+
+
+def test_a_planned_file_that_is_gone_does_not_stop_the_others(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans([1]))
+    with driving(tmp_path / "checkpoint") as checkpoint:
+        (source,) = filter(None, map(examine, find_files([path])))
+        checkpoint.plan([source], at_us=1)
+    data = path.read_bytes()
+    path.unlink()
+    write(tmp_path / "in", "b.jsonl", spans([2]))
+    account = ingest(lake, tmp_path)
+    assert account.refused == [
+        (str(path), "its batch was planned, and now it cannot be read: No such file or directory")
+    ]
+    assert span_names(lake) == Counter(["span 2"])
+    write(tmp_path / "in", "a.jsonl", data)
+    ingest(lake, tmp_path)
+    assert span_names(lake) == Counter(["span 1", "span 2"])
+
+
+def test_a_checkpoint_is_not_used_for_another_lake(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1]))
+    ingest(lake, tmp_path)
+    other = esker.connect(f"sqlite:///{tmp_path}/other/catalog.db")
+    with pytest.raises(InvalidInput, match=r"its batches are in otel.spans, which this lake has not"):
+        ingest(other, tmp_path)
+    lake.drop_table("otel.spans")
+    ingest(lake, tmp_path, checkpoint="second")
+    with pytest.raises(Conflict, match=r"its batches are in another otel.spans than this lake has"):
+        ingest(lake, tmp_path)
+
+
+def test_a_checkpoint_of_files_is_not_one_of_telemetry(lake: Lake, tmp_path: Path) -> None:
+    Checkpoint(tmp_path / "checkpoint", kind="files-a.b").close()
+    with pytest.raises(InvalidInput, match=r"for otlp: it is one of files-a.b"):
+        ingest(lake, tmp_path)
+
+
+def test_what_is_no_file_is_refused(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"cannot ingest .*nothing: No such file"):
+        ingest(lake, tmp_path, tmp_path / "nothing")
+
+
+def test_hidden_and_unfinished_files_are_passed_over(lake: Lake, tmp_path: Path) -> None:
+    for name in (".hidden", "_side", "a.jsonl.tmp", "b.open"):
+        write(tmp_path / "in", name, spans([1]))
+    write(tmp_path / "in", "whole.jsonl", spans([2]))
+    ingest(lake, tmp_path)
+    assert span_names(lake) == Counter(["span 2"])
+
+
+def test_rows_tell_where_they_come_from(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans([1]))
+    ingest(lake, tmp_path)
+    (row,) = lake.table("otel.spans").scan(columns=["_source", "_batch_id"]).to_arrow().to_pylist()
+    assert row["_source"] == str(path)
+    assert row["_batch_id"].endswith("/0")
