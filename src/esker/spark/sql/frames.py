@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from esker.model.predicate import TRUE
 from esker.ports.engine import ReadRequest
 from esker.read.scan import Scan
+from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
 from esker.tree.snapshot import Snapshot
 
@@ -63,11 +64,17 @@ def _optional(field: pa.Field) -> pa.Field:
     return pa.field(field.name, type_, nullable=True)
 
 
-def run_rewritten(rewritten: Rewritten, spark: SparkSession) -> DataFrame:
+def run_rewritten(rewritten: Rewritten, spark: SparkSession, known: KnownFrames) -> DataFrame:
     """Spark's answer; each frame is known to this one statement only, by a name of its own."""
+
+    def make(name: str, rows: Rows) -> DataFrame:
+        if not isinstance(rows, Scan):
+            return frame_of(rows, spark)
+        return known.get(spark, rewritten.keys[name], lambda: frame_of(rows, spark))
+
     if not rewritten.frames:
         return spark.sql(rewritten.template.replace("{{", "{").replace("}}", "}"))
-    frames: dict[str, Any] = {name: frame_of(rows, spark) for name, rows in rewritten.frames.items()}
+    frames: dict[str, Any] = {name: make(name, rows) for name, rows in rewritten.frames.items()}
     return spark.sql(rewritten.template, **frames)
 
 

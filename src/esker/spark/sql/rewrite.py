@@ -6,7 +6,7 @@ doubled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from esker.errors import EskerError, InvalidInput
@@ -46,6 +46,7 @@ class Rewritten:
 
     template: str
     frames: dict[str, Rows] = field(default_factory=dict)
+    keys: dict[str, Hashable] = field(default_factory=dict)  # what tells the rows of each name from any others
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
     edits = _Edits(words)
     for ref, target in targets.items():
         rows = _rows(target, _where(conditions.get(ref, []), _schema(target), around))
-        edits.replace(ref, travels.get(ref.span.end), rows, takes_alias=ref.span.start not in bare)
+        key = _key(target.found.table, rows)
+        edits.replace(ref, travels.get(ref.span.end), rows, key, takes_alias=ref.span.start not in bare)
     return edits.done([ref for ref in found if ref.alias is None])
 
 
@@ -186,6 +188,15 @@ def _rows(target: _Target, where: Unbound | None) -> Rows:
     return MetadataRows(found.table, found.metadata_table, None if snapshot is None else snapshot.snapshot_id)
 
 
+def _key(table: Table, rows: Rows) -> Hashable:
+    """What the rows depend on: the table's version, which a metadata file is, and what is asked of it."""
+    version = (table.uuid, table.metadata_location)
+    if isinstance(rows, MetadataRows):
+        return (*version, rows.name, rows.snapshot_id)
+    snapshot = rows.resolved.snapshot
+    return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter))
+
+
 def _where(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> Unbound | None:
     """The conditions that Esker understands as Spark does; the others are for Spark alone."""
     terms: list[Unbound] = []
@@ -210,12 +221,14 @@ class _Edits:
         self.words = words
         self.edits: list[tuple[int, int, str]] = []
         self.frames: dict[str, Rows] = {}
-        self.names: dict[object, str] = {}
+        self.names: dict[Hashable, str] = {}
 
-    def replace(self, reference: Reference, travel: Travel | None, rows: Rows, *, takes_alias: bool) -> None:
+    def replace(
+        self, reference: Reference, travel: Travel | None, rows: Rows, key: Hashable, *, takes_alias: bool
+    ) -> None:
         """A reference by the name of its frame, under the alias that it has by itself."""
         end = travel.span.end if travel is not None else reference.span.end
-        self.edits.append((reference.span.start, end, "{" + self._frame(rows) + "}"))
+        self.edits.append((reference.span.start, end, "{" + self._frame(rows, key) + "}"))
         if reference.alias is None and takes_alias:
             at = self._behind_sample(end)
             self.edits.append((at, at, f" AS {quote_name(reference.parts[-1])}"))
@@ -228,16 +241,11 @@ class _Edits:
         for start, end, new in sorted(self.edits):
             pieces += [_escaped(self.words.text[at:start]), new]
             at = end
-        return Rewritten("".join([*pieces, _escaped(self.words.text[at:])]), self.frames)
+        keys = {name: key for key, name in self.names.items()}
+        return Rewritten("".join([*pieces, _escaped(self.words.text[at:])]), self.frames, keys)
 
-    def _frame(self, rows: Rows) -> str:
+    def _frame(self, rows: Rows, key: Hashable) -> str:
         """Rows that are the same are one frame."""
-        if isinstance(rows, Scan):
-            snapshot = rows.resolved.snapshot
-            schema_id = rows.resolved.schema.schema_id
-            key: object = (rows.metadata.location, snapshot and snapshot.snapshot_id, schema_id, repr(rows.filter))
-        else:
-            key = (rows.table.name, rows.name, rows.snapshot_id)
         if key not in self.names:
             self.names[key] = f"esker_{len(self.names)}"
             self.frames[self.names[key]] = rows

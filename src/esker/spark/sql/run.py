@@ -9,6 +9,7 @@ from esker.errors import InvalidInput, NoSuchNamespace
 from esker.spark.sql import define
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
 from esker.spark.sql.insert import create_table_as, delete, insert
+from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
 from esker.spark.sql.read_statement import read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
@@ -46,6 +47,7 @@ class SqlRunner:
         self._lake = lake
         self._get_spark = get_spark
         self._current: tuple[str, ...] = ()
+        self._known = KnownFrames()
 
     def run(self, text: str) -> DataFrame:
         """Do one statement, and give Spark's answer or an answer as Spark gives it."""
@@ -99,7 +101,7 @@ class SqlRunner:
 
     def _query(self, query: Query, names: LakeNames) -> DataFrame:
         around = Surroundings(names, self._zone, self._moment)
-        return run_rewritten(rewrite(query, around), self._get_spark())
+        return run_rewritten(rewrite(query, around), self._get_spark(), self._known)
 
     def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
         """Spark keeps the frame's plan under the name; by SQL it would keep text, and look names up once more."""
