@@ -168,6 +168,12 @@ class Checkpoint:
             )
         return kept
 
+    def is_ticked_off(self, number: int) -> bool:
+        """Whether that batch is in its tables."""
+        with self._reading():
+            row = self._database.execute("SELECT done IS NOT NULL FROM batches WHERE number = ?", (number,)).fetchone()
+        return row is not None and bool(row[0])
+
     def tick_off(self, number: int, counts: BatchCounts) -> None:
         """The batch is in its tables, as much as there is of it."""
         with self._writing():

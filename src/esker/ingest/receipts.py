@@ -114,9 +114,13 @@ class Receipts:
         """Forget one whose commits are all made."""
         self.path(number).unlink(missing_ok=True)
 
+    def numbers(self) -> list[int]:
+        """The batches that have one, in order."""
+        return sorted(int(path.stem) for path in self.directory.glob("[0-9]*.json") if path.stem.isdecimal())
+
     def __iter__(self) -> Iterator[Receipt]:
-        for path in sorted(self.directory.glob("[0-9]*.json")):
-            found = self.read(int(path.stem)) if path.stem.isdecimal() else None
+        for number in self.numbers():
+            found = self.read(number)
             if found is not None:
                 yield found
 

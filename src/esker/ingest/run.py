@@ -52,6 +52,9 @@ class Run:
         self._told = told
         self._counted: set[int] = set()
         _check_lake(lake, checkpoint)
+        for number in self._receipts.numbers():
+            if checkpoint.is_ticked_off(number):  # the run died before it could remove the receipt
+                self._receipts.remove(number)
 
     def settle(self) -> None:
         """Finish the batches that an earlier run, or a failed commit, left; ``Pending`` where one still cannot be."""
