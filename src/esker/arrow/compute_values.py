@@ -116,7 +116,7 @@ def _alike(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
 def _as_decimal(whole: pa.Array) -> pa.Array:
     """No wider than its values need: the result of a product is as wide as both together."""
     largest = max((abs(int(end.as_py())) for end in pc.min_max(whole).values() if end.is_valid), default=0)
-    return whole.cast(pa.decimal128(max(len(str(largest)), 1) if largest < 10**18 else 19, 0))
+    return whole.cast(pa.decimal128(19, 0)).cast(pa.decimal128(len(str(largest)), 0))
 
 
 def _apply(sign: str, one: pa.Array, other: pa.Array) -> pa.Array:
