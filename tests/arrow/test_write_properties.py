@@ -78,6 +78,13 @@ def test_a_dictionary_ends_where_it_grows_too_large() -> None:
     assert chunk(off, 0).has_dictionary_page
 
 
+def test_columns_without_a_dictionary_are_written_as_differences() -> None:
+    of = written(**{f"write.parquet.dict-encoding-enabled.column.{name}": "false" for name in ("id", "s")})
+    assert "DELTA_BINARY_PACKED" in chunk(of, 0).encodings
+    assert "DELTA_LENGTH_BYTE_ARRAY" in chunk(of, 1).encodings
+    assert of.rows() == written().rows()
+
+
 def test_statistics_of_a_column_can_be_switched_off() -> None:
     of = written(**{"write.parquet.stats-enabled.column.s": "false"})
     assert chunk(of, 0).statistics is not None

@@ -18,7 +18,7 @@ from esker.arrow.parquet_schema import parquet_paths, parquet_schema
 from esker.arrow.write_properties import WriteOptions
 from esker.model.schema import Schema
 from esker.model.sort_order import SortOrder
-from esker.model.types import Field
+from esker.model.types import BinaryType, DateType, Field, IntType, LongType, StringType, TimestampType, TimeType, Type
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 
@@ -59,7 +59,16 @@ class FileLayout:
         filters = {
             self.paths[id_]: f.options(rows) for id_, f in self.options.bloom_filters.items() if id_ in self.paths
         }
-        return {**arguments, "bloom_filter_options": filters} if filters else arguments
+        return {**arguments, **self._encodings(), **({"bloom_filter_options": filters} if filters else {})}
+
+    def _encodings(self) -> dict[str, Any]:
+        """Columns without a dictionary are written as differences, as Java's writer does in its version 2.
+
+        Not only with pages of version 2: those leave the levels of lists and maps uncompressed.
+        """
+        off = [(id_, path) for id_, path in self.paths.items() if id_ in self.options.without_dictionary]
+        found = {path: encoding for id_, path in off if (encoding := _difference(self.schema.by_id[id_].type))}
+        return {"column_encoding": found} if found else {}
 
     def _all_but(self, field_ids: frozenset[int]) -> bool | list[str]:
         return [path for id_, path in self.paths.items() if id_ not in field_ids] if field_ids else True
@@ -74,6 +83,16 @@ class FileLayout:
             for batch in batches
         ]
         return pa.Table.from_batches(made, schema=self.arrow_schema)
+
+
+def _difference(type_: Type) -> str | None:
+    match type_:
+        case IntType() | LongType() | DateType() | TimeType() | TimestampType():
+            return "DELTA_BINARY_PACKED"
+        case StringType() | BinaryType():
+            return "DELTA_LENGTH_BYTE_ARRAY"
+        case _:
+            return None
 
 
 class NewDataFile:
