@@ -238,8 +238,16 @@ def test_a_delete_keeps_its_alias_and_its_condition_in_place(lake: Lake) -> None
 @pytest.mark.parametrize(
     ("text", "feature", "place"),
     [
-        ("update sales.orders set id = 1", "UPDATE", "line 1, column 8"),
-        ("merge into sales.orders using x on true when matched then delete", "MERGE", "line 1, column 12"),
+        (
+            "merge with schema evolution into sales.orders using x on true when matched then delete",
+            "MERGE WITH SCHEMA EVOLUTION",
+            "line 1, column 7",
+        ),
+        (
+            "merge into sales.orders using x version as of 5 on true when matched then delete",
+            "a version of a table behind USING",
+            "line 1, column 33",
+        ),
         ("call system.rewrite_data_files('x')", "CALL", "line 1, column 6"),
         ("create or replace table sales.orders (id int)", "CREATE OR REPLACE TABLE", "line 1, column 8"),
         ("cache table sales.orders", "CACHE TABLE", "line 1, column 13"),

@@ -5,7 +5,6 @@ What cannot be read is refused by naming the expression and where it stands; Spa
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,8 +26,10 @@ _BEHIND = re.compile(r"\s*(SQLSTATE: \w+)?;?( line \d+ pos \d+;?)?\s*$")
 
 @contextmanager
 def _said_once() -> Iterator[None]:
-    """PySpark prints what it raises as well."""
-    log = logging.getLogger("SQLQueryContextLogger")
+    """PySpark prints what it raises as well. The logger must be of its own kind, or its next error ends in another."""
+    from pyspark.logger import PySparkLogger
+
+    log = PySparkLogger.getLogger("SQLQueryContextLogger")
     before = log.disabled
     log.disabled = True
     try:

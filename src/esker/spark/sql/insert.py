@@ -1,4 +1,4 @@
-"""INSERT, DELETE and CREATE TABLE … AS: rows that a query gives, made to fit a table's columns as Spark has it."""
+"""INSERT and CREATE TABLE … AS: rows that a query gives, made to fit a table's columns as Spark has it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from esker.model.schema import Schema
 from esker.model.spark_schema import columns_from_spark
 from esker.model.transform import IdentityTransform
 from esker.model.types import Field
-from esker.model.unbound import AllOf, Constant, Unbound
+from esker.model.unbound import AllOf
 from esker.spark.sql.assignment import assigned
 from esker.spark.sql.define import is_there, split_version
 from esker.spark.sql.lake_names import Found, LakeNames
 from esker.spark.sql.spark_predicate import Reading, predicate_of
-from esker.spark.sql.statements import CreateTable, Delete, Insert
+from esker.spark.sql.statements import CreateTable, Insert
 from esker.spark.sql.type_text import all_optional
 from esker.spark.sql.words import Named
 from esker.table import Table
@@ -47,16 +47,6 @@ def insert(found: Found, statement: Insert, frame: DataFrame, *, zone: str, dyna
         for name, value in static.items()
     ]
     return table.overwrite(rows, AllOf(tuple(terms)) if terms else None, ref=ref)
-
-
-def delete(found: Found, statement: Delete, *, zone: str) -> Snapshot | None:
-    """Remove rows; by metadata alone where whole files go."""
-    table, ref = found.table, writable_ref(found, statement.table)
-    where: Unbound = Constant(True)
-    if statement.where is not None:
-        qualifier = statement.alias or statement.table.parts[-1]
-        where = predicate_of(statement.where, table.schema, Reading(zone=zone), [qualifier])
-    return table.delete(where, ref=ref)
 
 
 def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) -> Table:
@@ -128,4 +118,4 @@ def _column(schema: Schema, name: str) -> Field:
     return fits[0]
 
 
-__all__ = ["create_table_as", "delete", "insert", "is_there", "writable_ref"]
+__all__ = ["create_table_as", "insert", "is_there", "writable_ref"]

@@ -1,4 +1,4 @@
-"""INSERT, DELETE and TRUNCATE; UPDATE and MERGE are refused by name."""
+"""INSERT, DELETE and TRUNCATE; CALL is refused by name."""
 
 from __future__ import annotations
 
@@ -59,20 +59,6 @@ def read_truncate(words: Words, territory: Territory) -> Delete:
         raise words.unsupported("TRUNCATE TABLE … PARTITION", "DELETE FROM … WHERE does it, by metadata alone too")
     words.expect_end()
     return Delete(table=table, alias=None, where=None)
-
-
-def refuse_update(words: Words, territory: Territory) -> NoReturn:
-    """Behind UPDATE."""
-    table = territory.table(words.name("the name of a table"))
-    raise words.unsupported("UPDATE", "it comes with a later version", place=table.place)
-
-
-def refuse_merge(words: Words, territory: Territory) -> NoReturn:
-    """Behind MERGE."""
-    words.take("with", "schema", "evolution")
-    words.expect("into")
-    table = territory.table(words.name("the name of a table"))
-    raise words.unsupported("MERGE", "it comes with a later version", place=table.place)
 
 
 def refuse_call(words: Words) -> NoReturn:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from esker.errors import InvalidInput
 from esker.spark.sql.read_alter import read_alter
+from esker.spark.sql.read_changes import read_merge, read_update
 from esker.spark.sql.read_create import QUERY_WORDS, read_create, read_drop
 from esker.spark.sql.read_rows import (
     read_delete,
     read_insert,
     read_truncate,
     refuse_call,
-    refuse_merge,
-    refuse_update,
 )
 from esker.spark.sql.read_show import read_describe, read_refresh, read_show, read_use
 from esker.spark.sql.statements import Foreign, Query, Statement
@@ -57,9 +56,9 @@ def _read(words: Words, territory: Territory) -> Statement:
         case "truncate":
             return read_truncate(words, territory)
         case "update":
-            return refuse_update(words, territory)
+            return read_update(words, territory)
         case "merge":
-            return refuse_merge(words, territory)
+            return read_merge(words, territory)
         case "call":
             return refuse_call(words)
         case _:

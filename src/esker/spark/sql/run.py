@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput, NoSuchNamespace
 from esker.spark.sql import define
+from esker.spark.sql.change import Changer
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
-from esker.spark.sql.insert import create_table_as, delete, insert
+from esker.spark.sql.insert import create_table_as, insert
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
 from esker.spark.sql.read_statement import read_statement
@@ -25,11 +26,13 @@ from esker.spark.sql.statements import (
     DropTable,
     Foreign,
     Insert,
+    Merge,
     Query,
     RefreshTable,
     RenameTable,
     SetRef,
     Statement,
+    Update,
     UseNamespace,
 )
 
@@ -74,8 +77,8 @@ class SqlRunner:
                 return self._create_view(statement, names)
             case Insert():
                 return self._insert(statement, names)
-            case Delete():
-                return commit_answer(delete(names.must_find(statement.table), statement, zone=self._zone()))
+            case Delete() | Update() | Merge():
+                return self._change(statement, names)
             case UseNamespace(name):
                 self._use(names.namespace_named(name))
             case RefreshTable(table):
@@ -127,6 +130,17 @@ class SqlRunner:
         frame = self._query(statement.query, names)
         dynamic = str(self._get_spark().conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
         return commit_answer(insert(found, statement, frame, zone=self._zone(), dynamic=dynamic))
+
+    def _change(self, statement: Delete | Update | Merge, names: LakeNames) -> Answer:
+        found = names.must_find(statement.table)
+        changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark)
+        match statement:
+            case Delete():
+                return commit_answer(changer.delete(found, statement))
+            case Update():
+                return commit_answer(changer.update(found, statement))
+            case Merge():
+                return commit_answer(changer.merge(found, statement, self._query(statement.source.query, names)))
 
     def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
         if not define.is_there(names, statement):

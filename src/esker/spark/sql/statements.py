@@ -248,6 +248,57 @@ class Delete:
     where: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """An expression of a statement; ``text`` has blanks for what is before it."""
+
+    text: str
+    span: Span
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """UPDATE … SET; without a predicate every row."""
+
+    table: Named
+    alias: str | None
+    values: tuple[tuple[str, Stretch], ...]
+    where: Stretch | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """What stands behind USING: rows, and what they are called."""
+
+    query: Query
+    alias: str | None
+    name: str | None  # of a table, where there is no alias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """WHEN … THEN; ``values`` is None for a delete and for ``*``."""
+
+    matched: bool
+    by_source: bool
+    condition: Stretch | None
+    kind: str  # update, delete or insert
+    values: tuple[tuple[str, Stretch], ...] | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """MERGE INTO."""
+
+    table: Named
+    alias: str | None
+    source: MergeSource
+    on: Stretch
+    clauses: tuple[MergeClause, ...]
+
+
 # ---------------------------------------------------------------- looking
 
 
@@ -341,6 +392,8 @@ Statement: TypeAlias = (
     | DropRef
     | Insert
     | Delete
+    | Update
+    | Merge
     | ShowNamespaces
     | ShowTables
     | ShowCreateTable

@@ -1,0 +1,119 @@
+"""DELETE, UPDATE and MERGE done: by the lake alone where it understands a condition, else as a plan for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import InvalidInput
+from esker.model.unbound import Constant, Unbound
+from esker.ports.merging import Action, Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
+from esker.ports.row_changes import Verb
+from esker.spark.sql.frames import frame_of
+from esker.spark.sql.insert import writable_ref
+from esker.spark.sql.lake_names import Found
+from esker.spark.sql.rewrite import Surroundings, rewrite
+from esker.spark.sql.spark_predicate import Reading, predicate_of
+from esker.spark.sql.statements import Delete, Merge, MergeClause, Query, Stretch, Update
+from esker.spark.sql.words import Span, Words, blanked
+from esker.table import Table
+from esker.tree.snapshot import Snapshot
+from esker.write.merge import check_clauses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SELECT = "SELECT "
+
+
+@dataclass(slots=True)
+class Changer:
+    """Runs the statements that change rows; each expression may name tables of the lake in subqueries."""
+
+    around: Surroundings
+    get_spark: Callable[[], SparkSession]
+    frames: dict[str, Any] = field(default_factory=dict)
+
+    def delete(self, found: Found, statement: Delete) -> Snapshot | None:
+        """Remove rows; by metadata alone where whole files go."""
+        table, ref = found.table, writable_ref(found, statement.table)
+        where: Unbound = Constant(True)
+        qualifier = statement.alias or statement.table.parts[-1]
+        if statement.where is not None:
+            try:
+                where = predicate_of(statement.where, table.schema, Reading(zone=self.around.zone()), [qualifier])
+            except InvalidInput:
+                on = self._template(_whole(statement.where))
+                clause = Clause(side=Side.MATCHED, action=DeleteRow())
+                return self._run(table, ref, "delete", MergePlan(on=on, clauses=(clause,), target_name=qualifier))
+        return table.delete(where, ref=ref)
+
+    def update(self, found: Found, statement: Update) -> Snapshot | None:
+        """Set columns of rows."""
+        table, ref = found.table, writable_ref(found, statement.table)
+        on = SqlText("TRUE") if statement.where is None else self._template(statement.where)
+        clause = Clause(side=Side.MATCHED, action=UpdateRow(self._values(statement.values)))
+        plan = MergePlan(on=on, clauses=(clause,), target_name=statement.alias or statement.table.parts[-1])
+        return self._run(table, ref, "update", plan)
+
+    def merge(self, found: Found, statement: Merge, source: DataFrame) -> Snapshot | None:
+        """Bring rows of a source in."""
+        table, ref = found.table, writable_ref(found, statement.table)
+        plan = MergePlan(
+            on=self._template(statement.on),
+            clauses=tuple(self._clause(clause) for clause in statement.clauses),
+            source=source,
+            target_name=statement.alias or statement.table.parts[-1],
+            source_name=statement.source.alias or statement.source.name or "esker_s",
+        )
+        if plan.target_name.lower() == plan.source_name.lower():
+            raise InvalidInput(f"cannot merge: table and source are both called {plan.target_name}; give one an alias")
+        check_clauses(plan.clauses)
+        return self._run(table, ref, "merge", plan)
+
+    def _run(self, table: Table, ref: str, verb: Verb, plan: MergePlan) -> Snapshot | None:
+        ready = replace(plan, frames=self.frames, session=self.get_spark(), verb=verb)
+        with table.transaction(ref=ref) as tx:
+            tx.apply(verb, ready)
+        return tx.snapshot  # None where nothing changed
+
+    def _clause(self, clause: MergeClause) -> Clause:
+        side = Side.MATCHED if clause.matched else Side.NOT_MATCHED_BY_SOURCE if clause.by_source else Side.NOT_MATCHED
+        values = None if clause.values is None else self._values(clause.values)
+        actions: dict[str, Action] = {
+            "update": UpdateRow(values),
+            "insert": InsertRow(values),
+            "delete": DeleteRow(),
+        }
+        condition = None if clause.condition is None else self._template(clause.condition)
+        return Clause(side=side, action=actions[clause.kind], condition=condition)
+
+    def _values(self, values: tuple[tuple[str, Stretch], ...]) -> Mapping[str, SqlText]:
+        found: dict[str, SqlText] = {}
+        for name, text in values:
+            if name in found:
+                raise InvalidInput(f"cannot set column {name!r} twice (at {text.place})", column=name, place=text.place)
+            found[name] = self._template(text)
+        return found
+
+    def _template(self, said: Stretch) -> SqlText:
+        """The expression with lake tables of its subqueries made frames."""
+        text, start = said.text, said.span.start
+        if not any(token.word in ("select", "table", "from") for token in Words(text).tokens.tokens):
+            return SqlText(SqlText.plain(text[start:]).text, said.place)
+        at = start - len(_SELECT)  # there is always room: a statement begins with words of its own
+        query = Query(blanked(text[:at]) + _SELECT + text[start:], Span(at, said.span.end))
+        rewritten = rewrite(query, self.around)
+        template = rewritten.template.strip()[len(_SELECT) :]
+        for name, rows in rewritten.frames.items():
+            own = f"esker_sub_{len(self.frames)}"
+            template = template.replace("{" + name + "}", "{" + own + "}")
+            self.frames[own] = frame_of(rows, self.get_spark())
+        return SqlText(template, said.place)
+
+
+def _whole(text: str) -> Stretch:
+    """The condition of a DELETE, which is read as text alone."""
+    tokens = Words(text).tokens.tokens
+    return Stretch(text, Span(tokens[0].start, tokens[-1].end + 1), tokens[0].place)
