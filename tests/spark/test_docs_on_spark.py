@@ -12,10 +12,11 @@ from documentation import ROOT, python_of
 from page_givens import GIVEN, order_rows
 
 import esker
+from esker.spark.source.register import PUSH_DOWN
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/data-source.md"])
 def test_the_python_of_a_page_runs_on_spark(
     spark: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -34,8 +35,9 @@ def test_the_python_of_a_page_runs_on_spark(
     spark.createDataFrame([(1, 7)], "id bigint, amount int").createOrReplaceTempView("corrections")
     program = compile(python_of(ROOT / name, ("python", "python spark")), name, "exec")
     try:
-        exec(program, {"__name__": "page", **GIVEN[name], **given})
+        exec(program, {"__name__": "page", **GIVEN.get(name, {}), **given})
     finally:
         for query in spark.streams.active:
             query.stop()
         spark.catalog.dropTempView("corrections")
+        spark.conf.unset(PUSH_DOWN)
