@@ -1,0 +1,121 @@
+"""Catalogs that fail, lose their answers or answer late: what cannot be committed is pending, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from breaking import MANY
+from doors import Door, MemoryLake
+from outages import IMPATIENT, Once, Outage
+from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
+
+from esker.errors import EskerError, OutcomeUnknown
+from esker.ingest.account import Account
+from esker.ingest.replay import pending_receipts, replay_receipts
+from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.lake import Lake
+
+T = TypeVar("T")
+
+
+def asked(folder: Path) -> Asked:
+    return Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint", properties=IMPATIENT)
+
+
+def begun(folder: Path, held: MemoryLake) -> None:
+    write(folder / "first", "a.jsonl", spans([0]), logs([0]), b"{broken\n")
+    first = Asked(paths=[folder / "first"], checkpoint=folder / "checkpoint", properties=IMPATIENT)
+    assert ingest_otlp(held.lake(), first).holds
+    write(folder / "in", "b.jsonl", spans([1, 2]), logs([1]), b"{broken\n")
+
+
+def check_whole(lake: Lake) -> None:
+    assert span_names(lake) == Counter(["span 0", "span 1", "span 2"])
+    assert log_bodies(lake) == Counter(["log 0", "log 1"])
+    assert letters(lake).total() == 2
+
+
+def attempt(lake: Lake, folder: Path) -> Account | None:
+    try:
+        return ingest_otlp(lake, asked(folder))
+    except (EskerError, ConnectionResetError):
+        return None
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+@pytest.mark.parametrize("from_swap", [1, 2, 3])
+def test_a_catalog_that_goes_away_leaves_commits_pending_and_nothing_lost(
+    tmp_path: Path, from_swap: int, how: str
+) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+    account = ingest_otlp(held.lake(Outage(from_swap=from_swap, how=how)), asked(tmp_path))
+    assert account.received == 4
+    assert account.pending > 0
+    assert account.lost == account.duplicated == 0
+    assert account.pending + account.unproved == 4  # while the catalog is away nothing can be read back
+    assert {type(error) for _, error in account.failures} <= {OutcomeUnknown, ConnectionResetError}
+    (receipt,) = pending_receipts(tmp_path / "checkpoint")
+    assert sum(delivery.rows for delivery in receipt.deliveries) == 4
+    after = replay_receipts(held.lake(), tmp_path / "checkpoint")
+    assert (after.received, after.holds, after.pending) == (4, True, 0)
+    check_whole(held.lake())
+    assert not pending_receipts(tmp_path / "checkpoint")
+    assert ingest_otlp(held.lake(), asked(tmp_path)).received == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_whatever_call_is_lost_the_next_run_ends_with_everything_once(tmp_path: Path, how: str) -> None:
+    for at in range(1, MANY, 5 if how == "before" else 7):
+        folder = tmp_path / str(at)
+        held = MemoryLake()
+        begun(folder, held)
+        door = Once(at, how)
+        account = attempt(held.lake(door), folder)
+        assert account is None or account.lost == account.duplicated == 0, at
+        again = ingest_otlp(held.lake(), asked(folder))
+        assert again.holds, at
+        check_whole(held.lake())
+        if len(door.calls) < at:
+            return
+    raise AssertionError("an ingest that makes so many calls has lost its way")
+
+
+def test_another_writer_in_between_is_no_trouble(tmp_path: Path) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+
+    class Racing(Door):
+        raced = False
+
+        def go(self, verb: str, what: str, do: Callable[[], T]) -> T:
+            if verb == "move" and not self.raced:
+                self.raced = True
+                with held.lake().table("otel.spans").alter() as change:
+                    change.set_properties({"owner": "me"})
+            return do()
+
+    account = ingest_otlp(held.lake(Racing()), asked(tmp_path))
+    assert account.holds
+    check_whole(held.lake())
+
+
+def test_a_receipt_whose_files_were_swept_up_is_never_committed(tmp_path: Path) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+    ingest_otlp(held.lake(Outage(from_swap=1, how="before")), asked(tmp_path))
+    (receipt,) = pending_receipts(tmp_path / "checkpoint")
+    held.storage.delete(receipt.deliveries[0].paths[0])
+    account = replay_receipts(held.lake(), tmp_path / "checkpoint")
+    ((table, error),) = account.failures
+    assert table == receipt.deliveries[0].table
+    assert "which is not there; remove the receipt to ingest its sources again" in str(error)
+    assert account.pending == receipt.deliveries[0].rows
+    (tmp_path / "checkpoint/pending").joinpath("000000000001.json").unlink()
+    assert ingest_otlp(held.lake(), asked(tmp_path)).holds
+    check_whole(held.lake())

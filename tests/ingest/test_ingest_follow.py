@@ -1,0 +1,134 @@
+"""A directory as a stream: what comes is taken, a failing catalog is waited out, and one process drives."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from doors import MemoryLake
+from outages import IMPATIENT, Outage
+from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
+
+import esker
+from esker.errors import Conflict, InvalidInput
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.follow import Pace
+from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
+from esker.otlp.messages import Signal
+from esker.otlp.segment import frame
+from esker.otlp.spool import Spool
+
+QUICK = Pace(every_s=0.02, settle_s=0.0, idle_s=0.3, first_wait_s=0.05)
+
+
+def asked(folder: Path, **more: object) -> Asked:
+    return Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint", properties=IMPATIENT, **more)  # type: ignore[arg-type]
+
+
+def test_a_stream_takes_what_comes_while_it_runs(tmp_path: Path) -> None:
+    held = MemoryLake()
+    write(tmp_path / "in", "0.jsonl", spans([0]))
+
+    def send() -> None:
+        for number in range(1, 4):
+            time.sleep(0.1)
+            write(tmp_path / "in", f"{number}.jsonl", spans([number]), logs([number]))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    account = follow_otlp(held.lake(), asked(tmp_path), pace=QUICK)
+    sender.join()
+    assert (account.received, account.holds) == (7, True)
+    assert span_names(held.lake()) == Counter(f"span {number}" for number in range(4))
+
+
+def test_a_stream_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    held = MemoryLake()
+    write(tmp_path / "in", "0.jsonl", spans([0]))
+    stop = threading.Event()
+    account = follow_otlp(
+        held.lake(), asked(tmp_path), pace=Pace(every_s=60, settle_s=0), stop=stop, told=lambda account: stop.set()
+    )
+    assert (account.received, account.holds) == (1, True)
+
+
+def test_a_file_that_may_still_be_written_to_is_left(tmp_path: Path) -> None:
+    held = MemoryLake()
+    old = write(tmp_path / "in", "old.jsonl", spans([0]))
+    write(tmp_path / "in", "new.jsonl", spans([1]))
+    os.utime(old, (1, 1))
+    follow_otlp(held.lake(), asked(tmp_path), pace=Pace(every_s=0.01, settle_s=60, idle_s=0))
+    assert span_names(held.lake()) == Counter(["span 0"])
+
+
+def test_a_catalog_that_comes_back_is_waited_for(tmp_path: Path) -> None:
+    held = MemoryLake()
+    write(tmp_path / "first", "a.jsonl", spans([0]))
+    first = Asked(paths=[tmp_path / "first"], checkpoint=tmp_path / "checkpoint", properties=IMPATIENT)
+    ingest_otlp(held.lake(), first)
+    write(tmp_path / "in", "b.jsonl", spans([1]))
+    door = Outage(from_swap=1, how="after")
+    told: list[str] = []
+
+    def hear(text: str) -> None:
+        told.append(text)
+        if len(told) == 2:
+            door.from_swap = 1000
+
+    account = follow_otlp(held.lake(door), asked(tmp_path), pace=QUICK, told_trouble=hear)
+    assert told[0].startswith("batch pending, trying again in")
+    assert account.facts() | {"tables": 0} == account.facts() | {"tables": 0, "pending": 0, "lost": 0, "holds": True}
+    assert (account.received, account.already_committed) == (1, 1)
+    assert span_names(held.lake()) == Counter(["span 0", "span 1"])
+
+
+def test_what_cannot_be_right_stops_the_stream(tmp_path: Path) -> None:
+    held = MemoryLake()
+    with pytest.raises(InvalidInput, match=r"cannot follow .*in: there is no such directory"):
+        follow_otlp(held.lake(), asked(tmp_path), pace=QUICK)
+    write(tmp_path / "in", "a.jsonl", spans([0], k="1"))
+    ingest_otlp(held.lake(), asked(tmp_path, promote={"k": "int"}))
+    write(tmp_path / "in", "b.jsonl", spans([1], k="1"))
+    with pytest.raises(InvalidInput, match=r"cannot promote k as string"):
+        follow_otlp(held.lake(), asked(tmp_path, promote={"k": "string"}), pace=QUICK)
+
+
+def test_of_two_drivers_one_stops_and_says_who_drives(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "checkpoint", kind="otlp")
+    (tmp_path / "in").mkdir()
+    try:
+        with pytest.raises(Conflict, match=rf"cannot drive the checkpoint .*: process {os.getpid()} does; stop that"):
+            follow_otlp(MemoryLake().lake(), asked(tmp_path), pace=QUICK)
+    finally:
+        checkpoint.close()
+    assert follow_otlp(MemoryLake().lake(), asked(tmp_path), pace=QUICK).holds
+
+
+def test_segments_of_the_spool_go_when_their_rows_are_committed(tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/lake/catalog.db")
+    spool = Spool(tmp_path / "in")
+    for request, signal in ((spans([1]), Signal.TRACES), (logs([1]), Signal.LOGS)):
+        spool.append(frame(request, signal=signal, json=True, refused=False, received_at_ms=1))
+    spool.append(frame(b"{rubbish", signal=Signal.LOGS, json=True, refused=True, received_at_ms=1))
+    spool.seal()
+    account = follow_otlp(lake, asked(tmp_path), pace=QUICK)
+    assert (account.received, account.dead_letters, account.holds) == (3, 1, True)
+    assert (span_names(lake).total(), log_bodies(lake).total(), letters(lake).total()) == (1, 1, 1)
+    assert not list((tmp_path / "in").glob("*.otlp"))
+    spool.close()
+
+
+def test_segments_stay_where_they_are_asked_to(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "in")
+    spool.append(frame(spans([1]), signal=Signal.TRACES, json=True, refused=False, received_at_ms=1))
+    spool.close()
+    held = MemoryLake()
+    account: Account = follow_otlp(held.lake(), asked(tmp_path, keep_segments=True), pace=QUICK)
+    assert account.received == 1
+    assert len(list((tmp_path / "in").glob("*.otlp"))) == 1
+    assert follow_otlp(held.lake(), asked(tmp_path, keep_segments=True), pace=QUICK).received == 0
