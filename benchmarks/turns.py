@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -16,6 +18,8 @@ class Turns:
 
     ours: tuple[float, ...]
     theirs: tuple[float, ...]
+    our_cpu: float  # the least that a run took, of this process and Spark's; other programs disturb it less
+    their_cpu: float
 
     @property
     def best(self) -> tuple[float, float]:
@@ -31,8 +35,34 @@ class Turns:
 
 def take_turns(ours: Callable[[], object], theirs: Callable[[], object], runs: int) -> Turns:
     """Both ways, so many times each; whoever wants them warm has run them before."""
-    taken = [(seconds(theirs), seconds(ours)) for _ in range(runs)]
-    return Turns(tuple(pair[1] for pair in taken), tuple(pair[0] for pair in taken))
+    taken = [(_cost(theirs), _cost(ours)) for _ in range(runs)]
+    their, our = ([pair[side] for pair in taken] for side in (0, 1))
+    return Turns(
+        ours=tuple(wall for wall, _ in our),
+        theirs=tuple(wall for wall, _ in their),
+        our_cpu=min(cpu for _, cpu in our),
+        their_cpu=min(cpu for _, cpu in their),
+    )
+
+
+def _cost(work: Callable[[], object]) -> tuple[float, float]:
+    before = _cpu_seconds()
+    wall = seconds(work)
+    return wall, _cpu_seconds() - before
+
+
+def _cpu_seconds() -> float:
+    """Of this process and all below it, Spark's JVM and its workers among them, where /proc tells."""
+    parents, used = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents[int(stat.parent.name)], used[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    ours, grown = {os.getpid()}, True
+    while grown:
+        below = {pid for pid, parent in parents.items() if parent in ours} - ours
+        ours, grown = ours | below, bool(below)
+    return sum(used.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def seconds(work: Callable[[], object]) -> float:
