@@ -151,6 +151,12 @@ class Checkpoint:
         except msgspec.MsgspecError as error:
             raise Corrupt(str(self.directory / "checkpoint.db"), f"a plan is none: {error}") from error
 
+    def withdraw(self, number: int) -> None:
+        """Forget a batch that has no receipt, as if it had never been planned."""
+        with self._writing():
+            self._database.execute("DELETE FROM batches WHERE number = ? AND done IS NULL", (number,))
+            self._database.execute("DELETE FROM files WHERE batch = ?", (number,))
+
     def refuse(self, plan: Plan, source: SourceFile, reason: str) -> Plan:
         """The plan without a file that cannot be read. Only for a batch that has no receipt yet."""
         kept = Plan(

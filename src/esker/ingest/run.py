@@ -13,7 +13,7 @@ from esker.errors import Conflict, InvalidInput, NotFound
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.deliver import deliver
-from esker.ingest.job import Job, Refused
+from esker.ingest.job import Job, Refused, Staged
 from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.sources import Found, SourceFile, examine_new, groups
 from esker.lake import Lake
@@ -95,14 +95,12 @@ class Run:
 
     def _staged(self, plan: Plan) -> tuple[Plan, Receipt]:
         """The batch's files written and its receipt on disk, without the sources that are refused."""
-        while True:
-            try:
-                staged = self._job.stage(plan, f"{self._checkpoint.id}/{plan.number}")
-                break
-            except Refused as refusal:
-                source: SourceFile = refusal.source
-                self.account.refused.append((source.path, refusal.reason))
-                plan = self._checkpoint.refuse(plan, source, refusal.reason)
+        try:
+            plan, staged = self._written(plan)
+        except BaseException:
+            # Nobody has heard of the batch. What was asked wrongly must not stand in the way of what is asked next.
+            self._checkpoint.withdraw(plan.number)
+            raise
         for delivery in staged.deliveries:
             self._checkpoint.remember_table(delivery.table, delivery.uuid)
         receipt = Receipt(
@@ -113,6 +111,15 @@ class Run:
         )
         self._receipts.write(receipt)
         return plan, receipt
+
+    def _written(self, plan: Plan) -> tuple[Plan, Staged]:
+        while True:
+            try:
+                return plan, self._job.stage(plan, f"{self._checkpoint.id}/{plan.number}")
+            except Refused as refusal:
+                source: SourceFile = refusal.source
+                self.account.refused.append((source.path, refusal.reason))
+                plan = self._checkpoint.refuse(plan, source, refusal.reason)
 
     def _count(self, plan: Plan, receipt: Receipt) -> None:
         self.account.count(receipt.counts)
