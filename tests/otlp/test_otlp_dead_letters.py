@@ -107,18 +107,20 @@ def test_letters_say_where_they_come_from() -> None:
     trouble = Request(source="g", offset=9, data=b"half", trouble=Trouble("truncated", "the file ends"))
     strange = Request(source="h", offset=0, data=b'{"x": 1}', json=True)
     wrong = Request(source="i", offset=0, data=b'{"resourceLogs": []}', json=True, signal=Signal.TRACES)
-    batch = decoded([bad, trouble, strange, wrong])
+    both = Request(source="j", offset=0, data=b'{"resourceLogs": [], "resourceSpans": []}', json=True)
+    batch = decoded([bad, trouble, strange, wrong, both])
     assert batch.dead_letters.schema == DEAD_LETTER.schema
     found = [(one["source"], one["offset"], one["raw"], one["error_class"], one["error"]) for one in letters(batch)]
-    no_member = "no member of it is resourceSpans, resourceLogs or resourceMetrics"
+    no_member = "it does not hold one signal: resourceSpans, resourceLogs or resourceMetrics, whichever was to be sent"
     assert found == [
         ("f.jsonl", 17, b"{]", "not_json", "line 3: request: the text is not JSON"),
         ("g", 9, b"half", "truncated", "the file ends"),
         ("h", 0, b'{"x": 1}', "unknown_signal", no_member),
         ("i", 0, b'{"resourceLogs": []}', "unknown_signal", no_member),
+        ("j", 0, both.data, "unknown_signal", no_member),
     ]
     assert {one["batch"] for one in letters(batch)} == {"q/1"}
-    assert batch.counts.received == 4
+    assert batch.counts.received == 5
 
 
 STRING_INDEX = b"\x0a\x0b\x12\x09\x12\x07J\x05\x0a\x01k\x18\x05"

@@ -32,7 +32,7 @@ BAD_LOG = b"\x0a\x09\x12\x07\x12\x05\x4a\x03bad"
 
 @pytest.fixture
 def receiver(tmp_path: Path) -> Iterator[Receiver]:
-    yield from running(Receiver(Spool(tmp_path / "spool"), port=0, max_request=100_000))
+    yield from running(Receiver(Spool(tmp_path / "spool", segment_age_s=3600), port=0, max_request=100_000))
 
 
 def running(made: Receiver) -> Iterator[Receiver]:
@@ -110,11 +110,13 @@ def test_what_cannot_be_decoded_is_refused_and_kept_for_the_dead_letters(receive
         {"message": "the request cannot be decoded: the text is not JSON"},
     )
     assert post(receiver, "/v1/metrics", b"\x0a\x05abc")[0] == 400
+    assert post(receiver, "/v1/logs", b'{"resourceSpans":[]}', Content_Type=JSON)[0] == 400
     assert spooled(receiver) == [
         (b"{]", Signal.TRACES, True, "refused"),
         (b"\x0a\x05abc", Signal.METRICS, False, "refused"),
+        (b'{"resourceSpans":[]}', Signal.LOGS, True, "refused"),
     ]
-    assert receiver.counts["refused"] == 2
+    assert receiver.counts["refused"] == 3
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_what_cannot_be_taken_is_refused_for_good(
 
 
 def test_a_full_spool_puts_senders_off(tmp_path: Path) -> None:
-    for made in running(Receiver(Spool(tmp_path, cap_bytes=600), port=0)):
+    for made in running(Receiver(Spool(tmp_path, cap_bytes=600, segment_age_s=3600), port=0)):
         answers = [post(made, "/v1/traces", BAD_SPAN, Content_Type=JSON) for _ in range(8)]
         assert [status for status, _, _ in answers] == sorted(status for status, _, _ in answers)
         status, body, headers = answers[-1]

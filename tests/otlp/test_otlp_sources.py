@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 import struct
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def some(count: int, seed: int = 3) -> list[bytes]:
     return [data for _, data in zip(range(count), filter(None, made), strict=False)]
 
 
+@cache
 def some_json(count: int, seed: int = 3) -> list[bytes]:
     return [to_json(random_request(Signal.LOGS, random.Random(seed + at))) for at in range(count)]
 
@@ -192,6 +194,9 @@ def test_a_document_of_another_kind_has_no_signal() -> None:
     assert signal_of_json(b'{"spans": []}') is None
     assert signal_of_json(b"[1, 2]") is None
     assert signal_of_json(b"{}") is Signal.TRACES
+    assert signal_of_json(b'{"resourceSpans": [], "resourceLogs": []}') is None
+    key = b'{"resourceSpans": [{"resource": {"attributes": [{"key": "resourceLogs"}]}}]}'
+    assert signal_of_json(key) is Signal.TRACES
 
 
 def test_a_segment_with_a_flipped_bit_is_read_up_to_it() -> None:

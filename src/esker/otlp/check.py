@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from esker.otlp.messages import PROGRAMS, Signal
+from esker.otlp.signals import NO_SIGNAL, is_empty_json, signal_of_json
 from esker.otlp.walk import REASONS, Walker, walker
 
 _LIMIT = 576 << 20
@@ -30,6 +31,8 @@ class Checker:
 
     def check(self, data: bytes, signal: Signal, *, json: bool) -> Verdict:
         """The verdict on a request."""
+        if json and signal_of_json(data) is not signal and not is_empty_json(data):
+            return Verdict(0, 1, NO_SIGNAL, refused=True)
         walk = self._walker(signal)
         code, records, _, bad = walk.feed(data, 0, json)
         walk.finish()

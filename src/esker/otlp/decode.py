@@ -20,7 +20,7 @@ from esker.otlp.messages import PROGRAMS, Signal
 from esker.otlp.promote import Promotion, promote
 from esker.otlp.requests import Request, Trouble
 from esker.otlp.schemas import DEAD_LETTER, TABLES
-from esker.otlp.signals import signal_of_json, signal_of_protobuf
+from esker.otlp.signals import NO_SIGNAL, is_empty_json, signal_of_json, signal_of_protobuf
 from esker.otlp.walk import FULL, MAX_BYTES, REASONS, Bad, Walker, walker
 
 
@@ -107,8 +107,7 @@ class Decoder:
         if request.trouble is not None:
             self._bury(request, request.data, request.signal, request.trouble)
         elif (signal := _signal(request)) is None:
-            sentence = "no member of it is resourceSpans, resourceLogs or resourceMetrics"
-            self._bury(request, request.data, None, Trouble("unknown_signal", sentence))
+            self._bury(request, request.data, request.signal, Trouble("unknown_signal", NO_SIGNAL))
         elif not self._walk(request, signal):
             return False
         self._requests += 1
@@ -192,7 +191,7 @@ def _signal(request: Request) -> Signal | None:
     """What the request carries; one in JSON that was sent as another signal than it is carries none."""
     if request.json:
         found = signal_of_json(request.data)
-        return found if request.signal in (None, found) or request.data.strip() == b"{}" else None
+        return found if request.signal in (None, found) or is_empty_json(request.data) else None
     return request.signal or signal_of_protobuf(request.data)
 
 

@@ -13,22 +13,28 @@ from esker.otlp.wire import FIXED32, FIXED64, SIZED, VARINT, Malformed, WireFiel
 _MEMBERS = {"resourceSpans": Signal.TRACES, "resourceLogs": Signal.LOGS, "resourceMetrics": Signal.METRICS}
 _FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(resourceSpans|resourceLogs|resourceMetrics)"')
 _WIRES = {Op.FIXED64: FIXED64, Op.FIXED32: FIXED32, Op.UINT32: VARINT, Op.INT32: VARINT}
+NO_SIGNAL = "it does not hold one signal: resourceSpans, resourceLogs or resourceMetrics, whichever was to be sent"
 _POINTS = frozenset((5, 7, 9, 10, 11))
 
 
-def signal_of_json(data: Data) -> Signal | None:
-    """By the name of its first member; ``None`` where no member tells. An empty request is one of traces."""
+def signal_of_json(data: bytes) -> Signal | None:
+    """By the name of its member; ``None`` where none tells, or several do. An empty request is one of traces."""
     head = _FIRST.match(data)
-    if head:
+    if head and not any(f'"{name}"'.encode() in data for name in _MEMBERS if name.encode() != head[1]):
         return _MEMBERS[head[1].decode()]
     try:
-        document = json.loads(bytes(data))
+        document = json.loads(data)
     except (ValueError, RecursionError):
         return Signal.TRACES  # whatever it is, the walk will say what is wrong with it
     if document == {}:
         return Signal.TRACES
-    members = document if isinstance(document, dict) else {}
-    return next((_MEMBERS[name] for name in members if name in _MEMBERS), None)
+    found = [_MEMBERS[name] for name in document if name in _MEMBERS] if isinstance(document, dict) else []
+    return found[0] if len(found) == 1 else None
+
+
+def is_empty_json(data: bytes) -> bool:
+    """Whether it is the request that holds nothing, of any signal."""
+    return len(data) < 100 and data.strip()[:1] == b"{" and not data.strip(b" \t\r\n{}")
 
 
 def signal_of_protobuf(data: Data) -> Signal:
