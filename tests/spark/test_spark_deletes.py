@@ -82,7 +82,9 @@ def test_i8_lineage_reads_as_arrow_reads_it(route: str, tmp_path: Path, spark: A
     )
     own = [{"id": 100, "_row_id": 77, "_last_updated_sequence_number": None}, {"id": 101, "_row_id": None}]
     maker.manifest([maker.data_file(rows(5)), maker.data_file(own, schema=held)])
-    assert agrees(on_disk(maker, tmp_path).scan(columns=LINEAGE), spark) == 7
+    table = on_disk(maker, tmp_path)
+    assert agrees(table.scan(columns=LINEAGE), spark) == 7
+    assert agrees(table.scan(columns=["_row_id", "id", "_last_updated_sequence_number"]), spark) == 7
 
 
 def test_h3_a_null_key_deletes_nulls_and_only_older_rows_go(tmp_path: Path, spark: Any) -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from esker.arrow.metadata_columns import METADATA_COLUMNS
 from esker.model.types import Field, UnknownType
 from esker.spark.jvm import Jvm
 from esker.spark.shown import differs
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
-    """Whether each is a column of the scan that is shown as it is stored."""
+    """Whether each is a column of the scan that is shown as it is stored: lineage is not, as rows may inherit it."""
     return all(
         f.id in columns.names
+        and f.id not in METADATA_COLUMNS
         and columns.fields[f.id].type == f.type
         and not isinstance(f.type, UnknownType)
         and not differs(f.type)
