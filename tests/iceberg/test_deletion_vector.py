@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from esker.errors import Corrupt, InvalidInput
+from esker.errors import Corrupt, InvalidInput, Unsupported
 from esker.iceberg.deletion_vector import (
     MAGIC,
     decode_deletion_vector,
+    decode_positions,
     deletion_vector_blob,
     encode_deletion_vector,
 )
@@ -221,3 +222,24 @@ def test_mutated_vectors_decode_or_are_named_and_never_break_the_native_bitmap(s
             (decoded | BitMap64([1])).run_optimize()
             assert len(decoded & BitMap64(range(1000))) == decoded.range_cardinality(0, 1000)
     assert survivors < 400
+
+
+@given(positions, ranges)
+def test_numpy_alone_reads_the_same_positions(some: set[int], stretches: list[tuple[int, int]]) -> None:
+    held = BitMap64(some)
+    for start, length in stretches:
+        held |= BitMap64(range(start, start + length))
+    blob = encode_deletion_vector(held)
+    assert decode_positions("v", blob, cardinality=len(held)).tolist() == list(held)
+
+
+def test_numpy_alone_reads_every_kind_of_container() -> None:
+    for held in (RUNS, BITSET, RUNS | BITSET | {1 << 33}, set()):
+        assert decode_positions("v", encode_deletion_vector(held), cardinality=len(held)).tolist() == sorted(held)
+
+
+def test_numpy_alone_expands_no_more_than_memory_holds() -> None:
+    with pytest.raises(Unsupported, match=r"cannot read the deletion vector in v: .* are the most without pyroaring"):
+        decode_positions("v", GOLDEN, cardinality=1 << 40)
+    with pytest.raises(Corrupt, match="its manifest entry counts 7"):
+        decode_positions("v", GOLDEN, cardinality=7)

@@ -31,6 +31,7 @@ def test_executors_without_esker_read_write_and_stream_each_row_once(tmp_path: P
     found = json.loads(done.stdout.strip().splitlines()[-1])
     third = range(1, 4000, 3)
     assert found == {
+        "with vectors": ["PUFFIN", 3997],
         "written": [4000, 4000],
         "read": [len(third), sum(third)],
         "streamed": 4000,

@@ -67,9 +67,17 @@ def main(folder: Path, master: str) -> None:
     lake.create_table("a.copy", "id bigint, region string")
     stream = spark.readStream.format("esker").load("a.t").writeStream.format("esker").trigger(availableNow=True)
     stream.option("checkpointLocation", str(folder / "checkpoint")).start("a.copy").awaitTermination(120)
+    merging = {"write.delete.mode": "merge-on-read"}
+    vectors = lake.create_table("a.vectors", "id bigint", format_version=3, properties=merging)
+    vectors.append(table.scan(columns=["id"]).to_arrow())
+    vectors.delete("id IN (3, 5, 3999)")
     print(
         json.dumps(
             {
+                "with vectors": [
+                    vectors.inspect.delete_files()["file_format"].to_pylist()[0],
+                    spark.read.format("esker").load("a.vectors").count(),
+                ],
                 "written": [len(ids), len(set(ids))],
                 "read": [frame.count(), frame.selectExpr("sum(id)").collect()[0][0]],
                 "streamed": lake.table("a.copy").scan().count(),

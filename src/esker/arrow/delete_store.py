@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from esker.arrow.chunk import ChunkRequest
-from esker.arrow.deleted_positions import Deleted, PositionDeletes, read_deletion_vector, read_position_deletes
+from esker.arrow.deleted_positions import Deleted, PositionDeletes, read_position_deletes, read_vector_positions
 from esker.arrow.equality_keys import KeySet
 from esker.arrow.field_paths import branch, path_of, tip
 from esker.arrow.file_columns import FileColumn, by_field_id, every_column, wanted_leaves
@@ -116,7 +116,7 @@ class DeleteStore:
     def _positions(self, path: str, delete: DataFile) -> Deleted:
         if delete.is_deletion_vector:
             key = (delete.path, delete.content_offset)
-            return self._once(key, lambda: read_deletion_vector(self._storage, delete))
+            return self._once(key, lambda: read_vector_positions(self._storage, delete))
         if delete.record_count > LARGE:
             return self._position_deletes(delete, path).of(path)
         return self._once(delete.path, partial(self._position_deletes, delete)).of(path)

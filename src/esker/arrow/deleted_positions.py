@@ -85,8 +85,26 @@ def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap64:
 
 def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
     """The vector that a manifest entry points at inside a Puffin file."""
-    # Imported late: workers of Spark may not have what vectors are read with, and most tables have none.
     from esker.iceberg.deletion_vector import decode_deletion_vector
+
+    blob = _vector_blob(storage, file)
+    return Bitmap(decode_deletion_vector(file.path, blob, cardinality=file.record_count), len(blob))
+
+
+def read_vector_positions(storage: Storage, file: DataFile) -> Deleted:
+    """The same for readers: one by one where this process has no library of bitmaps, as workers of Spark may not."""
+    from esker.iceberg.deletion_vector import decode_positions
+
+    try:
+        import pyroaring  # noqa: F401  # asked for alone
+    except ImportError:
+        pass
+    else:
+        return read_deletion_vector(storage, file)
+    return SortedPositions(decode_positions(file.path, _vector_blob(storage, file), cardinality=file.record_count))
+
+
+def _vector_blob(storage: Storage, file: DataFile) -> bytes:
     from esker.iceberg.puffin import LARGEST_BLOB
 
     offset, size = file.content_offset, file.content_size
@@ -99,8 +117,7 @@ def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
         raise Corrupt(file.path, f"it ends {missing} bytes before the deletion vector at {offset} does")
     with storage.open(file.path) as source:
         source.seek(offset)
-        blob = source.read(size)
-    return Bitmap(decode_deletion_vector(file.path, blob, cardinality=file.record_count), size)
+        return source.read(size)
 
 
 Stretch = tuple[str, int, int]

@@ -52,6 +52,33 @@ def check_roaring_64(file: str, content: bytes | memoryview) -> int:
     return cardinality
 
 
+def positions_of(content: bytes | memoryview) -> npt.NDArray[np.int64]:
+    """What a bitmap that was checked holds, ascending: for processes that have numpy and no library of bitmaps."""
+    walk = _Walk("", memoryview(content))
+    found: list[npt.NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    for _ in range(walk.number("<Q", "number of bitmaps")):
+        above = walk.number("<I", "key of a bitmap") << 32
+        count, runs, has_offsets = _header(walk)
+        described = walk.array(_U16, 2 * count, "container keys and cardinalities").reshape(count, 2).astype(np.int64)
+        walk.array(_U32, count if has_offsets else 0, "container offsets")
+        for number, (key, least) in enumerate(described.tolist()):
+            values = _values(walk, least + 1, is_runs=runs is not None and bool(runs[number]))
+            found.append(values.astype(np.int64) + (above | key << 16))
+    return np.concatenate(found)
+
+
+def _values(walk: _Walk, cardinality: int, *, is_runs: bool) -> npt.NDArray[np.integer]:
+    """The low halves of one container's values."""
+    if is_runs:
+        count = walk.number("<H", "number of runs")
+        pairs = walk.array(_U16, 2 * count, "run container").reshape(count, 2).tolist()
+        return np.concatenate([np.arange(start, start + more + 1) for start, more in pairs])
+    if cardinality <= _LARGEST_ARRAY:
+        return walk.array(_U16, cardinality, "array container")
+    words = walk.array(np.dtype("<u8"), _BITSET_BYTES // 8, "bitset container")
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+
 class _Walk:
     """A place in the bytes, and the reads from there that stay inside them."""
 
