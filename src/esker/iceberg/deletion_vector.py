@@ -37,8 +37,8 @@ def decode_positions(file: str, blob: bytes, *, cardinality: int) -> npt.NDArray
     """The same in ascending order, each by itself; a few bytes of runs may stand for more than memory holds."""
     if cardinality > MOST_POSITIONS:
         raise Unsupported(
-            f"cannot read the deletion vector in {file}: it holds {cardinality} positions, and {MOST_POSITIONS} are the "
-            "most without pyroaring, which is not installed here",
+            f"cannot read the deletion vector in {file}: it holds {cardinality} positions, and {MOST_POSITIONS} are "
+            "the most without pyroaring, which is not installed here",
             feature="deletion vectors",
         )
     return positions_of(_checked(file, blob, cardinality))
