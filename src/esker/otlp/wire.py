@@ -48,7 +48,11 @@ def fields(data: Data, start: int, end: int) -> Iterator[WireField]:
     at = start
     while at < end:
         begin = at
-        tag, at = read_varint(data, at, end)
+        tag = data[at]
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = read_varint(data, at, end)
         if tag > 0xFFFF_FFFF or tag < 8:
             raise Malformed(WIRE)
         number, wire = tag >> 3, tag & 7
@@ -61,7 +65,10 @@ def fields(data: Data, start: int, end: int) -> Iterator[WireField]:
                 raise Malformed(CUT)
             value = int.from_bytes(data[first:at], "little")
         elif wire == SIZED:
-            size, first = read_varint(data, at, end)
+            size = data[at] if at < end else 0x80
+            first = at + 1
+            if size >= 0x80:
+                size, first = read_varint(data, at, end)
             if size > end - first:
                 raise Malformed(CUT)
             at = first + size
