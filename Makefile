@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shr
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 
-demo: $(STAMP) java  ## a tour: make a table, look at it, read it
+demo: $(STAMP) java  ## telemetry into tables, killed on the way, asked, changed and counted by every engine; ends in a report
 	@$(BIN)/python -m esker.demo
 
 test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite

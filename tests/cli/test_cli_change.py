@@ -384,16 +384,7 @@ def test_a_conflict_has_its_own_exit_status(orders: esker.Table, monkeypatch: py
     assert orders.refresh().scan().count() == 4
 
 
-# ---------------------------------------------------------------- demo, ls
-
-
-@pytest.mark.slow
-def test_the_demo_in_json_is_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esker.demo.DAYS", 2)
-    facts = run_json("demo")
-    assert facts["steps"][0]["step"].startswith("connect")
-    assert facts["ms"] >= 0
-    assert all(set(step) == {"step", "found", "ms"} for step in facts["steps"])
+# ---------------------------------------------------------------- ls
 
 
 def test_ls_on_a_terminal_groups_and_counts(orders: esker.Table, monkeypatch: pytest.MonkeyPatch) -> None:

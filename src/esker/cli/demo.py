@@ -11,18 +11,27 @@ from esker.cli.settings import current_settings, shared_options
 
 @click.command("demo")
 @shared_options
-def command() -> None:
-    """Take the tour: make a lake in a temporary folder, fill, ask and change it, and report."""
-    from esker.demo import run_silently, tell
+def command() -> int:
+    """Take the tour: telemetry comes into a lake in a temporary folder though programs are killed on the way; it is
+    asked, changed and looked back at on Spark, and a report is made."""
+    from esker.demo.tour import run_silently, tell
 
     if not current_settings().as_json:
-        tell()
-        return
+        return tell()
     from esker.cli.answer import print_json
+    from esker.cli.failure import FINDING
 
-    steps = run_silently().steps
+    story = run_silently()
+    assert story.identity is not None
     facts: dict[str, Any] = {
-        "steps": [{"step": what, "found": found, "ms": round(taken * 1000)} for what, found, taken in steps],
-        "ms": round(sum(taken for _, _, taken in steps) * 1000),
+        "steps": [{"step": step.what, "found": step.found, "s": round(step.seconds, 3)} for step in story.steps],
+        "sent": story.identity.sent,
+        "tables": story.identity.in_tables,
+        "dead_letters": story.identity.dead_letters,
+        "lost": story.identity.lost,
+        "duplicated": story.identity.duplicated,
+        "counted_by": story.counted_by,
+        "seconds": round(story.seconds, 3),
     }
     print_json(facts)
+    return 0 if story.holds else FINDING

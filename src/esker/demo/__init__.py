@@ -1,0 +1,1 @@
+"""``make demo``, ``esker demo``: the telemetry pipeline end to end, killed on the way, ending in a report."""

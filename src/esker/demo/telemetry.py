@@ -1,0 +1,145 @@
+"""Real OTLP: what the OpenTelemetry SDK records and encodes, of a shop with four services over the last weeks."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from esker.errors import Unsupported
+
+SERVICES = {
+    "checkout": ("POST /checkout", "charge", "reserve"),
+    "cart": ("GET /cart", "PUT /cart", "price"),
+    "search": ("GET /search", "rank", "suggest"),
+    "payment": ("POST /charge", "settle", "fraud check"),
+}
+DAY_NS = 86_400_000_000_000
+CUSTOMERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much there is."""
+
+    days: int = 30
+    spans_a_day: int = 1_000
+    logs_a_day: int = 200
+    points: int = 600
+
+
+def check_sdk() -> None:
+    """``Unsupported``, saying what to install, where the SDK is not."""
+    try:
+        import opentelemetry.exporter.otlp.proto.http
+        import opentelemetry.sdk.trace  # noqa: F401
+    except ImportError:
+        raise Unsupported(
+            "cannot show the pipeline without the OpenTelemetry SDK: "
+            "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
+            feature="demo",
+        ) from None
+
+
+class Shop:
+    """The services, each with a tracer of its own; the same seed draws the same traffic, ids apart."""
+
+    def __init__(self, size: Size, seed: int = 46) -> None:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        self.size = size
+        self.now_ns = time.time_ns()
+        self._random = random.Random(seed)
+        self._finished = InMemorySpanExporter()
+        self._tracers = {}
+        for service in SERVICES:
+            provider = TracerProvider(resource=_resource(Resource, service), shutdown_on_exit=False)
+            provider.add_span_processor(SimpleSpanProcessor(self._finished))
+            self._tracers[service] = provider.get_tracer("shop", "1.4.2")
+
+    def spans(self, day: int) -> Sequence[Any]:
+        """A day's finished spans; day 0 is the first."""
+        from opentelemetry.trace import SpanKind, Status, StatusCode
+
+        draw = self._random
+        start = self.now_ns - (self.size.days - day) * DAY_NS
+        for number in range(self.size.spans_a_day):
+            service = draw.choice(list(SERVICES))
+            begun = start + draw.randrange(DAY_NS)
+            span = self._tracers[service].start_span(
+                draw.choice(SERVICES[service]),
+                kind=SpanKind.SERVER if number % 3 else SpanKind.CLIENT,
+                start_time=begun,
+                attributes={
+                    "http.response.status_code": 500 if draw.random() < 0.02 else 200,
+                    "user.id": f"u-{draw.randrange(CUSTOMERS)}",
+                    "retry": draw.random() < 0.1,
+                },
+            )
+            if number % 5 == 0:
+                span.add_event("cache miss", {"key": f"k{number}"}, timestamp=begun + 1_000)
+            if draw.random() < 0.02:
+                span.set_status(Status(StatusCode.ERROR, "upstream timed out"))
+            span.end(end_time=begun + int(draw.lognormvariate(16, 1)))
+        finished = self._finished.get_finished_spans()
+        self._finished.clear()
+        return finished
+
+    def logs(self, day: int) -> Sequence[Any]:
+        """A day's log records."""
+        from opentelemetry._logs import LogRecord, SeverityNumber
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+        from opentelemetry.sdk.resources import Resource
+
+        kept = InMemoryLogRecordExporter()
+        provider = LoggerProvider(resource=_resource(Resource, "checkout"), shutdown_on_exit=False)
+        provider.add_log_record_processor(SimpleLogRecordProcessor(kept))
+        start = self.now_ns - (self.size.days - day) * DAY_NS
+        for number in range(self.size.logs_a_day):
+            provider.get_logger("shop").emit(
+                LogRecord(
+                    timestamp=start + number * 1_000_000,
+                    severity_number=SeverityNumber.INFO,
+                    severity_text="INFO",
+                    body=f"order {number} of day {day} placed",
+                    attributes={"order": number},
+                )
+            )
+        return kept.get_finished_logs()
+
+    def points(self) -> Any:
+        """Points of a counter, a gauge and two kinds of histogram, as the SDK collects them."""
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+        from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation, View
+        from opentelemetry.sdk.resources import Resource
+
+        reader = InMemoryMetricReader()
+        fine = View(instrument_name="latency.fine", aggregation=ExponentialBucketHistogramAggregation())
+        provider = MeterProvider([reader], resource=_resource(Resource, "search"), views=[fine], shutdown_on_exit=False)
+        meter = provider.get_meter("shop")
+        counter, gauge = meter.create_counter("orders"), meter.create_gauge("queue")
+        coarse, exact = meter.create_histogram("latency"), meter.create_histogram("latency.fine")
+        for number in range(self.size.points // 4):
+            shelf = {"shelf": number}
+            counter.add(number, shelf)
+            gauge.set(number, shelf)
+            coarse.record(number * 1.5, shelf)
+            exact.record(number * 1.5, shelf)
+        return reader.get_metrics_data()
+
+
+def in_requests(records: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
+    """Records in portions of one request each."""
+    for start in range(0, len(records), most):
+        yield records[start : start + most]
+
+
+def _resource(kind: Any, service: str) -> Any:
+    return kind.create({"service.name": service, "service.namespace": "shop", "host.name": f"{service}-1"})

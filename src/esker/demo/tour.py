@@ -1,0 +1,165 @@
+"""The tour: telemetry comes in while its programs are killed, and is then asked, changed, and looked back at."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import esker
+from esker.demo.feed import feed
+from esker.demo.story import Identity, Story
+from esker.demo.telemetry import Size, check_sdk
+
+if TYPE_CHECKING:
+    from esker.demo.feed import Sent
+
+SPANS = "otel.spans"
+
+
+def tell(size: Size | None = None) -> int:
+    """Take the tour and show it as it goes, the report at its end; the status says whether the sums came out."""
+    from rich.console import Console
+
+    from esker.demo.page import write_page
+    from esker.demo.report import report
+
+    console = Console()
+    console.print("\n[bold]Esker[/]: telemetry into Iceberg tables, on plain PySpark\n")
+    folder = Path(tempfile.mkdtemp(prefix="esker-demo-"))
+    story = take(Story(console), folder, size or Size())
+    page = write_page(story, folder / "report.html")
+    report(story, folder, page)
+    return 0 if story.holds else 1
+
+
+def run_silently(size: Size | None = None) -> Story:
+    """Take the tour and show nothing; the story holds what was found."""
+    from rich.console import Console
+
+    with tempfile.TemporaryDirectory(prefix="esker-demo-") as folder:
+        return take(Story(Console(quiet=True)), Path(folder), size or Size())
+
+
+def take(story: Story, folder: Path, size: Size) -> Story:
+    """All steps in order, on a lake of their own."""
+    check_sdk()
+    sent = feed(story, folder, size)
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db")
+    _account(story, lake, sent)
+    _ask(story, lake, sent)
+    _change(story, lake)
+    _others(story, lake, folder / "catalog.db")
+    return story
+
+
+def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
+    with story.step("count: what was sent against what is there") as found:
+        tables = {name: lake.table(f"otel.{name}").scan().count() for name in _tables(lake)}
+        letters = tables.pop("dead_letter", 0)
+        ids = lake.table(SPANS).scan(columns=["TraceId", "SpanId"]).to_arrow()
+        distinct = ids.group_by(["TraceId", "SpanId"]).aggregate([]).num_rows
+        story.identity = Identity(
+            sent=sent.records + sent.corrupt,
+            resent=sent.resent,
+            in_tables=sum(tables.values()),
+            dead_letters=letters,
+            distinct_spans=distinct,
+            spans=sent.spans - sent.resent,
+        )
+        found.append(", ".join(f"{name} {rows:,}" for name, rows in sorted(tables.items())))
+        found.append(f"dead letters {letters:,}")
+
+
+def _tables(lake: esker.Lake) -> list[str]:
+    return [str(name).rpartition(".")[2] for name in lake.tables("otel")]
+
+
+def _ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
+    spans = lake.table(SPANS)
+    with story.step("plan one day's errors: what cannot hold them is not opened") as found:
+        first, after = sent.busy_day
+        where = f"Timestamp >= '{first}' AND Timestamp < '{after}' AND StatusCode = 'STATUS_CODE_ERROR'"
+        scan = spans.scan(where)
+        funnel = scan.plan().funnel
+        story.funnel = [
+            ("manifests", funnel.manifests_read, funnel.manifests_total),
+            ("files", funnel.files_kept, funnel.files_total),
+        ]
+        story.explained = str(scan.explain())
+        found.append(f"files {funnel.files_total:,} → {funnel.files_kept:,}")
+        found.append(f"{scan.count():,} spans")
+    with story.step("start Spark as it comes from PyPI, no jar") as found:
+        found.append(f"PySpark {lake.spark.version}")
+    with story.step("ask it in SQL: the slowest operations") as found:
+        rows = lake.sql(
+            f"SELECT ServiceName, SpanName, percentile(Duration, 0.99) / 1e6 AS ms FROM {SPANS} "
+            "GROUP BY ServiceName, SpanName ORDER BY ms DESC LIMIT 5"
+        ).collect()
+        story.slowest = [(row[0], row[1], float(row[2])) for row in rows]
+        found.append(f"{rows[0][1]} in {rows[0][0]}: {rows[0][2]:,.0f} ms at the 99th percentile")
+        days = lake.sql(
+            f"SELECT date_format(Timestamp, 'MM-dd') AS day, count(*) FROM {SPANS} GROUP BY day ORDER BY min(Timestamp)"
+        )
+        story.rows_by_day = [(row[0], int(row[1])) for row in days.collect()]
+
+
+def _change(story: Story, lake: esker.Lake) -> None:
+    spans = lake.table(SPANS)
+    before = spans.current_snapshot
+    assert before is not None
+    then = spans.scan().count()
+    with story.step("MERGE: a table of services, made and brought up to date") as found:
+        lake.sql("CREATE TABLE otel.services (name string, spans bigint, errors bigint)")
+        merge = (
+            "MERGE INTO otel.services t USING (SELECT ServiceName AS name, count(*) AS spans, "
+            f"count_if(StatusCode = 'STATUS_CODE_ERROR') AS errors FROM {SPANS} GROUP BY ServiceName) s "
+            "ON t.name = s.name WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        lake.sql(merge)
+        lake.sql(merge)
+        found.append(f"{lake.table('otel.services').scan().count()} services, after two merges")
+    with story.step("DELETE: a customer asks to be forgotten") as found:
+        lake.sql(f"DELETE FROM {SPANS} WHERE SpanAttributes['user.id'] = 'u-17'")
+        left = spans.refresh().scan().count()
+        found.append(f"{then - left:,} spans gone, {left:,} left")
+    with story.step("look back: the table as it was before") as found:
+        count = spans.scan(snapshot_id=before.snapshot_id).count()
+        found.append(f"{count:,} spans then")
+        if count != then:
+            raise AssertionError(f"time travel shows {count} rows where there were {then}")
+
+
+def _others(story: Story, lake: esker.Lake, database: Path) -> None:
+    with story.step("let others count the same table") as found:
+        table = lake.table(SPANS)
+        story.counted_by["Esker"] = table.scan().to_arrow().num_rows
+        story.counted_by["Spark"] = table.scan().to_spark().count()
+        story.counted_by.update(_peers(table, database))
+        found.append(" · ".join(f"{engine} {rows:,}" for engine, rows in story.counted_by.items()))
+
+
+def _peers(table: Any, database: Path) -> dict[str, int]:
+    """The engines that are installed here."""
+    counted = {}
+    try:
+        from pyiceberg.catalog.sql import SqlCatalog
+    except ImportError:
+        pass
+    else:
+        loaded = SqlCatalog("default", uri=f"sqlite:///{database}").load_table(SPANS)
+        counted["PyIceberg"] = loaded.scan(selected_fields=("SpanId",)).to_arrow().num_rows
+    try:
+        import duckdb_extensions
+    except ImportError:
+        return counted
+    import duckdb
+
+    for extension in ("avro", "iceberg"):
+        duckdb_extensions.import_extension(extension)
+    session = duckdb.connect()
+    for extension in ("avro", "iceberg"):
+        session.load_extension(extension)
+    rows = session.execute("SELECT count(*) FROM iceberg_scan(?)", [table.metadata_location]).fetchone()
+    counted["DuckDB"] = int(rows[0]) if rows else 0
+    return counted
