@@ -38,7 +38,8 @@ def command() -> None:
 @click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
 @click.option("--promote", multiple=True, metavar="KEY=TYPE", help="An attribute to have a column; may be repeated.")
 @click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
-@click.option("--batch-bytes", default="256M", show_default=True, metavar="SIZE", help="Of files in one batch.")
+@click.option("--engine", type=click.Choice(["auto", "arrow", "spark"]), default="auto", help="What decodes.")
+@click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
 @click.option("--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: from batch to batch.")
 @click.option("--settle", default=2.0, show_default=True, metavar="SECONDS", help="With --follow: leave younger files.")
 @click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
@@ -60,7 +61,8 @@ def otlp(paths: tuple[Path, ...], follow: bool, **given: Any) -> int:
         pattern=given["pattern"],
         promote=pairs_of(given["promote"]),
         strict=given["strict"],
-        batch_bytes=_bytes(given["batch_bytes"]),
+        engine=given["engine"],
+        batch_bytes=None if given["batch_bytes"] is None else _bytes(given["batch_bytes"]),
         keep_segments=given["keep_segments"],
     )
     if not follow:

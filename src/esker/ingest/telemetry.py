@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -13,6 +14,7 @@ from esker.errors import InvalidInput
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace, follow
+from esker.ingest.job import Job
 from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.run import BATCH_BYTES, Pending, Run
 from esker.ingest.sources import Found, find_files
@@ -22,6 +24,9 @@ from esker.otlp.decode import Options
 from esker.otlp.spool import SEALED, forget
 
 KIND = "otlp"
+MUCH = 4 << 30  # bytes of files for which a JVM is worth its start
+MANY_CORES = 4  # below, Spark has little to share the work among
+SPARK_BATCH_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +38,18 @@ class Asked:
     pattern: str = "*"
     promote: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False
-    batch_bytes: int = BATCH_BYTES
+    batch_bytes: int | None = None  # None: as much as suits the engine
+    engine: str = "auto"  # arrow, spark, or auto: Spark where there is much to do at once
     keep_segments: bool = False  # of a spool, once their rows are committed
     properties: Mapping[str, str] = field(default_factory=dict)  # of tables that are made
 
 
 def ingest_otlp(lake: Lake, asked: Asked, *, told: Callable[[Account], None] = lambda account: None) -> Account:
     """Ingest files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
-    with _begun(lake, asked, told) as (run, _):
+    found = list(find_files(asked.paths, pattern=asked.pattern))
+    engine = chosen_engine(asked, sum(one.size for one in found))
+    with _begun(lake, replace(asked, engine=engine), told) as (run, _):
         run.settle()
-        found = list(find_files(asked.paths, pattern=asked.pattern))
         run.ingest(found)
     return run.account
 
@@ -60,9 +67,25 @@ def follow_otlp(
     for path in asked.paths:
         if not path.is_dir():
             raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
-    with _begun(lake, asked, told) as (run, sweep):
+    # A stream has little to do at a time: Spark has it only if it is asked to.
+    with _begun(lake, replace(asked, engine=chosen_engine(asked, 0)), told) as (run, sweep):
         follow(run, asked.paths, pattern=asked.pattern, pace=pace, stop=stop, sweep=sweep, told=told_trouble)
     return run.account
+
+
+def chosen_engine(asked: Asked, size: int) -> str:
+    """Which engine decodes so many bytes: a JVM takes longer to start than a gigabyte takes here."""
+    if asked.engine not in ("auto", "arrow", "spark"):
+        raise InvalidInput(f"cannot decode with {asked.engine!r}: the engines are arrow, spark and auto")
+    if asked.engine != "auto":
+        return asked.engine
+    return "spark" if size >= MUCH and (os.cpu_count() or 1) >= MANY_CORES and _has_spark() else "arrow"
+
+
+def _has_spark() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("pyspark") is not None
 
 
 @contextmanager
@@ -75,8 +98,10 @@ def _begun(
     try:
         tables = TelemetryTables(lake, promote=promote, properties=asked.properties)
         options = Options(promote=promote, strict=asked.strict)
-        job = OtlpJob(tables, options=options, release=not asked.keep_segments)
-        run = Run(lake, checkpoint, job, batch_bytes=asked.batch_bytes, told=told)
+        job = _job(lake, asked, tables, options)
+        # On Spark a batch is shared by all cores, and costs a job.
+        batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == "spark" else BATCH_BYTES)
+        run = Run(lake, checkpoint, job, batch_bytes=batch_bytes, told=told)
 
         def sweep(found: list[Found]) -> None:
             """Segments that a run committed and died before it let go of them."""
@@ -90,3 +115,12 @@ def _begun(
         run.close()
     finally:
         checkpoint.close()
+
+
+def _job(lake: Lake, asked: Asked, tables: TelemetryTables, options: Options) -> Job:
+    if asked.engine != "spark":
+        return OtlpJob(tables, options=options, release=not asked.keep_segments)
+    from esker.ingest.spark_job import SparkOtlpJob
+
+    storage = lake.catalog.storage()
+    return SparkOtlpJob(tables, storage, lambda: lake.spark, options=options, release=not asked.keep_segments)

@@ -37,7 +37,7 @@ class TelemetryTables:
     ) -> None:
         self._lake = lake
         self._promote = promote or {}
-        self._properties = {"write.parquet.compression-codec": "zstd", **(properties or {})}
+        self._properties = properties or {}
 
     def get(self, name: str) -> Table:
         """The table as it is now, ready for the rows of a batch; the name is without the namespace."""
@@ -57,7 +57,7 @@ class TelemetryTables:
                 wanted.schema,
                 partition_by=wanted.partition_by,
                 sort_by=wanted.sort_by,
-                properties=self._properties,
+                properties={**wanted.properties, **self._properties},
             )
         except AlreadyExists:  # another ingest was quicker
             return self._lake.table(full_name(name))

@@ -1,0 +1,162 @@
+"""Telemetry on Spark: each task decodes slices of files and writes data files itself; the driver commits them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from esker.arrow.data_location import data_locations
+from esker.arrow.write_layout import file_layout
+from esker.errors import Unsupported
+from esker.ingest.checkpoint import Plan
+from esker.ingest.data_files import DataFiles
+from esker.ingest.job import Staged, check_sources
+from esker.ingest.otlp_job import OtlpJob, batch_counts
+from esker.ingest.sources import SourceFile
+from esker.ingest.telemetry_tables import TelemetryTables, full_name
+from esker.otlp.account import Counts
+from esker.otlp.carried import packed
+from esker.otlp.decode import Options
+from esker.otlp.schemas import TABLES
+from esker.ports.storage import Storage
+from esker.spark.otlp_worker import DDL, DecodeOrder, Slice, TableOrder
+from esker.spark.ship import shipped
+from esker.spark.sweep import sweep
+from esker.spark.written_files import files_of, partition_types
+from esker.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WORKER = "esker.spark.otlp_worker"
+_SLICE = 64 << 20
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+
+
+class SparkOtlpJob:
+    """Decodes files of OTLP by Spark's workers. Executors need pyarrow and no Esker, and reach the files by path."""
+
+    def __init__(
+        self,
+        tables: TelemetryTables,
+        storage: Storage,
+        get_spark: Callable[[], SparkSession],
+        *,
+        options: Options | None = None,
+        release: bool = False,
+    ) -> None:
+        if not isinstance(storage, LocalStorage):
+            raise Unsupported("cannot decode on Spark: workers reach local files alone", feature="storage")
+        self._tables = tables
+        self._storage = storage
+        self._get_spark = get_spark
+        self._options = options or Options()
+        self._here = OtlpJob(tables, options=options, release=release)
+
+    def stage(self, plan: Plan, batch_id: str) -> Staged:
+        """Run one job that decodes the files of the plan and writes their rows."""
+        if not plan.files:
+            return self._here.stage(plan, batch_id)
+        check_sources(plan)
+        writing = {name: DataFiles(self._tables.get(name)) for name in TABLES}
+        order = self._order(plan, batch_id, writing)
+        try:
+            reports = _run(self._get_spark(), order)
+        except BaseException:
+            for table in order.tables.values():
+                sweep(self._storage, table.locations.base, order.operation_id)
+            raise
+        counts = Counts()
+        for report in reports:
+            if report["counts"] is not None:
+                counts.add(_counts(report["counts"]))
+                continue
+            rows = pa.ipc.open_stream(report["files"]).read_all()
+            writing[report["table"]].take(files_of(rows, order.tables[report["table"]].partition_types)[0])
+        filled = {name: files for name, files in writing.items() if files.rows}
+        return Staged(
+            deliveries=tuple(files.delivery() for files in filled.values()),
+            counts=batch_counts(counts, {full_name(name): files.rows for name, files in filled.items()}),
+        )
+
+    def release(self, plan: Plan) -> bool:
+        """Remove segments of a spool: their rows are in the tables."""
+        return self._here.release(plan)
+
+    def _order(self, plan: Plan, batch_id: str, writing: dict[str, DataFiles]) -> DecodeOrder:
+        return DecodeOrder(
+            slices=tuple(balanced(list(slices_of(plan.files)), self._get_spark())),
+            tables={name: _table_order(files) for name, files in writing.items()},
+            storage=self._storage,
+            options=self._options,
+            batch_id=batch_id,
+            ingested_at_us=plan.planned_at_us,
+            operation_id=str(uuid4()),
+            extension=packed(),
+        )
+
+
+def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tuple[int, Slice]]:
+    """Files in slices that tasks can share, each with its weight; what is compressed as a whole stays whole."""
+    for file in files:
+        if file.size <= size or _is_compressed(Path(file.path)):
+            yield file.size, Slice(path=file.path)
+            continue
+        starts = range(0, file.size, size)
+        for start in starts:
+            is_last = start == starts[-1]
+            yield (
+                min(size, file.size - start),
+                Slice(path=file.path, start=start, stop=None if is_last else start + size),
+            )
+
+
+def balanced(weighed: list[tuple[int, Slice]], session: Any) -> list[tuple[Slice, ...]]:
+    """Slices for as many tasks as keep all cores busy, the heaviest first."""
+    cores = int(session.conf.get("spark.default.parallelism", None) or 0) or _cores(session)
+    tasks: list[list[Slice]] = [[] for _ in range(min(len(weighed), 4 * cores))]
+    weights = [0] * len(tasks)
+    for weight, one in sorted(weighed, key=lambda pair: -pair[0]):
+        lightest = weights.index(min(weights))
+        tasks[lightest].append(one)
+        weights[lightest] += weight
+    return [tuple(task) for task in tasks]
+
+
+def _cores(session: Any) -> int:
+    from esker.spark.session import is_connect
+
+    return 8 if is_connect(session) else int(session.sparkContext.defaultParallelism)
+
+
+def _run(session: Any, order: DecodeOrder) -> list[dict[str, Any]]:
+    tasks = len(order.slices)
+    numbers = session.range(0, tasks, 1, tasks)
+    return numbers.mapInArrow(shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
+
+
+def _table_order(files: DataFiles) -> TableOrder:
+    metadata = files.metadata
+    return TableOrder(
+        layout=file_layout(metadata, metadata.schema),
+        spec=metadata.spec,
+        partition_types=partition_types(metadata),
+        locations=data_locations(metadata),
+    )
+
+
+def _counts(text: str) -> Counts:
+    told = json.loads(text)
+    return Counts(**told | {name: Counter(told[name]) for name in ("records", "not_castable")})
+
+
+def _is_compressed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4).startswith(_COMPRESSED)

@@ -1,0 +1,131 @@
+"""What a task does: slices of OTLP files into data files of every table. Runs in executors, sent there by ``ship``."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pyarrow as pa
+
+from esker.arrow.data_location import DataLocations
+from esker.arrow.data_writer import DataWriter
+from esker.arrow.fit import fit_batches
+from esker.arrow.new_data_file import FileLayout
+from esker.arrow.partitioner import partitioner
+from esker.arrow.writer import Limits
+from esker.model.partition import PartitionSpec
+from esker.model.types import Type
+from esker.otlp.account import Counts
+from esker.otlp.carried import Extension, install
+from esker.otlp.decode import Options, decode
+from esker.otlp.requests import Request
+from esker.otlp.schemas import DEAD_LETTER
+from esker.otlp.sources import read_file
+from esker.spark.written_files import SCHEMA, rows_of
+from esker.storage.local import LocalStorage
+from esker.tree.data_file import DataFile
+
+DDL = "table string, files binary, counts string"
+REPORT = pa.schema([("table", pa.string()), ("files", pa.binary()), ("counts", pa.string())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """The requests of a file that begin at or after one byte, and before another."""
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOrder:
+    """How a table's files are written."""
+
+    layout: FileLayout
+    spec: PartitionSpec
+    partition_types: tuple[Type, ...]
+    locations: DataLocations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeOrder:
+    """All that tasks are told; a task is known by the number of its slices."""
+
+    slices: tuple[tuple[Slice, ...], ...]
+    tables: dict[str, TableOrder]
+    storage: LocalStorage
+    options: Options
+    batch_id: str
+    ingested_at_us: int
+    operation_id: str
+    extension: Extension | None  # the compiled walk, for executors without Esker
+
+
+def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Decode the slices whose numbers come, and say what was written only when all of it is."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None  # as in every task
+    told: DecodeOrder = pickle.loads(order)
+    install(told.extension)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield carry_out(told, number, attempt=task.taskAttemptId())
+
+
+def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatch:
+    """Decode and write one set of slices. An attempt's files have names of their own."""
+    files: dict[str, list[DataFile]] = {}
+    counts = Counts()
+    parts = decode(
+        _requests(order.slices[number]),
+        batch_id=order.batch_id,
+        ingested_at_us=order.ingested_at_us,
+        options=order.options,
+    )
+    for at, part in enumerate(parts):
+        held = part.tables | ({DEAD_LETTER.name: part.dead_letters} if part.dead_letters.num_rows else {})
+        for name, rows in held.items():
+            writer = _writer(order, name, number, attempt, at)
+            fitted = fit_batches(order.tables[name].layout.schema, rows.to_batches())
+            files.setdefault(name, []).extend(writer.write(fitted))
+        counts.add(part.counts)
+    return _report(order, files, counts)
+
+
+def _writer(order: DecodeOrder, name: str, number: int, attempt: int, part: int) -> DataWriter:
+    table = order.tables[name]
+    return DataWriter(
+        order.storage,
+        table.layout,
+        partitioner(table.layout.schema, table.spec),
+        table.locations,
+        name=(attempt, f"{order.operation_id}-p{part}"),
+        limits=Limits(),
+        task=number,
+    )
+
+
+def _requests(slices: Iterable[Slice]) -> Iterator[Request]:
+    for one in slices:
+        for request in read_file(Path(one.path)):
+            if one.stop is not None and request.offset >= one.stop:
+                break
+            if request.offset >= one.start:
+                yield request
+
+
+def _report(order: DecodeOrder, files: dict[str, list[DataFile]], counts: Counts) -> pa.RecordBatch:
+    rows = []
+    for name, written in files.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, SCHEMA) as stream:
+            stream.write_batch(rows_of(written, order.tables[name].partition_types))
+        rows.append({"table": name, "files": sink.getvalue().to_pybytes()})
+    rows.append({"counts": json.dumps({field.name: getattr(counts, field.name) for field in fields(counts)})})
+    return pa.RecordBatch.from_pylist(rows, schema=REPORT)

@@ -1,0 +1,70 @@
+"""Telemetry decoded by Spark's workers: the same tables as without a JVM, and exactly once."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
+
+import esker
+from esker.ingest.account import Account
+from esker.ingest.sources import examine, find_files
+from esker.ingest.spark_job import slices_of
+from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.lake import Lake
+
+
+def ingest(lake: Lake, folder: Path, engine: str) -> Account:
+    asked = Asked(
+        paths=[folder / "in"], checkpoint=folder / f"checkpoint-{engine}", engine=engine, promote={"http.code": "int"}
+    )
+    return ingest_otlp(lake, asked)
+
+
+def held(lake: Lake, table: str) -> list[dict[str, Any]]:
+    rows: pa.Table = lake.table(table).scan().to_arrow()
+    kept = rows.drop_columns(
+        [name for name in ("_batch_id", "_ingested_at", "batch", "at") if name in rows.column_names]
+    )
+    return sorted(kept.to_pylist(), key=str)
+
+
+def test_spark_decodes_what_arrow_does(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices_of, "__kwdefaults__", {"size": 4000})
+    lines = [spans(range(at, at + 10), day=at % 3, **{"http.code": str(at)}) for at in range(0, 100, 10)]
+    write(tmp_path / "in", "a.jsonl", *lines[:8], b"{broken\n", bad_span(7))
+    write(tmp_path / "in", "b.jsonl.gz", gzip.compress(b"".join(lines[8:])))
+    write(tmp_path / "in", "c.jsonl", logs(range(5)))
+    on_spark = esker.connect(f"sqlite:///{tmp_path}/spark/catalog.db", spark=spark)
+    account = ingest(on_spark, tmp_path, "spark")
+    assert (account.received, account.dead_letters, account.holds) == (107, 2, True)
+    assert span_names(on_spark) == Counter(f"span {number}" for number in range(100))
+    assert (log_bodies(on_spark).total(), letters(on_spark).total()) == (5, 2)
+    here = esker.connect(f"sqlite:///{tmp_path}/arrow/catalog.db")
+    ingest(here, tmp_path, "arrow")
+    for table in ("otel.spans", "otel.logs", "otel.dead_letter"):
+        assert held(on_spark, table) == held(here, table)
+    again = ingest(on_spark, tmp_path, "spark")
+    assert (again.received, again.known_files) == (0, 3)
+    assert lake_rows(spark, on_spark) == 100
+
+
+def lake_rows(spark: Any, lake: Lake) -> int:
+    return int(lake.sql("SELECT count(DISTINCT SpanId) FROM otel.spans").collect()[0][0])
+
+
+def test_slices_of_a_file_share_its_requests_and_none_is_in_two(tmp_path: Path) -> None:
+    from esker.spark.otlp_worker import _requests
+
+    path = write(tmp_path / "in", "a.jsonl", *(spans([number]) for number in range(50)))
+    (source,) = filter(None, map(examine, find_files([path])))
+    cut = [one for _, one in slices_of([source], size=1000)]
+    assert len(cut) > 10
+    found = [request.offset for one in cut for request in _requests([one])]
+    assert found == sorted(set(found))
+    assert len(found) == 50
