@@ -93,6 +93,18 @@ def test_file_granularity_makes_one_file_per_data_file(memory: MemoryLake) -> No
     assert sorted(delete.referenced_data_file or "" for delete in deletes) == data_paths(table)
 
 
+def test_a_file_of_deletes_takes_in_the_one_that_was_there(memory: MemoryLake) -> None:
+    table = made(memory)
+    table.delete("id IN (1, 11)")
+    snapshot = table.delete("id IN (2, 21)")
+    assert sorted(delete.record_count for delete in deletes_of(table)) == [1, 1, 2]
+    assert snapshot is not None
+    summary = snapshot.summary
+    assert (summary["added-position-deletes"], summary["removed-position-deletes"]) == ("3", "1")
+    assert rows_of(table) == [n for n in range(30) if n not in (1, 2, 11, 21)]
+    check_sound(memory.lake(), NAME)
+
+
 def test_h6_partition_granularity_makes_one_sorted_file_per_partition(memory: MemoryLake) -> None:
     table = made(memory, properties={"write.delete.granularity": "partition"}, partition_by=["region"])
     table.delete("id IN (1, 2, 11, 21)")

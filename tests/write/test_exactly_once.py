@@ -275,3 +275,17 @@ def test_two_hundred_applications_are_kept_and_the_longest_silent_goes_first() -
         metadata = with_batch(metadata, "main", Batch(f"a{at}", 0))
     marks = [key for key in metadata.properties if key.startswith(PREFIX)]
     assert marks == [f"{PREFIX}main/a{at}" for at in range(5, KEEP_APPLICATIONS + 5)]
+
+
+def test_a_batch_of_changed_rows_counts_once_and_writes_nothing_the_second_time(memory: MemoryLake) -> None:
+    table = table_of(memory)
+    table.append(rows([1, 2]))
+    for _ in range(2):
+        with table.transaction(batch=("loader", 7)) as tx:
+            tx.update({"n": "n + 1"}, "id = 1")
+            tx.upsert(rows([2, 3], n=5), on=["id"])
+        there = memory.files()
+    assert memory.files() == there
+    found = table.scan(columns=["id", "n"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["n"]) for row in found) == [(1, 2), (2, 5), (3, 5)]
+    assert len(table.snapshots) == 2

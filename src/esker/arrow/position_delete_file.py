@@ -17,7 +17,6 @@ from esker.arrow.data_location import delete_locations, file_name
 from esker.arrow.delete_layout import delete_layout
 from esker.arrow.new_data_file import FileLayout, NewDataFile
 from esker.arrow.partition_path import partition_path
-from esker.errors import InvalidInput
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, Field
 from esker.ports.row_changes import DeletedRows
@@ -25,8 +24,8 @@ from esker.ports.storage import Storage
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.table_metadata import TableMetadata
+from esker.write.modes import deletes_are_per_file
 
-GRANULARITY = "write.delete.granularity"
 _ROWS = 1 << 20
 _SCHEMA = Schema(
     fields=(
@@ -50,11 +49,8 @@ def position_delete_files(
 
 
 def _groups(metadata: TableMetadata, rows: Sequence[DeletedRows]) -> list[list[DeletedRows]]:
-    granularity = metadata.properties.get(GRANULARITY, "file").strip().lower()
-    if granularity not in ("file", "partition"):
-        raise InvalidInput(f"cannot use {GRANULARITY} = {granularity!r}: it takes file or partition")
     ordered = sorted(rows, key=lambda one: one.data_file.path.encode())  # as readers compare paths (H6)
-    if granularity == "file":
+    if deletes_are_per_file(metadata):
         return [[one] for one in ordered]
     groups: dict[object, list[DeletedRows]] = defaultdict(list)
     for one in ordered:

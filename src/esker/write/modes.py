@@ -16,6 +16,16 @@ def mode_of(metadata: TableMetadata, verb: Verb) -> Mode:
     return Mode.COPY_ON_WRITE if metadata.format_version == 1 else Mode(text)
 
 
+def deletes_are_per_file(metadata: TableMetadata) -> bool:
+    """Whether all deletes of a data file lie in one delete file: vectors do (v3), and position delete files unless
+    ``write.delete.granularity`` asks for one per partition."""
+    key = "write.delete.granularity"
+    text = metadata.properties.get(key, "file").strip().lower()
+    if text not in ("file", "partition"):
+        raise InvalidInput(f"cannot use {key} = {text!r}: it takes file or partition", property=key)
+    return text == "file" or metadata.format_version > 2
+
+
 def isolation_property(verb: Verb) -> str:
     """The property that holds a verb's isolation level."""
     return f"write.{verb}.isolation-level"

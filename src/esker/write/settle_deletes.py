@@ -1,13 +1,14 @@
 """Rows that files lose become deletes, written for the version of the table that the commit finds.
 
-v2 gets position delete files beside those that are there. v3 gets one deletion vector per data file: it takes in
-the vector and the position deletes that were there, and those that were about that file alone leave.
+v3 gets one deletion vector per data file: it takes in the vector and the position deletes that were there, and those
+that were about that file alone leave. v2 gets position delete files: one per data file takes in those about it alone;
+one per partition comes beside those that are there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from esker.read.attach_deletes import DELETE_FILE_PATH_ID, only_target
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
+from esker.write.modes import deletes_are_per_file
 from esker.write.outcome import LostRows, Outcome, listed_name
 from esker.write.rewrite import fingerprint, noted
 from esker.write.workbench import Scratch, Tools
@@ -42,24 +44,29 @@ class DeleteSettler:
         lost = [outcome.lost[path] for path in sorted(outcome.lost)]
         if lost and metadata.format_version == 1:
             raise Unsupported("cannot delete rows of a file that stays: format version 1 has no deletes", feature="v1")
-        self._remove_useless(metadata, manifests, outcome)
+        left = self._remove_useless(metadata, manifests, outcome)
         if metadata.format_version == 2:
-            outcome.added.extend(self._positions(metadata, lost))
+            here = [replace(rows, deletes=tuple(d for d in rows.deletes if listed_name(d) in left)) for rows in lost]
+            outcome.added.extend(self._positions(metadata, here))
         else:
             outcome.added.extend(self._vectors(metadata, lost))
 
-    def _remove_useless(self, metadata: TableMetadata, manifests: Sequence[ManifestFile], outcome: Outcome) -> None:
-        """A data file that leaves takes its deletes along; one that gets a vector, those which the vector takes in."""
+    def _remove_useless(self, metadata: TableMetadata, manifests: Sequence[ManifestFile], outcome: Outcome) -> set[str]:
+        """A data file that leaves takes its deletes along; one that gets deletes, those which the new ones take in.
+        Gives the names of what leaves."""
         paths = [file.path for file in outcome.removed_files if file.content is FileContent.DATA]
-        paths += outcome.lost if metadata.format_version > 2 else ()
+        paths += outcome.lost if outcome.lost and deletes_are_per_file(metadata) else ()
         gone = {spelt(path)[2]: path for path in paths}
         deletes = [m for m in manifests if m.content is ManifestContent.DELETES and m.may_hold_live_files]
+        left: set[str] = set()
         if not gone or not deletes:
-            return
+            return left
         for manifest, delete, target in self._about_one_file(metadata, deletes):
             known = gone.get(spelt(target)[2])
             if known is not None and same_file(known, target):
                 outcome.remove(manifest, delete)
+                left.add(listed_name(delete))
+        return left
 
     def _about_one_file(
         self, metadata: TableMetadata, manifests: Sequence[ManifestFile]
@@ -74,15 +81,15 @@ class DeleteSettler:
                     yield entries.manifest_of(int(row)).path, delete, target
 
     def _positions(self, metadata: TableMetadata, lost: Sequence[LostRows]) -> tuple[DataFile, ...]:
-        key = tuple((rows.data_file.path, fingerprint(rows.positions)) for rows in lost)
+        key = tuple(_delete_key(rows) for rows in lost)
         if lost and key not in self._written:
-            rows = [DeletedRows(data_file=one.data_file, positions=one.positions) for one in lost]
+            rows = [DeletedRows(data_file=one.data_file, positions=self._all_of(one)) for one in lost]
             written = self.tools.deletes.write_positions(metadata, rows, self.operation_id)
             self._written[key] = tuple(noted(written, self.scratch))
         return self._written.get(key, ())
 
     def _vectors(self, metadata: TableMetadata, lost: Sequence[LostRows]) -> list[DataFile]:
-        keys = {_vector_key(rows): rows for rows in lost}
+        keys = {("vector", *_delete_key(rows)): rows for rows in lost}
         new = [(key, rows) for key, rows in keys.items() if key not in self._written]
         if new:
             whole = [DeletedRows(data_file=rows.data_file, positions=self._all_of(rows)) for _, rows in new]
@@ -96,6 +103,7 @@ class DeleteSettler:
         return rows.positions | self.tools.engine.deleted_positions(rows.data_file, rows.deletes)
 
 
-def _vector_key(rows: LostRows) -> Hashable:
+def _delete_key(rows: LostRows) -> tuple[Hashable, ...]:
+    """The same for deletes that say the same."""
     before = tuple(listed_name(delete) for delete in rows.deletes)
-    return "vector", rows.data_file.path, fingerprint(rows.positions), before
+    return rows.data_file.path, fingerprint(rows.positions), before

@@ -117,6 +117,8 @@ class Transaction:
     def update(self, values: Mapping[str, str], where: Predicate | None = None) -> None:
         """Set columns of the rows that match, all of them without ``where``, to SQL expressions over the old row."""
         self._check_open()
+        if self._is_applied:
+            return
         predicate = TRUE if where is None else self._understood(where)
         if predicate is None:
             said = {name: SqlText.plain(text) for name, text in checked_values(values, self.base.metadata).items()}
@@ -129,6 +131,8 @@ class Transaction:
         """Replace the rows that have a key of these by these, and add the rest of them. A key is the values of the
         columns ``on``: null equals null, and no key may occur twice in ``data``."""
         self._check_open()
+        if self._is_applied:
+            return
         keyed = self.tools.rows.keyed(self.base.metadata, data, on)
         seen = self.look("merge", keyed.predicate)
         self.change_rows(seen, self._computed(lambda: self.tools.rows.upsert(seen.view, keyed)))
@@ -150,6 +154,8 @@ class Transaction:
         if merger is None:
             raise Unsupported(f"cannot {verb} rows here: no engine for SQL expressions is there", feature="merge")
         self._change()
+        if self._is_applied:
+            return
         prepared = self._computed(lambda: merger.prepare(self.base.metadata, plan))
         seen = self.look(verb, prepared.predicate)
         self.change_rows(seen, self._computed(lambda: merger.merge(seen.view, prepared)))
@@ -161,6 +167,8 @@ class Transaction:
         if any(not isinstance(step, AddFiles | DeleteKeys) for step in self._steps):
             raise InvalidInput("cannot delete by key after changing rows in one transaction: make it two")
         self._change()
+        if self._is_applied:
+            return
         written = self.tools.deletes.write_keys(self.base.metadata, data, on, self._names.operation_id)
         self._take(None, DeleteKeys(self._computed(lambda: tuple(noted(written, self._get_scratch())))))
 
