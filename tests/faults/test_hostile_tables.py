@@ -563,6 +563,35 @@ def test_a_bounded_fuzz_of_every_kind_of_file_finds_only_our_errors(tmp_path: Pa
     assert_only_our_errors(tamper(tables, seed=1, count=800, seconds=120), 800)
 
 
+def table_with_a_past(place: Path, version: int) -> TableMaker:
+    """Data and deletes of every kind that came and went, so that a change feed must read them all."""
+    maker = maker_at(place, format_version=version)
+    old, other = (maker.data_file([{"id": n, "name": name} for n in range(6)], row_group_size=2) for name in "ab")
+    data = maker.manifest([old, other])
+    maker.snapshot([data])
+    positions = maker.manifest([maker.position_deletes([(old.path, 0), (other.path, 3)])])
+    maker.snapshot([data, positions], summary={"operation": "delete"})
+    keys = maker.manifest([maker.equality_deletes(Schema(fields=SCHEMA.fields[:1]), [{"id": 1}])])
+    maker.snapshot([data, positions, keys], summary={"operation": "delete"})
+    if version >= 3:
+        vectors = maker.manifest([maker.vector([0, 5], old)])
+        maker.snapshot([data, positions, keys, vectors], summary={"operation": "delete"})
+    new = maker.manifest([maker.data_file([{"id": n, "name": "a"} for n in range(2, 9)])])
+    maker.snapshot([new, keys], summary={"operation": "overwrite"})
+    return maker
+
+
+@pytest.mark.slow
+def test_a_bounded_fuzz_of_a_table_s_past_finds_only_our_errors(tmp_path: Path) -> None:
+    tables = [tmp_path / f"v{version}" for version in (2, 3)]
+    for version, place, changes in zip((2, 3), tables, (23, 25), strict=True):
+        table_with_a_past(place, version).save()
+        assert esker.open_table(place).scan_changes(None).count() == changes
+    found = tamper(tables, seed=3, count=600, seconds=120)
+    assert found["bad"] == []
+    assert found["seen"] == {}
+
+
 FUZZED = (
     "impala/iceberg_v2_delete_positional",
     "duckdb-iceberg/equality_delete_extra_column__ns__t",

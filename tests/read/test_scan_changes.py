@@ -401,6 +401,15 @@ def test_a_vector_that_replaces_another_opens_its_file_once() -> None:
     assert storage.opened[data.path] == 1
 
 
+def test_a_file_that_claims_countless_rows_costs_no_more_than_its_vector() -> None:
+    maker = TableMaker(PEOPLE, format_version=3)
+    data = replace(maker.data_file([{"id": at, "name": "x"} for at in range(9)]), record_count=2**45)
+    appended = maker.manifest([data])
+    maker.snapshot([appended])
+    maker.snapshot([appended, maker.manifest([maker.vector([1, 7], data)])], summary={"operation": "delete"})
+    assert told(maker.table().scan_changes(1000)) == [(1, "x", "delete", 0), (7, "x", "delete", 0)]
+
+
 def test_nothing_is_read_where_there_is_no_way_to_go() -> None:
     maker = grown(2)
     refs = {"old": SnapshotRef(snapshot_id=1000, kind=RefKind.TAG)}

@@ -43,6 +43,10 @@ class Deleted(Protocol):
         """Those from ``start`` on, counted from there."""
         ...
 
+    def as_bitmap(self) -> BitMap64:
+        """All of them; not to be changed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SortedPositions:
@@ -60,6 +64,10 @@ class SortedPositions:
         first, last = np.searchsorted(self.positions, (start, start + length))
         return self.positions[first:last] - start
 
+    def as_bitmap(self) -> BitMap64:
+        """All of them; not to be changed."""
+        return bitmap_of(self.positions)
+
 
 @dataclass(frozen=True, slots=True)
 class Bitmap:
@@ -74,6 +82,10 @@ class Bitmap:
 
         inside = self.bitmap & BitMap64(range(start, start + length))
         return np.frombuffer(inside.to_array(), dtype=np.uint64).astype(np.int64) - start
+
+    def as_bitmap(self) -> BitMap64:
+        """All of them; not to be changed."""
+        return self.bitmap
 
 
 def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap64:

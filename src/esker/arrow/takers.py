@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from esker.arrow.chunk import Chunk
 from esker.arrow.delete_store import DeleteStore, EqualityDelete
-from esker.arrow.deleted_positions import Deleted, SortedPositions
-from esker.arrow.distinct import distinct
+from esker.arrow.deleted_positions import Bitmap, Deleted
 from esker.model.types import Field
 from esker.ports.engine import ScanTask
 
 if TYPE_CHECKING:
+    from pyroaring import BitMap64
+
     Bools = npt.NDArray[np.bool_]
 
 
@@ -74,11 +75,18 @@ def takers_of(task: ScanTask, store: DeleteStore) -> Takers | None:
     if keys or not taken:
         return Takers(taken, keys)
     # A vector holds what the one before it held: what is left without that tells whether to open the file at all.
-    rows = task.data_file.record_count
-    mine = distinct(np.concatenate([part.within(0, rows) for part in taken]))
-    for gone in store.positions(task.data_file, task.deletes):
-        mine = np.setdiff1d(mine, gone.within(0, rows), assume_unique=True)
-    return Takers((SortedPositions(mine),), ())
+    # It stays a bitmap, however many rows the file is said to have.
+    mine = _united(taken) - _united(store.positions(task.data_file, task.deletes))
+    return Takers((Bitmap(mine, len(mine)),), ())
+
+
+def _united(parts: tuple[Deleted, ...]) -> BitMap64:
+    from pyroaring import BitMap64
+
+    found = BitMap64()
+    for part in parts:
+        found |= part.as_bitmap()
+    return found
 
 
 def touches_of(task: ScanTask, takers: Takers | None) -> Callable[[int, int], bool] | None:
