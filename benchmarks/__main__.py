@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks import commits, otlp, planning, spark_read, spark_write, tpch, upsert
+from benchmarks import commits, ingest, otlp, planning, spark_read, spark_write, tpch, upsert
 from benchmarks.measure import HEADER, Comparison
 
 Suite = Callable[[Path], Iterator[Comparison]]
-SUITES: dict[str, Suite] = {"planning": planning.compare, "commits": commits.compare, "otlp": otlp.compare}
+SUITES: dict[str, Suite] = {
+    "planning": planning.compare,
+    "commits": commits.compare,
+    "otlp": otlp.compare,
+    "ingest": ingest.compare,
+}
 SPARK_SUITES = {
     "tpch": tpch.compare,
     "spark_read": spark_read.compare,

@@ -189,6 +189,7 @@ def test_a_checkpoint_is_not_used_for_another_lake(lake: Lake, tmp_path: Path) -
 
 def test_a_checkpoint_of_files_is_not_one_of_telemetry(lake: Lake, tmp_path: Path) -> None:
     Checkpoint(tmp_path / "checkpoint", kind="files-a.b").close()
+    write(tmp_path / "in", "a.jsonl", spans([1]))
     with pytest.raises(InvalidInput, match=r"for otlp: it is one of files-a.b"):
         ingest(lake, tmp_path)
 
@@ -212,3 +213,22 @@ def test_rows_tell_where_they_come_from(lake: Lake, tmp_path: Path) -> None:
     (row,) = lake.table("otel.spans").scan(columns=["_source", "_batch_id"]).to_arrow().to_pylist()
     assert row["_source"] == str(path)
     assert row["_batch_id"].endswith("/0")
+
+
+def test_of_a_file_that_has_grown_only_the_new_part_counts(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans([1]))
+    ingest(lake, tmp_path)
+    path.write_bytes(path.read_bytes() + spans([2]))
+    assert ingest(lake, tmp_path).received == 1
+    path.write_bytes(path.read_bytes() + spans([3]) + spans([4]))
+    assert ingest(lake, tmp_path).received == 2
+    assert span_names(lake) == Counter(["span 1", "span 2", "span 3", "span 4"])
+
+
+def test_a_compressed_file_that_has_grown_is_refused(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl.gz", gzip.compress(spans([1])))
+    ingest(lake, tmp_path)
+    path.write_bytes(path.read_bytes() + gzip.compress(spans([2])))
+    account = ingest(lake, tmp_path)
+    assert account.refused == [(str(path), "it has grown since it was ingested; give what is new in a file of its own")]
+    assert span_names(lake) == Counter(["span 1"])

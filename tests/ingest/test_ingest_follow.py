@@ -132,3 +132,16 @@ def test_segments_stay_where_they_are_asked_to(tmp_path: Path) -> None:
     assert account.received == 1
     assert len(list((tmp_path / "in").glob("*.otlp"))) == 1
     assert follow_otlp(held.lake(), asked(tmp_path, keep_segments=True), pace=QUICK).received == 0
+
+
+def test_half_a_line_at_the_end_of_a_growing_file_waits(tmp_path: Path) -> None:
+    held = MemoryLake()
+    path = write(tmp_path / "in", "a.jsonl", spans([0]), spans([1])[:-20])
+    assert follow_otlp(held.lake(), asked(tmp_path), pace=Pace(every_s=0.01, settle_s=0, idle_s=0)).received == 0
+    path.write_bytes(spans([0]) + spans([1]))
+    account = follow_otlp(held.lake(), asked(tmp_path), pace=Pace(every_s=0.01, settle_s=0, idle_s=0))
+    assert (account.received, account.dead_letters) == (2, 0)
+    path.write_bytes(path.read_bytes() + spans([2]).rstrip())
+    patient = Pace(every_s=0.01, settle_s=0, idle_s=0, half_line_s=0)
+    assert follow_otlp(held.lake(), asked(tmp_path), pace=patient).received == 1
+    assert span_names(held.lake()) == Counter(["span 0", "span 1", "span 2"])

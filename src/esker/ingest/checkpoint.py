@@ -112,6 +112,15 @@ class Checkpoint:
             ).fetchone()
         return row is not None
 
+    def ingested_as(self, found: Found) -> tuple[int, str] | None:
+        """Size and digest of the most that was planned of a smaller file of that name."""
+        with self._reading():
+            row: tuple[int, str] | None = self._database.execute(
+                "SELECT size, digest FROM files WHERE path = ? AND size < ? AND refused IS NULL ORDER BY size DESC",
+                (str(found.path), found.size),
+            ).fetchone()
+        return row
+
     def is_done(self, found: Found) -> bool:
         """Whether all rows of that file are committed."""
         with self._reading():

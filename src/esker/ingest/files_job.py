@@ -45,7 +45,7 @@ class FilesJob:
         """Write the rows of the plan's files."""
         if not plan.files:
             return Staged(deliveries=(), counts=BatchCounts())
-        check_sources(plan)
+        check_sources(plan, may_grow=False)
         table = self._table(plan)
         writing = DataFiles(table)
         known = to_arrow_schema(table.schema.fields)

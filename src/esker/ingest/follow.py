@@ -12,7 +12,7 @@ from threading import Event
 
 from esker.errors import Conflict, EskerError, InvalidInput
 from esker.ingest.run import Pending, Run
-from esker.ingest.sources import Found, find_files, oldest_first
+from esker.ingest.sources import Found, find_files, may_end_in_mid_line, oldest_first
 
 log = logging.getLogger("esker.ingest")
 
@@ -25,6 +25,7 @@ class Pace:
 
     every_s: float = 30.0  # between the beginnings of two batches, unless one is full
     settle_s: float = 2.0  # a file younger than this may still be written to
+    half_line_s: float = 60.0  # the rest of a last line is waited for so long
     idle_s: float | None = None  # stop when nothing new came for that long; None: never
     first_wait_s: float = 1.0  # after a failure; doubled each time
 
@@ -71,8 +72,13 @@ def follow(
 
 
 def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
-    newest_ns = time.time_ns() - int(pace.settle_s * 1e9)
-    return oldest_first(one for one in found if one.modified_ns <= newest_ns)
+    now_ns = time.time_ns()
+    settled_ns, sure_ns = now_ns - int(pace.settle_s * 1e9), now_ns - int(pace.half_line_s * 1e9)
+    return oldest_first(
+        one
+        for one in found
+        if one.modified_ns <= settled_ns and (one.modified_ns <= sure_ns or not may_end_in_mid_line(one.path, one.size))
+    )
 
 
 def _may_pass(error: Exception) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from esker.errors import EskerError
 from esker.ingest.checkpoint import Plan
 from esker.ingest.counts import BatchCounts
 from esker.ingest.receipts import Delivery
-from esker.ingest.sources import SourceFile, trouble_with
+from esker.ingest.sources import SourceFile, is_compressed, trouble_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,11 @@ class Job(Protocol):
         ...
 
 
-def check_sources(plan: Plan) -> None:
-    """Refuse a source that is not what was planned: nothing of it has been read."""
+def check_sources(plan: Plan, *, may_grow: bool) -> None:
+    """Refuse a source that is not what was planned, or whose new part cannot be told: nothing of it has been read."""
     for source in plan.files:
         trouble = trouble_with(source)
+        if trouble is None and source.start and not (may_grow and not is_compressed(Path(source.path))):
+            trouble = "it has grown since it was ingested; give what is new in a file of its own"
         if trouble is not None:
             raise Refused(source, trouble)

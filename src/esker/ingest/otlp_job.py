@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from esker.ingest.checkpoint import Plan
@@ -17,8 +17,6 @@ from esker.otlp.schemas import DEAD_LETTER
 from esker.otlp.sources import read_file
 from esker.otlp.spool import SEALED, forget
 
-Told = Callable[[int, int], None]  # records and bytes so far, of the batch in hand
-
 
 class OtlpJob:
     """Decodes files of OTLP. Memory is bounded by a part of a batch, whatever the files hold."""
@@ -29,18 +27,16 @@ class OtlpJob:
         *,
         options: Options | None = None,
         release: bool = False,
-        told: Told = lambda records, size: None,
     ) -> None:
         self._tables = tables
         self._options = options or Options()
         self._release = release
-        self._told = told
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         """Decode the files of the plan, one after the other."""
-        check_sources(plan)
+        check_sources(plan, may_grow=True)
         parts = decode(_requests(plan), batch_id=batch_id, ingested_at_us=plan.planned_at_us, options=self._options)
-        return staged(self._tables, parts, self._told)
+        return staged(self._tables, parts)
 
     def release(self, plan: Plan) -> bool:
         """Remove segments of a spool: their rows are in the tables."""
@@ -50,7 +46,7 @@ class OtlpJob:
         return bool(segments)
 
 
-def staged(tables: TelemetryTables, parts: Iterable[Decoded], told: Told = lambda records, size: None) -> Staged:
+def staged(tables: TelemetryTables, parts: Iterable[Decoded]) -> Staged:
     """Decoded parts as data files: of each table one set for the whole batch."""
     writing: dict[str, DataFiles] = {}
     counts = Counts()
@@ -61,7 +57,6 @@ def staged(tables: TelemetryTables, parts: Iterable[Decoded], told: Told = lambd
                     writing[name] = DataFiles(tables.get(name))
                 writing[name].add(rows)
             counts.add(part.counts)
-            told(counts.received, 0)
         deliveries = tuple(files.delivery() for files in writing.values())
         rows = {full_name(name): files.rows for name, files in writing.items()}
         return Staged(deliveries=deliveries, counts=batch_counts(counts, rows))
@@ -96,4 +91,4 @@ def _with_letters(part: Decoded) -> Iterator[tuple[str, object]]:
 
 def _requests(plan: Plan) -> Iterator[Request]:
     for source in plan.files:
-        yield from read_file(Path(source.path))
+        yield from (request for request in read_file(Path(source.path)) if request.offset >= source.start)

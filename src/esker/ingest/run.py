@@ -7,7 +7,8 @@ made, the run stops, or waits, with a receipt in hand.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from esker.errors import Conflict, InvalidInput, NotFound
 from esker.ingest.account import Account
@@ -15,7 +16,7 @@ from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.deliver import deliver
 from esker.ingest.job import Job, Refused, Staged
 from esker.ingest.receipts import Receipt, Receipts
-from esker.ingest.sources import Found, SourceFile, examine_new, groups
+from esker.ingest.sources import Found, SourceFile, examine, groups
 from esker.lake import Lake
 
 BATCH_BYTES = 256 << 20
@@ -51,6 +52,7 @@ class Run:
         self._now_us = now_us
         self._told = told
         self._counted: set[int] = set()
+        self._refused: set[Found] = set()  # by this run, which does not ask again
         _check_lake(lake, checkpoint)
         for number in self._receipts.numbers():
             if checkpoint.is_ticked_off(number):  # the run died before it could remove the receipt
@@ -119,6 +121,7 @@ class Run:
             except Refused as refusal:
                 source: SourceFile = refusal.source
                 self.account.refused.append((source.path, refusal.reason))
+                self._refused.add(Found(path=Path(source.path), size=source.size, modified_ns=source.modified_ns))
                 plan = self._checkpoint.refuse(plan, source, refusal.reason)
 
     def _count(self, plan: Plan, receipt: Receipt) -> None:
@@ -126,18 +129,19 @@ class Run:
         self.account.files += len(plan.files)
         self.account.bytes += sum(source.size for source in plan.files)
 
-    def _new(self, found: Iterable[Found]) -> Iterable[SourceFile]:
-        def is_known(one: Found) -> bool:
-            known = self._checkpoint.knows(one)
-            self.account.known_files += known
-            return known
-
-        def is_taken(source: SourceFile) -> bool:
-            taken = self._checkpoint.has_taken(source)
-            self.account.known_files += taken
-            return taken
-
-        return examine_new(found, is_known, is_taken)
+    def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
+        """Those that were never planned before, with their digests."""
+        for one in found:
+            if one in self._refused:
+                continue
+            source = None
+            is_known = self._checkpoint.knows(one)
+            if not is_known:
+                source = examine(one, self._checkpoint.ingested_as(one))
+                is_known = source is not None and self._checkpoint.has_taken(source)
+            self.account.known_files += is_known
+            if source is not None and not is_known:
+                yield source
 
 
 def _check_lake(lake: Lake, checkpoint: Checkpoint) -> None:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from esker.errors import InvalidInput
 
 # Names of files that somebody is still writing; rename-in is how a file becomes complete.
 _UNFINISHED = (".tmp", ".part", ".open", ".crdownload", ".swp", "~")
+
+
+class Digest(Protocol):
+    """What ``hashlib`` makes."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +34,7 @@ class SourceFile:
     size: int
     modified_ns: int
     digest: str  # SHA-256
+    start: int = 0  # where it had ended when it was ingested before: it has grown, and only what is new counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +68,50 @@ def oldest_first(found: Iterable[Found]) -> list[Found]:
     return sorted(found, key=lambda one: (one.modified_ns, one.path))
 
 
-def examine(found: Found) -> SourceFile | None:
-    """The file with its digest; None where it is gone, or changed while it was read."""
+def examine(found: Found, before: tuple[int, str] | None = None) -> SourceFile | None:
+    """The file with its digest; None where it is gone, or changed while it was read. Given size and digest of what
+    was ingested under its name before, a file that only grew is known to have."""
     try:
         with found.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            start = 0
+            whole = hashlib.sha256()
+            if before is not None:
+                _digest(file, whole, before[0])
+                start = before[0] if whole.hexdigest() == before[1] else 0
+            _digest(file, whole, None)
             after = os.fstat(file.fileno())
     except FileNotFoundError:
         return None
     if (after.st_size, after.st_mtime_ns) != (found.size, found.modified_ns):
         return None
-    return SourceFile(path=str(found.path), size=found.size, modified_ns=found.modified_ns, digest=digest)
+    return SourceFile(
+        path=str(found.path), size=found.size, modified_ns=found.modified_ns, digest=whole.hexdigest(), start=start
+    )
+
+
+def _digest(file: BinaryIO, digest: Digest, size: int | None) -> None:
+    left = sys.maxsize if size is None else size
+    while left > 0 and (block := file.read(min(left, 1 << 20))):
+        digest.update(block)
+        left -= len(block)
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is gzip or zstd as a whole: places in it are not those of its bytes."""
+    with path.open("rb") as file:
+        return file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
+
+
+def may_end_in_mid_line(path: Path, size: int) -> bool:
+    """Whether a file of lines may be in the middle of its last."""
+    try:
+        with path.open("rb") as file:
+            if not size or file.read(1) != b"{":
+                return False
+            file.seek(size - 1)
+            return file.read(1) != b"\n"
+    except FileNotFoundError:
+        return False
 
 
 def trouble_with(source: SourceFile) -> str | None:
@@ -101,6 +145,8 @@ def groups(files: Iterable[SourceFile], *, most_bytes: int, most_files: int = 10
 
 def _below(directory: Path, pattern: str) -> Iterator[Found]:
     def refuse(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError):  # it went while we looked
+            return
         raise InvalidInput(f"cannot ingest {directory}: {error.strerror or error}: {error.filename}") from error
 
     for folder, folders, names in os.walk(directory, onerror=refuse):
@@ -121,18 +167,3 @@ def _look(path: Path) -> Found | None:
     if not stat.S_ISREG(seen.st_mode):
         return None
     return Found(path=path.resolve(), size=seen.st_size, modified_ns=seen.st_mtime_ns)
-
-
-Known = Callable[[Found], bool]
-
-
-def examine_new(
-    found: Iterable[Found], is_known: Known, is_taken: Callable[[SourceFile], bool]
-) -> Iterator[SourceFile]:
-    """Those that were never planned before, with their digests."""
-    for one in found:
-        if is_known(one):
-            continue
-        source = examine(one)
-        if source is not None and not is_taken(source):
-            yield source

@@ -19,7 +19,7 @@ from esker.ingest.checkpoint import Plan
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
 from esker.ingest.otlp_job import OtlpJob, batch_counts
-from esker.ingest.sources import SourceFile
+from esker.ingest.sources import SourceFile, is_compressed
 from esker.ingest.telemetry_tables import TelemetryTables, full_name
 from esker.otlp.account import Counts
 from esker.otlp.carried import packed
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _WORKER = "esker.spark.otlp_worker"
 _SLICE = 64 << 20
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
 class SparkOtlpJob:
@@ -64,7 +63,7 @@ class SparkOtlpJob:
         """Run one job that decodes the files of the plan and writes their rows."""
         if not plan.files:
             return self._here.stage(plan, batch_id)
-        check_sources(plan)
+        check_sources(plan, may_grow=True)
         writing = {name: DataFiles(self._tables.get(name)) for name in TABLES}
         order = self._order(plan, batch_id, writing)
         try:
@@ -106,16 +105,14 @@ class SparkOtlpJob:
 def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tuple[int, Slice]]:
     """Files in slices that tasks can share, each with its weight; what is compressed as a whole stays whole."""
     for file in files:
-        if file.size <= size or _is_compressed(Path(file.path)):
-            yield file.size, Slice(path=file.path)
+        new = file.size - file.start
+        if new <= size or is_compressed(Path(file.path)):
+            yield new, Slice(path=file.path, start=file.start)
             continue
-        starts = range(0, file.size, size)
+        starts = range(file.start, file.size, size)
         for start in starts:
-            is_last = start == starts[-1]
-            yield (
-                min(size, file.size - start),
-                Slice(path=file.path, start=start, stop=None if is_last else start + size),
-            )
+            stop = None if start == starts[-1] else start + size
+            yield min(size, file.size - start), Slice(path=file.path, start=start, stop=stop)
 
 
 def balanced(weighed: list[tuple[int, Slice]], session: Any) -> list[tuple[Slice, ...]]:
@@ -155,8 +152,3 @@ def _table_order(files: DataFiles) -> TableOrder:
 def _counts(text: str) -> Counts:
     told = json.loads(text)
     return Counts(**told | {name: Counter(told[name]) for name in ("records", "not_castable")})
-
-
-def _is_compressed(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4).startswith(_COMPRESSED)
