@@ -220,6 +220,27 @@ def test_a_dataframe_is_upserted_by_workers_null_equal_to_null(lake: Lake, spark
         table.upsert(spark.createDataFrame([(5, "a", 1), (5, "b", 2)], COLUMNS), on=["k"])
 
 
+def test_names_and_members_are_found_however_they_are_spelt_and_ordered(lake: Lake, spark: Any) -> None:
+    table = lake.create_table("a.odd", "`a {b}` bigint, `x.y` struct<p: int, q: int>")
+    table.append(pa.table({"a {b}": [1, 2], "x.y": [{"p": 1, "q": 2}, None]}))
+    source = spark.sql("SELECT 1L AS `a {b}`, named_struct('q', 20, 'p', 10) AS `x.y` UNION ALL SELECT 3L, NULL")
+    table.upsert(source, on=["a {b}"])
+    merge = table.merge(source, "t.`a {b}` = s.`a {b}` -- the key").when_matched_update({"x.y": "s.`x.y` -- by name"})
+    merge.commit()
+    found = {row["a {b}"]: row["x.y"] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {1: {"p": 10, "q": 20}, 2: None, 3: None}
+
+
+def test_keys_that_a_column_cannot_hold_match_nothing(lake: Lake, spark: Any) -> None:
+    table = lake.create_table("a.small", "n int, at timestamp", properties={"write.merge.mode": "merge-on-read"})
+    table.append(pa.table({"n": pa.array([1, 2], pa.int32())}))
+    source = spark.range(2, 400).selectExpr(
+        "id * 10000000000 + IF(id = 2, -19999999998, 0) AS n", "TIMESTAMP '9999-12-31' AS at"
+    )
+    table.merge(source, "t.n = s.n AND (t.at <=> s.at OR t.n = 2)").when_matched_delete().commit()
+    assert table.scan().to_arrow()["n"].to_pylist() == [1]
+
+
 # ---------------------------------------------------------------- refusals
 
 

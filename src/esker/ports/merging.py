@@ -25,7 +25,13 @@ class SqlText:
     @classmethod
     def plain(cls, text: str) -> SqlText:
         """Text as a user wrote it, which names no frame."""
-        return cls(text.replace("{", "{{").replace("}", "}}"))
+        ended = f"{text}\n" if "--" in text else text  # a comment must not take in what follows
+        return cls(ended.replace("{", "{{").replace("}", "}}"))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it names no frame."""
+        return "{" not in self.text.replace("{{", "")
 
     @property
     def shown(self) -> str:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from esker.model.predicate_sql import quote_name
 from esker.model.schema import Schema
 from esker.ports.merging import MergePlan, Side
 from esker.spark.file_scan import NUMBER, POSITION
-from esker.spark.rows.expressions import SOURCE, TARGET, Scope
+from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
 from esker.spark.rows.outputs import Outputs, labelled, written_fields
 
 if TYPE_CHECKING:
@@ -52,16 +51,16 @@ class Decision:
 
     def changes(self, scope: Scope) -> DataFrame:
         """A row for every row that goes, changes or comes: where it was, and what it becomes."""
-        target = quote_name(self.plan.target_name)
+        target = named(self.plan.target_name)
         columns = [f"{self._clause()} AS {CLAUSE}", f"{target}.{NUMBER}", f"{target}.{POSITION}"]
         if self.with_lineage:
             columns.append(f"{target}.{ROW_ID} AS {ROW_ID}")
-        columns += [f"{self._value(f.id)} AS {quote_name(f.name)}" for f in written_fields(self.schema)]
+        columns += [f"{self._value(f.id)} AS {named(f.name)}" for f in written_fields(self.schema)]
         found = scope.query(f"SELECT {', '.join(columns)} FROM {self._joined()}")
         return found.where(f"{CLAUSE} IS NOT NULL")
 
     def _clause(self) -> str:
-        target, source = quote_name(self.plan.target_name), quote_name(self.plan.source_name)
+        target, source = named(self.plan.target_name), named(self.plan.source_name)
         there, given = f"{target}.{NUMBER} IS NOT NULL", f"{source}.{HERE} IS NOT NULL"
         about = {
             Side.MATCHED: f"{there} AND {given}" if self.plan.source is not None else "TRUE",
@@ -81,9 +80,9 @@ class Decision:
 
     def _joined(self) -> str:
         plan = self.plan
-        target = f"{{{TARGET}}} AS {quote_name(plan.target_name)}"
+        target = f"{{{TARGET}}} AS {named(plan.target_name)}"
         if plan.source is None:
             return f"{target} WHERE ({plan.on.text})"
         inserts, by_source = plan.has(Side.NOT_MATCHED), plan.has(Side.NOT_MATCHED_BY_SOURCE)
         kind = {(True, True): "FULL", (True, False): "RIGHT", (False, True): "LEFT"}.get((inserts, by_source), "INNER")
-        return f"{target} {kind} JOIN {{{SOURCE}}} AS {quote_name(plan.source_name)} ON ({plan.on.text})"
+        return f"{target} {kind} JOIN {{{SOURCE}}} AS {named(plan.source_name)} ON ({plan.on.text})"

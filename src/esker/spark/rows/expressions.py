@@ -24,6 +24,16 @@ TARGET, SOURCE = "esker_target", "esker_source"
 _BEHIND = re.compile(r"\s*(SQLSTATE: \w+)?;?( line \d+ pos \d+;?)?\s*$")
 
 
+def escaped(text: str) -> str:
+    """Text for a template, in which braces mean frames."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def named(name: str) -> str:
+    """A name for a template."""
+    return escaped(quote_name(name))
+
+
 @contextmanager
 def _said_once() -> Iterator[None]:
     """PySpark prints what it raises as well. The logger must be of its own kind, or its next error ends in another."""
@@ -89,8 +99,8 @@ class Scope:
         return found
 
     def _sources(self, side: Side) -> str:
-        target = f"{{{TARGET}}} AS {quote_name(self.plan.target_name)}"
-        source = f"{{{SOURCE}}} AS {quote_name(self.plan.source_name)}"
+        target = f"{{{TARGET}}} AS {named(self.plan.target_name)}"
+        source = f"{{{SOURCE}}} AS {named(self.plan.source_name)}"
         if self.plan.source is None or side is Side.NOT_MATCHED_BY_SOURCE:
             return target
         return source if side is Side.NOT_MATCHED else f"{target} CROSS JOIN {source}"

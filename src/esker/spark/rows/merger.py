@@ -15,7 +15,6 @@ import numpy as np
 from esker.arrow.deleted_positions import bitmap_of
 from esker.errors import InvalidInput
 from esker.model.predicate import TRUE, Bound, all_of
-from esker.model.predicate_sql import quote_name
 from esker.ports.engine import Writer, WriteRequest
 from esker.ports.merging import MergePlan, PreparedMerge, Side
 from esker.ports.row_changes import RowDelta, RowView
@@ -24,7 +23,7 @@ from esker.spark.file_scan import NUMBER, POSITION
 from esker.spark.frame_schema import is_spark_frame
 from esker.spark.layout import distribution_mode
 from esker.spark.rows.decide import CLAUSE, HERE, LAST, ROW_ID, Decision
-from esker.spark.rows.expressions import SOURCE, TARGET, Scope
+from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
 from esker.spark.rows.join_terms import JoinKey, JoinTerms, Names, join_terms
 from esker.spark.rows.outputs import written_fields
 from esker.spark.rows.positions import Places
@@ -40,7 +39,7 @@ from esker.write.rewrite import with_lineage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BYTES_PER_TASK, _WIDTH = 64 << 20, 100
+_BYTES_PER_TASK, _WIDTH = 16 << 20, 100  # as files hold them, compressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class SparkMerger:
         if source is None or not (terms.keys or plan.key):
             return terms.alone, source
         still = held_still(source, plan.source)
-        return all_of((terms.alone, keys_predicate(still, quote_name(plan.source_name), terms.keys))), still
+        return all_of((terms.alone, keys_predicate(still, named(plan.source_name), terms.keys))), still
 
     def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
         """Decide, look up what goes, write what comes."""

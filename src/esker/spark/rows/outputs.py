@@ -10,7 +10,8 @@ from esker.model.predicate_sql import literal_sql, quote_name
 from esker.model.schema import Schema
 from esker.model.types import Field, Type, UnknownType, is_nested
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
-from esker.spark.rows.expressions import Scope
+from esker.spark.rows.by_name import in_order_of, reordered
+from esker.spark.rows.expressions import Scope, escaped, named
 from esker.spark.sql.assignment import can_assign
 from esker.spark.sql.type_text import cast_text, type_text
 
@@ -35,7 +36,7 @@ class Outputs:
             case DeleteRow():
                 return None
             case UpdateRow(values):
-                kept = {f.id: f"{self._target}.{quote_name(f.name)}" for f in written_fields(self.schema)}
+                kept = {f.id: f"{self._target}.{named(f.name)}" for f in written_fields(self.schema)}
                 return kept | self._given(clause, values)
             case InsertRow(values):
                 given = self._given(clause, values)
@@ -98,7 +99,7 @@ class Outputs:
         return found
 
     def _assigned(self, field: Field, type_: Type, said: SqlText) -> str:
-        if not can_assign(type_, field.type):
+        if not can_assign(in_order_of(type_, field.type), field.type):
             where = f" (at {said.place})" if said.place else ""
             raise InvalidInput(
                 f"cannot {self.plan.verb}: {said.shown!r}{where} is of type {type_text(type_)}, and column "
@@ -107,7 +108,10 @@ class Outputs:
                 place=said.place,
             )
         cast = cast_text(field.type)
-        return f"({said.text})" if cast is None else f"CAST(({said.text}) AS {cast.replace('{', '{{')})"
+        value = f"({said.text})"
+        if is_nested(field.type):
+            value = escaped(reordered(SqlText(value).shown, type_, field.type)) if said.is_plain else value
+        return value if cast is None else f"CAST({value} AS {escaped(cast)})"
 
     def _default(self, field: Field) -> str:
         cast = cast_text(field.type)
@@ -118,18 +122,18 @@ class Outputs:
                     "none",
                     column=field.name,
                 )
-            return "NULL" if cast is None else f"CAST(NULL AS {cast})"
+            return "NULL" if cast is None else f"CAST(NULL AS {escaped(cast)})"
         if is_nested(field.type):
             raise Unsupported(
                 f"cannot {self.plan.verb}: give column {field.name!r} a value, its default has parts",
                 feature="nested defaults in MERGE",
             )
-        text = literal_sql(field.type, field.write_default).replace("{", "{{").replace("}", "}}")
-        return text if cast is None else f"CAST({text} AS {cast})"
+        text = escaped(literal_sql(field.type, field.write_default))
+        return text if cast is None else f"CAST({text} AS {escaped(cast)})"
 
     @property
     def _target(self) -> str:
-        return quote_name(self.plan.target_name)
+        return named(self.plan.target_name)
 
 
 def labelled(clause: Clause, at: int, clauses: Sequence[Clause]) -> str:

@@ -24,6 +24,7 @@ from esker.model.types import (
     StringType,
     TimestampType,
 )
+from esker.spark.rows.expressions import escaped
 from esker.spark.rows.join_terms import JoinKey
 from esker.spark.types import shown_type
 
@@ -33,38 +34,38 @@ if TYPE_CHECKING:
 
 FEW = 256  # so many keys are looked for one by one; more, between the least and the largest
 _ROUGHLY = 300  # what Spark may say of so many
-_WHOLE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_WHOLE = ("byte", "short", "integer", "long")
+_INT = 1 << 31
 
 
 def keys_predicate(source: DataFrame, name: str, keys: Sequence[JoinKey]) -> Bound:
     """TRUE of every row of the table that may match a row of the source; FALSE where the source has none."""
     session = source.sparkSession
     every = ", ".join(f"({key.expression}) AS k{at}" for at, key in enumerate(keys))
-    rows = session.sql(f"SELECT {_escaped(every)} FROM {{esker_source}} AS {name}", esker_source=source)
+    rows = session.sql(f"SELECT {escaped(every)} FROM {{esker_source}} AS {name}", esker_source=source)
     usable = [(at, key) for at, key in enumerate(keys) if _compares(key.field, rows.schema[at].dataType)]
     if not usable:
         return TRUE
     sums = [
         f"{made}(k{at}) AS {made}_{at}" for at, _ in usable for made in ("min", "max", "count", "approx_count_distinct")
     ]
-    told = rows.selectExpr("count(*) AS rows", *sums).toArrow().to_pydict()
-    if told["rows"][0] == 0:
+    told = rows.selectExpr("count(*) AS rows", *sums).toArrow()
+    if told.column("rows")[0].as_py() == 0:
         return FALSE
     return all_of(_one_key(rows, at, key, told) for at, key in usable)
 
 
-def _one_key(rows: DataFrame, at: int, key: JoinKey, told: dict[str, list[Any]]) -> Bound:
-    null = IsNull(key.field) if key.null_safe and told[f"count_{at}"][0] < told["rows"][0] else FALSE
-    if told[f"count_{at}"][0] == 0:
+def _one_key(rows: DataFrame, at: int, key: JoinKey, told: pa.Table) -> Bound:
+    count, about = (told.column(f"{made}_{at}")[0].as_py() for made in ("count", "approx_count_distinct"))
+    null = IsNull(key.field) if key.null_safe and count < told.column("rows")[0].as_py() else FALSE
+    if count == 0:
         return null
-    if told[f"approx_count_distinct_{at}"][0] <= _ROUGHLY:
+    if about <= _ROUGHLY:
         listed = rows.selectExpr(f"k{at}").where(f"k{at} IS NOT NULL").distinct().limit(FEW + 1).toArrow()
         if listed.num_rows <= FEW:
-            values = _held(key.field, listed.column(0).to_pylist())
+            values = _held(key.field, listed.column(0))
             return any_of((OneOf(key.field, frozenset(values)) if values else FALSE, null))
-    low, high = _within(key.field, told[f"min_{at}"][0], told[f"max_{at}"][0])
-    if low is None:
-        return null
+    low, high = (_held(key.field, told.column(f"{made}_{at}"), clamp=True)[0] for made in ("min", "max"))
     between = all_of((Compare(key.field, Op.GE, low), Compare(key.field, Op.LE, high)))
     return any_of((between, null))
 
@@ -80,26 +81,9 @@ def _compares(field: Field, found: DataType) -> bool:
             return False
 
 
-def _within(field: Field, low: Any, high: Any) -> tuple[Any, Any]:
-    """Both ends as the table holds them; None where no value of the column lies between."""
-    limit = _limit(field)
-    if limit is not None:
-        low, high = max(low, -limit), min(high, limit - 1)
-        if low > high:
-            return None, None
-    ends = _held(field, [low, high])
-    return ends[0], ends[1]
-
-
-def _held(field: Field, values: list[Any]) -> list[Any]:
-    limit = _limit(field)
-    fitting = [value for value in values if limit is None or -limit <= value < limit]
-    return list(held_array(pa.array(fitting, to_arrow(field.type)), field.type).to_pylist())
-
-
-def _limit(field: Field) -> int | None:
-    return 1 << 31 if isinstance(field.type, IntType) else None
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+def _held(field: Field, values: pa.ChunkedArray, *, clamp: bool = False) -> list[Any]:
+    """The values as the table holds them; those that it cannot hold are left out, or made the nearest that it can."""
+    if isinstance(field.type, IntType):
+        found = values.to_pylist()
+        return [min(max(n, -_INT), _INT - 1) for n in found if clamp or -_INT <= n < _INT]
+    return list(held_array(values.combine_chunks().cast(to_arrow(field.type)), field.type).to_pylist())

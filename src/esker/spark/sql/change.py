@@ -105,7 +105,7 @@ class Changer:
         at = start - len(_SELECT)  # there is always room: a statement begins with words of its own
         query = Query(blanked(text[:at]) + _SELECT + text[start:], Span(at, said.span.end))
         rewritten = rewrite(query, self.around)
-        template = rewritten.template.strip()[len(_SELECT) :]
+        template = rewritten.template.strip()[len(_SELECT) :] + "\n"  # which ends a comment
         for name, rows in rewritten.frames.items():
             own = f"esker_sub_{len(self.frames)}"
             template = template.replace("{" + name + "}", "{" + own + "}")
