@@ -307,3 +307,15 @@ def test_a_table_rolled_back_under_a_stream_is_said_clearly(memory: MemoryLake) 
 def test_an_offset_that_is_not_ours_is_refused(kept: Any) -> None:
     with pytest.raises(InvalidInput, match="is no offset of a table's stream"):
         Offset.of(kept)
+
+
+def test_a_release_of_spark_that_knows_no_limits_is_given_all_there_is(memory: MemoryLake) -> None:
+    table = table_of(memory)
+    table.append(rows([1]))
+    feed = feed_of(memory, max_files=1)
+    table.append(rows([2]))
+    end = feed.latest(None, is_limited=False)
+    assert given_out(feed, START, end) == [1, 2]
+    table.append(rows([3]))
+    later = feed.latest(None, is_limited=False)
+    assert given_out(feed, end, later) == [3]
