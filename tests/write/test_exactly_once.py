@@ -121,6 +121,16 @@ def test_a_property_that_is_gone_leaves_the_summary_to_tell(memory: MemoryLake) 
     assert rows_of(table) == [1, 2]
 
 
+def test_a_batch_that_iceberg_s_own_sink_committed_is_known(memory: MemoryLake) -> None:
+    table = table_of(memory)
+    marks = {"spark.sql.streaming.queryId": "q", "spark.sql.streaming.epochId": "4"}
+    table.append(rows([1]), summary=marks)
+    table.append(rows([2]))
+    for number in (3, 4, 5):
+        table.append(rows([10 + number]), batch=("q", number))
+    assert rows_of(table) == [1, 2, 15]
+
+
 def test_what_a_branch_has_main_has_only_once_it_is_brought_there(memory: MemoryLake) -> None:
     table = table_of(memory)
     table.append(rows([0]), batch=("loader", 0))

@@ -20,6 +20,9 @@ from esker.write.ancestry import ancestors
 
 PREFIX = "esker.applied."
 APPLICATION, NUMBER = "esker.application", "esker.batch"
+QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+"""How Iceberg's own sink of Spark's streams marks a batch: a query may have changed its sink under one checkpoint."""
+
 KEEP_MS = 30 * 24 * 3_600_000
 KEEP_APPLICATIONS = 200
 
@@ -67,9 +70,9 @@ def is_applied(metadata: TableMetadata, ref: str, head: int | None, batch: Batch
     for snapshot in ancestors(metadata, head):
         if snapshot.timestamp_ms <= at_ms:  # what is older than the property cannot know more than it
             return False
-        if snapshot.summary.get(APPLICATION) == batch.application:
-            text = snapshot.summary.get(NUMBER, "")
-            return text.isascii() and text.isdecimal() and batch.number <= int(text)
+        marked = _marked(snapshot.summary, batch.application)
+        if marked is not None:
+            return batch.number <= marked
     return False
 
 
@@ -86,6 +89,15 @@ def with_batch(metadata: TableMetadata, ref: str, batch: Batch) -> TableMetadata
     stale = others.keys() - {key for key in newest if others[key] > now_ms - KEEP_MS}
     kept = {key: value for key, value in metadata.properties.items() if key not in stale}
     return replace(metadata, properties={**kept, own: f"{batch.number}@{now_ms}"})
+
+
+def _marked(summary: Mapping[str, str], application: str) -> int | None:
+    """The batch of an application that a snapshot is; None where it is none of its."""
+    for name, number in ((APPLICATION, NUMBER), (QUERY, EPOCH)):
+        text = summary.get(number, "")
+        if summary.get(name) == application and text.isascii() and text.isdecimal():
+            return int(text)
+    return None
 
 
 def _key(ref: str, application: str) -> str:

@@ -11,11 +11,10 @@ from esker.spark.source import batch_write
 from esker.spark.source.batch_write import Report, WritePlan, collected
 from esker.spark.source.opening import Address, open_lake, table_name
 from esker.spark.source.options import Use, read_options
+from esker.write.exactly_once import EPOCH, QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"  # as Iceberg's own sink has them
 
 
 def plan_write(
