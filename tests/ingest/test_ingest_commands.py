@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import pytest
 from command_line import run, run_json, run_program
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -15,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from telemetry_samples import bad_span, logs, span_names, spans, write
 
 import esker
+from esker.cli.ingest import command as feeding
 from esker.ingest.checkpoint import Checkpoint
 
 
@@ -120,3 +122,12 @@ def test_memory_is_bounded_by_a_batch_and_not_by_the_input(tmp_path: Path) -> No
 
     small, large = peak("small", 130), peak("large", 390)  # 64 MiB of columns are about 110 requests
     assert large < 1.4 * small + 50
+
+
+def test_every_option_of_feeding_is_told_of() -> None:
+    page = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+    for command in feeding.commands.values():
+        assert f"`esker ingest {command.name} " in page
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert any(option in page for option in parameter.opts), parameter.opts

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from breaking import MANY
@@ -15,6 +16,8 @@ from telemetry_samples import letters, log_bodies, logs, span_names, spans, writ
 
 from esker.errors import EskerError, OutcomeUnknown
 from esker.ingest.account import Account
+from esker.ingest.deliver import Delivered, deliver
+from esker.ingest.receipts import Delivery
 from esker.ingest.replay import pending_receipts, replay_receipts
 from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.lake import Lake
@@ -119,3 +122,44 @@ def test_a_receipt_whose_files_were_swept_up_is_never_committed(tmp_path: Path) 
     (tmp_path / "checkpoint/pending").joinpath("000000000001.json").unlink()
     assert ingest_otlp(held.lake(), asked(tmp_path)).holds
     check_whole(held.lake())
+
+
+def test_two_drivers_that_know_nothing_of_each_other_still_add_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+    monkeypatch.setattr("esker.ingest.checkpoint._locked", lambda directory: os.open(directory, os.O_RDONLY))
+    second: list[Account] = []
+
+    def outrun(*arguments: Any) -> Delivered:
+        if not second:
+            second.append(Account())
+            second.append(ingest_otlp(held.lake(), asked(tmp_path)))
+        return deliver(*arguments)
+
+    monkeypatch.setattr("esker.ingest.run.deliver", outrun)
+    account = ingest_otlp(held.lake(), asked(tmp_path))
+    assert (account.received, account.already_committed, account.holds) == (4, 3, True)
+    assert (second[1].received, second[1].holds) == (4, True)
+    check_whole(held.lake())
+
+
+def test_a_batch_that_is_there_twice_or_not_at_all_shows_in_the_account(tmp_path: Path) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+    door = Door()
+    asking = asked(tmp_path)
+    account = ingest_otlp(held.lake(door), asking)
+    assert account.holds
+    application = held.lake().table("otel.spans").current_snapshot.summary["esker.application"]  # type: ignore[union-attr]
+    for said, lost, duplicated in ((2, 0, 0), (3, 1, 0), (1, 0, 1)):
+        again = Account(received=said)
+        part = Delivery(table="otel.spans", uuid=None, spec_id=0, rows=said, paths=(), files="")
+        again.expect(1, [part])
+        again.check(held.lake(), application)
+        assert (again.lost, again.duplicated, again.holds) == (lost, duplicated, said == 2)
+    missing = Account(received=5)
+    missing.expect(77, [Delivery(table="otel.spans", uuid=None, spec_id=0, rows=5, paths=(), files="")])
+    missing.check(held.lake(), application)
+    assert (missing.lost, missing.holds) == (5, False)

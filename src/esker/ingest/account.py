@@ -56,18 +56,25 @@ class Account:
         for delivery in deliveries:
             self._expected[number, delivery.table] = delivery.rows
 
+    @property
+    def unchecked(self) -> int:
+        """How many parts of batches are not looked up yet."""
+        return len(self._expected)
+
     def check(self, lake: Lake, application: str) -> None:
-        """Look every part up in its table's history, where it must be once."""
+        """Look every part up in its table's history, where it must be once. May be done at any time, and again."""
         for name in sorted({table for _, table in self._expected}):
             expected = {number: rows for (number, table), rows in self._expected.items() if table == name}
             try:
                 found = _committed(lake, name, application, expected)
             except Exception as error:  # the catalog is away: what is said of it cannot be proved now
-                self.unproved += sum(expected.values())
-                self.failures.append((name, error))
+                if all(table != name for table, _ in self.failures):
+                    self.failures.append((name, error))
                 continue
             for number, rows in expected.items():
+                del self._expected[number, name]
                 self._settle(name, rows, found[number])
+        self.unproved = sum(self._expected.values())
         whole = sum(self.tables.values()) + self.dead_letters + self.pending + self.unproved
         self.lost += max(0, self.received - whole - self.lost)
 

@@ -20,6 +20,7 @@ from esker.ingest.sources import Found, SourceFile, examine, groups
 from esker.lake import Lake
 
 BATCH_BYTES = 256 << 20
+_MANY_PARTS = 500  # of batches whose commits are not looked up yet
 
 
 class Pending(Exception):
@@ -87,7 +88,10 @@ class Run:
         self._receipts.remove(plan.number)
         if self._job.release(plan):
             self._checkpoint.forget_files(plan.files)
+        self._counted.discard(plan.number)
         self.account.batches += 1
+        if self.account.unchecked >= _MANY_PARTS:  # a stream may run for months
+            self.account.check(self._lake, self._checkpoint.application)
         self._told(self.account)
 
     def close(self) -> Account:
