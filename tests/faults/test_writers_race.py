@@ -90,6 +90,30 @@ def test_threads_that_share_one_lake_lose_nothing() -> None:
     assert memory.files() == reachable(table)
 
 
+@pytest.mark.parametrize(("version", "mode"), [(2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")])
+def test_every_increment_counts_once_whoever_else_increments(version: int, mode: str) -> None:
+    """A counter in a row, read and written by whoever comes: lost updates would show."""
+    memory = MemoryLake()
+    modes = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}
+    orders(memory.lake(), format_version=version, properties=modes).append(rows([1, 2, 3], n=0))
+
+    def work(who: int) -> None:
+        table = memory.lake().table(NAME)
+        for _ in range(6):
+            while True:
+                try:
+                    table.update({"n": "n + 1"}, "id = 2")
+                    break
+                except Conflict:
+                    continue
+
+    assert together(*(lambda who=who: work(who) for who in range(3))) == []  # type: ignore[misc]
+    table = check_sound(memory.lake(), NAME)
+    found = table.scan(columns=["id", "n"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["n"]) for row in found) == [(1, 0), (2, 18), (3, 0)]
+    assert memory.files() == reachable(table)
+
+
 @pytest.mark.slow
 def test_f3_a_hundred_random_commits_of_two_writers_are_the_union_of_their_successes() -> None:
     """Those that came through are there once; those that met a conflict are not there at all."""
