@@ -125,6 +125,29 @@ def test_a_pinned_scan_stays_with_its_snapshot_and_takes_no_history_along(table:
     assert list(pickle.loads(plan).metadata.snapshots) == []
 
 
+def test_a_snapshot_is_chosen_as_a_scan_chooses_it(table: esker.Table) -> None:
+    first = table.snapshots[0]
+    table.tag("first", first.snapshot_id)
+    table.branch("dev", first.snapshot_id)
+    moment = str(first.timestamp_ms)
+    for option, value in (
+        ("snapshot-id", str(first.snapshot_id)),
+        ("tag", "first"),
+        ("branch", "dev"),
+        ("ref", "first"),
+        ("as-of", moment),
+        ("as-of-timestamp", moment),
+    ):
+        plan = pin({"path": table.location, option: value}, None)
+        assert sum(len(list(unpacked(part).request.tasks)) for part in parts(plan, schema_of(plan), [])) == 1, option
+    with pytest.raises(esker.InvalidInput, match="cannot take both branch and ref: give one"):
+        pin({"path": table.location, "branch": "dev", "ref": "first"}, None)
+    with pytest.raises(esker.InvalidInput, match="cannot choose a snapshot twice"):
+        pin({"path": table.location, "branch": "dev", "snapshot-id": "1"}, None)
+    with pytest.raises(esker.NoSuchSnapshot, match="no branch or tag 'gone'"):
+        pin({"path": table.location, "ref": "gone"}, None)
+
+
 def test_small_files_are_read_together_and_large_ones_apart(table: esker.Table, monkeypatch: Any) -> None:
     plan = pin({"path": table.location}, None)
     assert len(parts(plan, schema_of(plan), [])) == 1

@@ -140,7 +140,7 @@ def _as_of(options: Options) -> AsOf | None:
 
 
 def _ref(options: Options) -> str | None:
-    name = options.one_of("branch", "tag")
+    name = options.one_of("branch", "tag", "ref")
     return None if name is None else options.get(name)
 
 

@@ -34,6 +34,7 @@ OPTIONS: dict[str, frozenset[Use]] = {
     "warehouse": _READS | _WRITES,
     "branch": _READS | _WRITES,
     "tag": frozenset({Use.READ}),
+    "ref": frozenset({Use.READ}),
     "snapshot-id": frozenset({Use.READ}),
     "as-of": frozenset({Use.READ}),
     "as-of-timestamp": frozenset({Use.READ}),
