@@ -145,3 +145,12 @@ def test_half_a_line_at_the_end_of_a_growing_file_waits(tmp_path: Path) -> None:
     patient = Pace(every_s=0.01, settle_s=0, idle_s=0, half_line_s=0)
     assert follow_otlp(held.lake(), asked(tmp_path), pace=patient).received == 1
     assert span_names(held.lake()) == Counter(["span 0", "span 1", "span 2"])
+
+
+def test_a_file_of_the_user_is_never_taken_for_a_segment(tmp_path: Path) -> None:
+    held = MemoryLake()
+    names = ("mine.otlp", "1700000000001-0000001-000001.otlp")
+    for number, name in enumerate(names):
+        write(tmp_path / "in", name, spans([number]))
+    assert follow_otlp(held.lake(), asked(tmp_path), pace=QUICK).received == 2
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == sorted(names)

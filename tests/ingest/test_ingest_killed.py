@@ -19,6 +19,7 @@ from esker.lake import Lake
 from esker.otlp.messages import Signal
 from esker.otlp.segment import SPOOL_MAGIC, frame
 
+FIRST, SECOND = "1700000000001-0000001-000001.otlp", "1700000000002-0000001-000002.otlp"
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
@@ -125,8 +126,8 @@ def spooled(folder: Path) -> None:
         frames = (frame(one, signal=signal_of(one), json=True, refused=False, received_at_ms=1) for one in requests)
         return SPOOL_MAGIC + b"".join(frames)
 
-    write(folder / "in", "1.otlp", segment(spans([0, 1]), logs([0])))
-    write(folder / "in", "2.otlp", segment(spans([2])))
+    write(folder / "in", FIRST, segment(spans([0, 1]), logs([0])))
+    write(folder / "in", SECOND, segment(spans([2])))
 
 
 def signal_of(request: bytes) -> Signal:
@@ -150,9 +151,9 @@ def test_a_stream_killed_at_any_step_lets_go_of_segments_only_when_their_rows_ar
         status, taken = mortal.ingest(folder, at=at, follow=True)
         where = f"step {at}, {taken[-1]}"
         assert status == -9, where
-        gone = {"1.otlp", "2.otlp"} - {path.name for path in (folder / "in").iterdir()}
+        gone = {FIRST, SECOND} - {path.name for path in (folder / "in").iterdir()}
         there = span_names(lake_in(folder))
-        for name, kept in (("1.otlp", {"span 0", "span 1"}), ("2.otlp", {"span 2"})):
+        for name, kept in ((FIRST, {"span 0", "span 1"}), (SECOND, {"span 2"})):
             assert name not in gone or kept <= set(there), where
         assert mortal.ingest(folder, follow=True)[0] == 0, where
         assert span_names(lake_in(folder)) == Counter(["span 0", "span 1", "span 2"]), where

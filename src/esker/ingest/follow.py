@@ -72,13 +72,16 @@ def follow(
 
 
 def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
+    """Files that nobody writes to any more, as far as can be told; segments of the spool are complete by their names."""
     now_ns = time.time_ns()
-    settled_ns, sure_ns = now_ns - int(pace.settle_s * 1e9), now_ns - int(pace.half_line_s * 1e9)
-    return oldest_first(
-        one
-        for one in found
-        if one.modified_ns <= settled_ns and (one.modified_ns <= sure_ns or not may_end_in_mid_line(one.path, one.size))
-    )
+
+    def is_complete(one: Found) -> bool:
+        age_s = (now_ns - one.modified_ns) / 1e9
+        if is_named_like_segment(one.path):
+            return True
+        return age_s >= pace.settle_s and (age_s >= pace.half_line_s or not may_end_in_mid_line(one.path, one.size))
+
+    return oldest_first(filter(is_complete, found))
 
 
 def _may_pass(error: Exception) -> bool:

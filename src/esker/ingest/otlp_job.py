@@ -9,13 +9,14 @@ from esker.ingest.checkpoint import Plan
 from esker.ingest.counts import BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
+from esker.ingest.segments import is_segment
 from esker.ingest.telemetry_tables import TelemetryTables, full_name
 from esker.otlp.account import Counts
 from esker.otlp.decode import Decoded, Options, decode
 from esker.otlp.requests import Request
 from esker.otlp.schemas import DEAD_LETTER
 from esker.otlp.sources import read_file
-from esker.otlp.spool import SEALED, forget
+from esker.otlp.spool import forget
 
 
 class OtlpJob:
@@ -40,7 +41,7 @@ class OtlpJob:
 
     def release(self, plan: Plan) -> bool:
         """Remove segments of a spool: their rows are in the tables."""
-        segments = [Path(source.path) for source in plan.files if self._release and source.path.endswith(SEALED)]
+        segments = [path for source in plan.files if self._release and is_segment(path := Path(source.path))]
         for segment in segments:
             forget(segment)
         return bool(segments)

@@ -17,11 +17,12 @@ from esker.ingest.follow import Pace, follow
 from esker.ingest.job import Job
 from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.run import BATCH_BYTES, Pending, Run
+from esker.ingest.segments import is_segment
 from esker.ingest.sources import Found, find_files
 from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
 from esker.lake import Lake
 from esker.otlp.decode import Options
-from esker.otlp.spool import SEALED, forget
+from esker.otlp.spool import forget
 
 KIND = "otlp"
 MUCH = 4 << 30  # bytes of files for which a JVM is worth its start
@@ -106,7 +107,7 @@ def _begun(
         def sweep(found: list[Found]) -> None:
             """Segments that a run committed and died before it let go of them."""
             for one in found:
-                if not asked.keep_segments and one.path.name.endswith(SEALED) and checkpoint.is_done(one):
+                if not asked.keep_segments and checkpoint.is_done(one) and is_segment(one.path):
                     forget(one.path)
 
         with suppress(Pending):  # the account tells of it
