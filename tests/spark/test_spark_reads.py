@@ -448,3 +448,15 @@ def test_what_a_writer_noted_of_its_own_memory_does_not_keep_spark_from_a_file(t
     frame = table.scan().to_spark(spark)
     assert [row.asDict() for row in frame.collect()] == table.scan().to_arrow().to_pylist()
     assert "MapInArrow" not in plan_of(frame)
+
+
+def test_what_columns_were_read_with_leaves_no_trace_and_comments_stay(tmp_path: Path, spark: Any) -> None:
+    fields = (column(1, "id", LONG, doc="the key"), column(2, "a `dotted.name`", STRING), column(3, "u", UUID))
+    maker = TableMaker(schema(*fields))
+    maker.manifest([maker.data_file([{"id": 1, "a `dotted.name`": "x", "u": bytes(16)}])])
+    table = on_disk(maker, tmp_path)
+    for columns in (["id", "a `dotted.name`"], ["id", "a `dotted.name`", "u"]):  # as they are; and with one made over
+        frame = table.scan(columns=columns).to_spark(spark)
+        assert [f.metadata for f in frame.schema] == [{"comment": "the key"}, *[{}] * (len(columns) - 1)]
+        assert frame.columns == columns
+        assert frame.collect()[0][1] == "x"
