@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 from typing import Any
@@ -239,3 +240,23 @@ def test_oddities_are_kept_and_counted() -> None:
     data = message.SerializeToString() + b"\xfa\x07\x01x"
     counts = decoded([request(data, signal=Signal.TRACES)]).counts
     assert (counts.zero_ids, counts.repeated_keys, counts.unknown_fields, counts.far_times) == (2, 1, 1, 1)
+
+
+def test_a_batch_is_gone_when_nobody_holds_it() -> None:
+    """Not only when Python looks for cycles, which it does rarely: batches are large, and objects few."""
+    message = random_request(Signal.METRICS, random.Random(3)).SerializeToString()
+
+    def decode_once() -> int:
+        return sum(
+            batch.counts.requests
+            for batch in decode([request(message, signal=Signal.METRICS)], batch_id="b", ingested_at_us=0)
+        )
+
+    decode_once()
+    gc.collect()
+    gc.disable()
+    try:
+        assert decode_once() == 1
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

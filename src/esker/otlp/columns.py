@@ -67,15 +67,13 @@ class Level:
 
 def levels_of(root: Node, slots: list[SlotBuffers]) -> dict[str, Level]:
     """Every level by its path, such as ``resource_spans.scope_spans``; that of the request is empty."""
-    found: dict[str, Level] = {}
+    return dict(_levels(root, "", slots))
 
-    def add(node: Node, path: str) -> None:
-        found[path] = Level(_plain(pa.int32(), slots[node.slot]), dict(_columns(node, slots)))
-        for child in node.levels:
-            add(child, f"{path}.{child.field.name}".lstrip("."))
 
-    add(root, "")
-    return found
+def _levels(node: Node, path: str, slots: list[SlotBuffers]) -> Iterator[tuple[str, Level]]:
+    yield path, Level(_plain(pa.int32(), slots[node.slot]), dict(_columns(node, slots)))
+    for child in node.levels:
+        yield from _levels(child, f"{path}.{child.field.name}".lstrip("."), slots)
 
 
 def _columns(node: Node, slots: list[SlotBuffers]) -> Iterator[tuple[str, pa.Array | Items]]:
