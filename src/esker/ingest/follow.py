@@ -12,6 +12,7 @@ from threading import Event
 
 from esker.errors import Conflict, EskerError, InvalidInput
 from esker.ingest.run import Pending, Run
+from esker.ingest.segments import is_named_like_segment
 from esker.ingest.sources import Found, find_files, may_end_in_mid_line, oldest_first
 
 log = logging.getLogger("esker.ingest")
@@ -72,7 +73,7 @@ def follow(
 
 
 def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
-    """Files that nobody writes to any more, as far as can be told; segments of the spool are complete by their names."""
+    """Files that nobody writes to any more, as far as can be told; segments of the spool are, by their names."""
     now_ns = time.time_ns()
 
     def is_complete(one: Found) -> bool:
