@@ -1,7 +1,7 @@
 """Rows that a commit took out and put in unchanged, taken out of a feed by Spark itself; and updates, told by keys.
 
-Equal rows cancel out one for one, so each row is numbered among its equals of one side, and as many as the other side
-has are left out.
+Equal rows cancel out one for one: they are counted, those put in as one and those taken out as minus one, and as many
+are given back as are left. Nothing needs to be sorted for it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,34 @@ from esker.model.types import (
 )
 from esker.ports.changes import CHANGE_COLUMNS, DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from esker.spark.stored_columns import quoted
+from esker.spark.types import comment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-KIND, ORDINAL, _ = (field.name for field in CHANGE_COLUMNS)
-_DELETED, _INSERTED, _PLACE = "__esker_deleted", "__esker_inserted", "__esker_place"
+KIND, ORDINAL, SNAPSHOT = (field.name for field in CHANGE_COLUMNS)
+_DELETED, _INSERTED, _NET = "__esker_deleted", "__esker_inserted", "__esker_net"
 
 
 def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
     """The frame, which has the columns of the schema and of the feed, without rows that are on both sides."""
-    keys = [F.col(ORDINAL), *(_comparable(F.col(quoted(f.name)), f.type) for f in schema if _tells(f.type))]
-    counted = _counted(frame, keys)
-    place = F.row_number().over(Window.partitionBy(*keys, F.col(KIND)).orderBy(F.lit(1)))
-    numbered = counted.withColumn(_PLACE, place)
-    return numbered.filter(f"{_PLACE} > least({_DELETED}, {_INSERTED})").drop(_PLACE, _DELETED, _INSERTED)
+    keys, values, shown = [F.col(ORDINAL), F.col(SNAPSHOT)], [], []
+    for field in schema:
+        column, name = F.col(quoted(field.name)), f"__esker_{field.id}"
+        if isinstance(field.type, UnknownType):
+            shown.append(F.lit(None).alias(field.name))
+            continue
+        if differs(field.type):  # counted by another form, which the value itself is given back for
+            keys.append(_comparable(column, field.type).alias(f"{name}_key"))
+            values.append(F.first(column).alias(name))
+        else:
+            keys.append(column.alias(name))
+        shown.append(F.col(name).alias(field.name, metadata=comment_of(field)))
+    one = F.when(F.col(KIND) == INSERT, F.lit(1)).otherwise(F.lit(-1))
+    counted = frame.groupBy(*keys).agg(F.sum(one).alias(_NET), *values).filter(F.col(_NET) != 0)
+    kind = F.when(F.col(_NET) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE)).alias(KIND)
+    each = counted.withColumn(_DELETED, F.explode(F.array_repeat(F.lit(1), F.abs(F.col(_NET)).cast("int"))))
+    return each.select(*shown, kind, F.col(ORDINAL), F.col(SNAPSHOT))
 
 
 def with_updates(frame: DataFrame, keys: Sequence[Field]) -> DataFrame:
@@ -62,10 +75,6 @@ def _counted(frame: DataFrame, keys: Sequence[Column]) -> DataFrame:
     return frame.withColumns(counts)
 
 
-def _tells(type_: Type) -> bool:
-    return not isinstance(type_, UnknownType)
-
-
 def _comparable(column: Column, type_: Type) -> Column:
     """The value in a form that Spark groups by, and of which two are equal only where the values are."""
     match type_:
@@ -74,10 +83,14 @@ def _comparable(column: Column, type_: Type) -> Column:
         case VariantType():
             return F.concat_ws(" ", F.schema_of_variant(column), F.to_json(column))
         case StructType(fields):
-            members = [_comparable(column.getField(f.name), f.type).alias(f"m{f.id}") for f in fields if _tells(f.type)]
+            members = [
+                _comparable(column.getField(f.name), f.type).alias(f"m{f.id}")
+                for f in fields
+                if not isinstance(f.type, UnknownType)
+            ]
             return F.when(column.isNotNull(), F.struct(*members) if members else F.lit(True))
         case ListType():
-            return F.transform(column, lambda item: _comparable(item, type_.element)) if _differs(type_) else column
+            return F.transform(column, lambda item: _comparable(item, type_.element)) if differs(type_) else column
         case MapType():
             return F.transform(
                 F.map_entries(column),
@@ -90,13 +103,14 @@ def _comparable(column: Column, type_: Type) -> Column:
             return column
 
 
-def _differs(type_: Type) -> bool:
+def differs(type_: Type) -> bool:
+    """Whether Spark cannot group by the type, or makes one of values that are two."""
     match type_:
         case FloatType() | DoubleType() | VariantType() | MapType():
             return True
         case StructType(fields):
-            return any(_differs(f.type) for f in fields)
+            return any(differs(f.type) for f in fields)
         case ListType():
-            return _differs(type_.element)
+            return differs(type_.element)
         case _:
             return False
