@@ -88,7 +88,9 @@ class Spool:
 
     def seal_if_old(self) -> None:
         """Let readers have the open segment when it has waited long enough."""
-        if self._file is not None and time.monotonic() - self._begun >= self._segment_age:
+        with self._writing:  # else a segment might be seen that has begun, but not its time
+            old = self._file is not None and time.monotonic() - self._begun >= self._segment_age
+        if old:
             self.seal()
 
     def seal(self, *, at_least: int = 0) -> None:
