@@ -74,5 +74,6 @@ def _all_queries(lake: Any, plain: Any, scale: float) -> list[Turns]:
         left = (ends - time.perf_counter()) / (len(texts) - len(taken))
         turns = take_turns(ours, theirs, max(1, min(RUNS, int(left / once))))
         taken.append(turns)
-        say(f"{name}: {turns.best[0]:.3f} s, plain {turns.best[1]:.3f} s, {turns.ratio:.2f} ({len(turns.ours)} runs)")
+        wall = f"{turns.best[0]:.3f} s, plain {turns.best[1]:.3f} s, {turns.ratio:.2f}"
+        say(f"{name}: {wall}; CPU {turns.our_cpu:.2f} s, plain {turns.their_cpu:.2f} s ({len(turns.ours)} runs)")
     return taken
