@@ -45,6 +45,8 @@ def cast_text(type_: Type) -> str | None:
     match type_:
         case TimestampType(nanos=True):
             return None
+        case TimestampType(zoned=True):
+            return "timestamp_ltz"  # what TIMESTAMP means a setting of the session says
         case UuidType():
             return "string"
         case FixedType():
