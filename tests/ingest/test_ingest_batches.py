@@ -54,6 +54,7 @@ def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp
         "already_committed": 0,
         "refused": [],
         "failures": [],
+        "stopped": None,
         "oddities": {},
         "seconds": 0,
     }
@@ -232,3 +233,15 @@ def test_a_compressed_file_that_has_grown_is_refused(lake: Lake, tmp_path: Path)
     account = ingest(lake, tmp_path)
     assert account.refused == [(str(path), "it has grown since it was ingested; give what is new in a file of its own")]
     assert span_names(lake) == Counter(["span 1"])
+
+
+def test_too_many_dead_letters_stop_the_run_after_the_batch(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1]), b"{broken\n")
+    write(tmp_path / "in", "b.jsonl", spans([2]), b"{broken\n", b"{broken\n")
+    write(tmp_path / "in", "c.jsonl", spans([3]))
+    account = ingest(lake, tmp_path, batch_bytes=1, most_dead=0.5)
+    assert account.stopped is not None
+    assert account.stopped.startswith("batch 1 is committed, and 67% of its records are dead letters, more than 50%")
+    assert (account.received, account.holds) == (5, True)
+    assert span_names(lake) == Counter(["span 1", "span 2"])
+    assert ingest(lake, tmp_path, most_dead=0.5).received == 1

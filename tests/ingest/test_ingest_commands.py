@@ -16,7 +16,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from telemetry_samples import bad_span, logs, span_names, spans, write
 
 import esker
+from esker.cli.ingest import close
 from esker.cli.ingest import command as feeding
+from esker.errors import Conflict, OutcomeUnknown
+from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
 
 
@@ -131,3 +134,17 @@ def test_every_option_of_feeding_is_told_of() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert any(option in page for option in parameter.opts), parameter.opts
+
+
+def test_the_status_says_what_is_wrong() -> None:
+    for account, status in (
+        (Account(), 0),
+        (Account(received=1), 1),
+        (Account(stopped="so many dead letters"), 1),
+        (Account(refused=[("a.csv", "bad")]), 1),
+        (Account(received=1, pending=1, failures=[("t", Conflict("another won"))]), 3),
+        (Account(received=1, pending=1, failures=[("t", OutcomeUnknown("no answer"))]), 4),
+        (Account(received=1, pending=1, failures=[("t", OSError("down"))]), 1),
+    ):
+        with click.Context(feeding):
+            assert close(account) == status

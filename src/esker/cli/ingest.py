@@ -38,6 +38,7 @@ def command() -> None:
 @click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
 @click.option("--promote", multiple=True, metavar="KEY=TYPE", help="An attribute to have a column; may be repeated.")
 @click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
+@click.option("--most-dead", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of a batch is dead.")
 @click.option("--engine", type=click.Choice(["auto", "arrow", "spark"]), default="auto", help="What decodes.")
 @click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
 @click.option("--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: from batch to batch.")
@@ -61,6 +62,7 @@ def otlp(paths: tuple[Path, ...], follow: bool, **given: Any) -> int:
         pattern=given["pattern"],
         promote=pairs_of(given["promote"]),
         strict=given["strict"],
+        most_dead=given["most_dead"],
         engine=given["engine"],
         batch_bytes=None if given["batch_bytes"] is None else _bytes(given["batch_bytes"]),
         keep_segments=given["keep_segments"],
@@ -122,13 +124,14 @@ def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -
 def close(account: Account) -> int:
     """Show the account; the status says whether it holds, and what is pending."""
     from esker.cli.answer import answer
-    from esker.cli.failure import FINDING, describe
+    from esker.cli.failure import FINDING, INTERNAL, USAGE, describe
     from esker.cli.ingest_account import show
 
     answer(account.facts(), lambda screen: show(screen, account))
-    if account.failures:
-        return describe(account.failures[0][1]).status
-    return 0 if account.holds and not account.refused else FINDING
+    for _, error in account.failures:
+        status = describe(error).status
+        return status if USAGE < status < INTERNAL else FINDING
+    return 0 if account.holds and not account.refused and account.stopped is None else FINDING
 
 
 def _spool(lake: Lake, follow: bool) -> tuple[Path, ...]:

@@ -36,6 +36,8 @@ def show(screen: Screen, account: Account) -> None:
         screen.warning(f"Refused {file}: {reason}")
     for table, error in account.failures:
         screen.warning(f"Pending for {table}: {error}")
+    if account.stopped is not None:
+        screen.warning(f"Stopped: {account.stopped}")
     if account.pending:
         screen.note("Nothing is lost: files and receipts are kept. Run the same command again, or: esker replay")
 

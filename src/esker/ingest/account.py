@@ -35,6 +35,7 @@ class Account:
     already_committed: int = 0  # parts of batches that an earlier run had committed
     refused: list[tuple[str, str]] = field(default_factory=list)  # files, and why
     failures: list[tuple[str, Exception]] = field(default_factory=list)  # tables, and why a commit is pending
+    stopped: str | None = None  # why the run ended before its time
     oddities: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     _expected: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class Account:
             "already_committed": self.already_committed,
             "refused": [{"file": file, "reason": reason} for file, reason in self.refused],
             "failures": [{"table": table, "reason": str(error)} for table, error in self.failures],
+            "stopped": self.stopped,
             "oddities": dict(sorted(self.oddities.items())),
             "seconds": round(self.seconds, 3),
         }

@@ -13,6 +13,7 @@ from pathlib import Path
 from esker.errors import Conflict, InvalidInput, NotFound
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan
+from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
 from esker.ingest.deliver import deliver
 from esker.ingest.job import Job, Refused, Staged
 from esker.ingest.receipts import Receipt, Receipts
@@ -31,6 +32,10 @@ class Pending(Exception):
         self.failures = failures
 
 
+class TooManyLetters(Exception):
+    """So much of a batch cannot be read that going on would bury a stream: somebody should look."""
+
+
 class Run:
     """Drives a checkpoint. Not for two threads at a time."""
 
@@ -41,6 +46,7 @@ class Run:
         job: Job,
         *,
         batch_bytes: int = BATCH_BYTES,
+        most_dead: float | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         told: Callable[[Account], None] = lambda account: None,
     ) -> None:
@@ -50,6 +56,7 @@ class Run:
         self._job = job
         self._receipts = Receipts(checkpoint.pending)
         self._batch_bytes = batch_bytes
+        self._most_dead = most_dead
         self._now_us = now_us
         self._told = told
         self._counted: set[int] = set()
@@ -93,6 +100,7 @@ class Run:
         if self.account.unchecked >= _MANY_PARTS:  # a stream may run for months
             self.account.check(self._lake, self._checkpoint.application)
         self._told(self.account)
+        self._check_letters(plan.number, receipt.counts)
 
     def close(self) -> Account:
         """The account, checked against the tables."""
@@ -127,6 +135,16 @@ class Run:
                 self.account.refused.append((source.path, refusal.reason))
                 self._refused.add(Found(path=Path(source.path), size=source.size, modified_ns=source.modified_ns))
                 plan = self._checkpoint.refuse(plan, source, refusal.reason)
+
+    def _check_letters(self, number: int, counts: BatchCounts) -> None:
+        if self._most_dead is None or counts.dead_letters <= self._most_dead * counts.received:
+            return
+        share = counts.dead_letters / counts.received
+        self.account.stopped = (
+            f"batch {number} is committed, and {share:.0%} of its records are dead letters, more than "
+            f"{self._most_dead:.0%}; see {DEAD_LETTER_TABLE} for why, and after a fix: esker replay --dead-letters"
+        )
+        raise TooManyLetters(self.account.stopped)
 
     def _count(self, plan: Plan, receipt: Receipt) -> None:
         self.account.count(receipt.counts)

@@ -16,7 +16,7 @@ from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace, follow
 from esker.ingest.job import Job
 from esker.ingest.otlp_job import OtlpJob
-from esker.ingest.run import BATCH_BYTES, Pending, Run
+from esker.ingest.run import BATCH_BYTES, Pending, Run, TooManyLetters
 from esker.ingest.segments import is_segment
 from esker.ingest.sources import Found, find_files
 from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
@@ -39,6 +39,7 @@ class Asked:
     pattern: str = "*"
     promote: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False
+    most_dead: float | None = None  # share of a batch's records; beyond it the run stops, once the batch is committed
     batch_bytes: int | None = None  # None: as much as suits the engine
     engine: str = "auto"  # arrow, spark, or auto: Spark where there is much to do at once
     keep_segments: bool = False  # of a spool, once their rows are committed
@@ -102,7 +103,7 @@ def _begun(
         job = _job(lake, asked, tables, options)
         # On Spark a batch is shared by all cores, and costs a job.
         batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == "spark" else BATCH_BYTES)
-        run = Run(lake, checkpoint, job, batch_bytes=batch_bytes, told=told)
+        run = Run(lake, checkpoint, job, batch_bytes=batch_bytes, most_dead=asked.most_dead, told=told)
 
         def sweep(found: list[Found]) -> None:
             """Segments that a run committed and died before it let go of them."""
@@ -110,7 +111,7 @@ def _begun(
                 if not asked.keep_segments and checkpoint.is_done(one) and is_segment(one.path):
                     forget(one.path)
 
-        with suppress(Pending):  # the account tells of it
+        with suppress(Pending, TooManyLetters):  # the account tells of it
             yield run, sweep
         run.account.seconds = time.monotonic() - began
         run.close()
