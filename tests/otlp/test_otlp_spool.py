@@ -171,6 +171,15 @@ def test_a_spool_has_one_writer(tmp_path: Path) -> None:
     Spool(tmp_path).close()
 
 
+def test_a_spool_that_is_closed_takes_nothing_more(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.append(framed(b"in time"))
+    spool.close()
+    with pytest.raises(SpoolFull, match="is closed: its receiver is stopping"):
+        spool.append(framed(b"late"))
+    assert kept(tmp_path) == [b"in time"]
+
+
 def test_what_was_refused_is_kept_and_told_apart(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(framed(b"junk", refused=True))

@@ -62,7 +62,10 @@ class Receiver(ThreadingHTTPServer):
         self.checker = Checker(strict=strict)
         self.counts = {"requests": 0, "records": 0, "rejected": 0, "refused": 0, "put_off": 0}
         self._counting, self._in_flight = threading.Lock(), 0
-        super().__init__((host, port), _Handler)
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise InvalidInput(f"Cannot listen on {host}:{port}: {error}; choose another --port or --host") from error
 
     def service_actions(self) -> None:
         """Twice a second: segments that are old enough become readable."""

@@ -68,6 +68,7 @@ class Spool:
         self._written = self._synced = 0  # bytes over all segments
         self._lost: list[tuple[int, int]] = []  # which of them a failed sync has left in doubt
         self._number = 0
+        self._closed = False
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(directory)
         self._recover()
@@ -101,7 +102,9 @@ class Spool:
             self._finish(self._file)
 
     def close(self) -> None:
-        """Seal what is open and let another process have the spool."""
+        """Seal what is open and let another process have the spool; who comes later is told that there is no room."""
+        with self._writing:
+            self._closed = True
         self.seal()
         os.close(self._lock)
 
@@ -176,6 +179,8 @@ class Spool:
     # ---- room ----
 
     def _check_room(self, size: int) -> None:
+        if self._closed:
+            raise SpoolFull(f"The spool {self._directory} is closed: its receiver is stopping")
         if not self._has_room(size):
             raise SpoolFull(
                 f"The spool {self._directory} holds {self._used} of {self._cap} bytes: ingest it, or raise its cap",
