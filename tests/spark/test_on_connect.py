@@ -115,3 +115,9 @@ def test_a_connect_session_has_the_data_source_too(seen: dict[str, Any]) -> None
     assert (found["rows"], found["streamed"]) == (20, 20)
     assert found["read"] == list(range(0, 20, 2))
     assert "cannot take the option 'colums': did you mean columns?" in found["refusal"]
+
+
+def test_rows_are_merged_deleted_and_upserted(seen: dict[str, Any]) -> None:
+    found = seen["merged"]
+    assert found["rows"] == [[5, "old"], [6, "old"], [7, "old"], [9, "{9}"], [10, "{10}"], [11, "{11}"], [12, "{11}"]]
+    assert found["refusal"].startswith("InvalidInput: cannot merge: ON, 't.id = s.nosuch', is not understood")

@@ -53,6 +53,7 @@ def main(folder: str, table: str, answer: str) -> None:
         "read": read(spark, esker.open_table(table)),
         "written": written(spark, lake),
         "sql": answered(lake),
+        "merged": merged(spark, lake),
         "source": sourced(spark, lake, folder),
         "settings kept": before == dict(spark.conf.getAll),
     }
@@ -104,6 +105,28 @@ def answered(lake: Any) -> list[list[list[str]]]:
         lake.sql(statement)
     frames = [lake.sql(query) for query in QUERIES]  # Connect looks at them again when they are used
     return [[list(map(str, row)) for row in frame.collect()] for frame in frames]
+
+
+def merged(spark: Any, lake: Any) -> dict[str, Any]:
+    """What a merge, a delete by any condition and an upsert left, and what a merge was refused with."""
+    import esker
+
+    table = lake.create_table(
+        "a.merged", "id bigint, name string", format_version=3, properties={"write.merge.mode": "merge-on-read"}
+    )
+    table.append(spark.range(0, 10, 1, 2).selectExpr("id", "'old' name"))
+    source = spark.range(8, 12).selectExpr("id", "concat('{', id, '}') name")
+    merge = table.merge(source, "t.id = s.id").when_matched_delete("s.id = 8").when_matched_update("*")
+    merge.when_not_matched_insert("*").commit()
+    table.delete("abs(id) IN (SELECT id FROM range(5))")
+    table.upsert(source.where("id = 11").selectExpr("id + 1 AS id", "name"), on=["id"])
+    refusal = ""
+    try:
+        table.merge(source, "t.id = s.nosuch").when_matched_delete().commit()
+    except esker.EskerError as error:
+        refusal = f"{type(error).__name__}: {error}"
+    rows = [list(row.values()) for row in table.scan().to_arrow().to_pylist()]
+    return {"rows": sorted(rows), "refusal": refusal}
 
 
 def sourced(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
