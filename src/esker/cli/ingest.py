@@ -127,6 +127,8 @@ def close(account: Account) -> int:
     from esker.cli.failure import FINDING, INTERNAL, USAGE, describe
     from esker.cli.ingest_account import show
 
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)  # the line of progress
     answer(account.facts(), lambda screen: show(screen, account))
     for _, error in account.failures:
         status = describe(error).status
