@@ -131,6 +131,7 @@ def test_what_cannot_be_decoded_is_refused_and_kept_for_the_dead_letters(receive
         ("/v1/traces", {}, bytes(100_001), 413),
         ("/v1/traces", {"Content_Length": "many"}, b"", 411),
     ],
+    ids=["path", "type", "encoding", "no gzip", "cut", "bomb", "long", "length"],
 )
 def test_what_cannot_be_taken_is_refused_for_good(
     receiver: Receiver, path: str, headers: dict[str, str], body: bytes, status: int
@@ -191,6 +192,7 @@ def test_a_connection_is_used_again(receiver: Receiver) -> None:
         b"POST /v1/traces HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{}",
         b"\x00\xff\xfe\r\n\r\n",
     ],
+    ids=["get", "negative", "huge", "short", "noise"],
 )
 def test_odd_clients_break_nothing(receiver: Receiver, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", receiver.server_port), timeout=10) as client:

@@ -88,7 +88,9 @@ def test_a_place_is_the_offset_in_what_was_unpacked_and_the_line() -> None:
     assert [one.offset for one in found(of_the_exporter(some(2)))] == [0, len(some(2)[0]) + 4]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n\n \r\n", gzip.compress(b""), zstandard.compress(b"")])
+@pytest.mark.parametrize(
+    "data", [b"", b"\n\n \r\n", gzip.compress(b""), zstandard.compress(b"")], ids=["empty", "blank", "gzip", "zstd"]
+)
 def test_a_file_of_nothing_has_no_requests(data: bytes) -> None:
     assert found(data) == []
 
