@@ -78,8 +78,8 @@ def _counted(frame: DataFrame, keys: Sequence[Column]) -> DataFrame:
 def _comparable(column: Column, type_: Type) -> Column:
     """The value in a form that Spark groups by, and of which two are equal only where the values are."""
     match type_:
-        case FloatType() | DoubleType():  # as numbers the two zeros were one
-            return column.cast("string")
+        case FloatType() | DoubleType():  # as numbers the two zeros are one, so their text tells them apart
+            return F.struct(column.alias("n"), F.when(column == 0, column.cast("string")).alias("zero"))
         case VariantType():
             return F.concat_ws(" ", F.schema_of_variant(column), F.to_json(column))
         case StructType(fields):
