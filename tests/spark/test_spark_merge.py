@@ -179,6 +179,20 @@ def test_a_task_that_dies_leaves_the_table_as_it_was(lake: Lake, spark: Any) -> 
     assert len(table.snapshots) == 1
 
 
+def test_a_value_that_may_not_be_is_refused_by_its_column_and_leaves_no_file(lake: Lake, spark: Any) -> None:
+    table = lake.create_table("a.strict", "k bigint not null, v int", properties={"write.merge.mode": "merge-on-read"})
+    table.append(pa.table({"k": [1, 2], "v": pa.array([1, 2], pa.int32())}))
+    files = on_disk(table)
+    source = spark.createDataFrame([(1, 10), (3, 30)], "k bigint, v int")
+    merge = table.merge(source, "t.k = s.k").when_matched_update("*")
+    with pytest.raises(InvalidInput, match="column 'k' does not fit"):
+        merge.when_not_matched_insert({"k": "nullif(s.k, 3)", "v": "s.v"}).commit()
+    with pytest.raises(InvalidInput, match="column 'k' must have a value, and WHEN NOT MATCHED gives none"):
+        merge.when_not_matched_insert({"v": "s.v"}).commit()
+    assert on_disk(table) == files
+    assert len(table.refresh().snapshots) == 1
+
+
 def test_columns_that_came_later_take_part(lake: Lake, spark: Any) -> None:
     for mode in BOTH_MODES:
         table = made(lake, mode, name=f"a.{mode[:4]}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from esker.model.schema import Schema
-from esker.ports.merging import MergePlan, Side
+from esker.ports.merging import MergePlan, Side, SqlText
 from esker.spark.file_scan import NUMBER, POSITION
 from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
 from esker.spark.rows.outputs import Outputs, labelled, written_fields
+from esker.spark.rows.source_keys import SourceKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 CLAUSE, HERE = "__esker_clause", "__esker_here"
 """The number of the clause that applies; whether a row of the source is there."""
 ROW_ID, LAST = "_row_id", "_last_updated_sequence_number"
+_HASHED = (50_000, 2_000_000)  # rows of a source: below, Spark finds better ways; above, they may not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Decision:
     schema: Schema
     values: Sequence[dict[int, str] | None]  # of each clause, by field id; None where the row goes
     with_lineage: bool
+    hint: str = ""
 
     @classmethod
     def of(
@@ -44,6 +47,21 @@ class Decision:
             values.append(outputs.of(clause))
         return cls(plan, schema, values, with_lineage)
 
+    def knowing(self, keys: SourceKeys) -> Decision:
+        """The same, joined in the way that suits the source's keys.
+
+        An outer join keeps the source and cannot broadcast it; one that fits memory is hashed, so that the table need
+        not be sorted. Keys without nulls compare as plain values.
+        """
+        fits = keys.rows is not None and _HASHED[0] <= keys.rows <= _HASHED[1] and self.plan.has(Side.NOT_MATCHED)
+        hint = f"/*+ SHUFFLE_HASH({named(self.plan.source_name)}) */ " if fits else ""
+        plan = self.plan
+        if plan.key and not keys.have_nulls:
+            target, source = named(plan.target_name), named(plan.source_name)
+            same = " AND ".join(f"{target}.{named(name)} = {source}.{named(name)}" for name in plan.key)
+            plan = replace(plan, on=SqlText(same))
+        return replace(self, plan=plan, hint=hint)
+
     @property
     def writing(self) -> list[int]:
         """The clauses that leave a row behind."""
@@ -56,7 +74,7 @@ class Decision:
         if self.with_lineage:
             columns.append(f"{target}.{ROW_ID} AS {ROW_ID}")
         columns += [f"{self._value(f.id)} AS {named(f.name)}" for f in written_fields(self.schema)]
-        found = scope.query(f"SELECT {', '.join(columns)} FROM {self._joined()}")
+        found = scope.query(f"SELECT {self.hint}{', '.join(columns)} FROM {self._joined()}")
         return found.where(f"{CLAUSE} IS NOT NULL")
 
     def _clause(self) -> str:

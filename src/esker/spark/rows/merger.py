@@ -14,7 +14,7 @@ import numpy as np
 
 from esker.arrow.deleted_positions import bitmap_of
 from esker.errors import InvalidInput
-from esker.model.predicate import TRUE, Bound, all_of
+from esker.model.predicate import TRUE, all_of
 from esker.ports.engine import Writer, WriteRequest
 from esker.ports.merging import MergePlan, PreparedMerge, Side
 from esker.ports.row_changes import RowDelta, RowView
@@ -28,7 +28,7 @@ from esker.spark.rows.join_terms import JoinKey, JoinTerms, Names, join_terms
 from esker.spark.rows.outputs import written_fields
 from esker.spark.rows.positions import Places
 from esker.spark.rows.source import held_still, source_frame
-from esker.spark.rows.source_keys import keys_predicate
+from esker.spark.rows.source_keys import SourceKeys
 from esker.spark.rows.target import TargetRows
 from esker.spark.stored_columns import quoted
 from esker.spark.types import shown_schema
@@ -78,18 +78,14 @@ class SparkMerger:
             source_columns=frozenset(name.lower() for name in columns),
         )
         terms = join_terms(plan.on.shown, names, str(session.conf.get("spark.sql.session.timeZone", "UTC")))
-        predicate, source = self._pruned(plan, source, terms)
-        if source is not None and plan.key:
-            _check_unique(source, plan.key)
-        return PreparedMerge(plan=plan, predicate=predicate, state=_State(session, source, decision, terms))
-
-    def _pruned(self, plan: MergePlan, source: DataFrame | None, terms: JoinTerms) -> tuple[Bound, DataFrame | None]:
         if plan.has(Side.NOT_MATCHED_BY_SOURCE):  # any row of the table may be one
-            return TRUE, source
-        if source is None or not (terms.keys or plan.key):
-            return terms.alone, source
-        still = held_still(source, plan.source)
-        return all_of((terms.alone, keys_predicate(still, named(plan.source_name), terms.keys))), still
+            return PreparedMerge(plan=plan, predicate=TRUE, state=_State(session, source, decision, terms))
+        keys = SourceKeys()
+        if source is not None and terms.keys:
+            source = held_still(source, plan.source)
+            keys = SourceKeys.of(source, named(plan.source_name), terms.keys)
+        state = _State(session, source, decision.knowing(keys), terms)
+        return PreparedMerge(plan=plan, predicate=all_of((terms.alone, keys.predicate)), state=state)
 
     def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
         """Decide, look up what goes, write what comes."""
@@ -103,6 +99,8 @@ class SparkMerger:
         places = Places.of(changes)
         if places.first_twice is not None:
             raise _matched_twice(rows, plan, state.terms.keys, *places.first_twice)
+        if plan.key and places.has_new:
+            _check_unique(changes.where(f"{NUMBER} IS NULL"), plan.key)
         rewritten = [n for n in places.gone if view.rewrites(view.tasks[n].data_file.path)]
         added: tuple[DataFile, ...] = ()
         if places.rows and (decision.writing or rewritten):
@@ -169,9 +167,10 @@ def _empty_target(session: SparkSession, metadata: TableMetadata) -> DataFrame:
     return session.createDataFrame([], schema)
 
 
-def _check_unique(source: DataFrame, key: tuple[str, ...]) -> None:
+def _check_unique(new: DataFrame, key: tuple[str, ...]) -> None:
+    """Of the rows that come; two that would change one row are known by its place."""
     names = [quoted(name) for name in key]
-    twice = source.groupBy(*names).count().where("count > 1").select(*names).head(1)
+    twice = new.groupBy(*names).count().where("count > 1").select(*names).head(1)
     if twice:
         shown = ", ".join(f"{name} = {value}" for name, value in zip(key, twice[0], strict=True))
         raise InvalidInput(f"cannot upsert: the key {shown} occurs twice in the rows given")
@@ -184,12 +183,12 @@ def _matched_twice(
     shown = ""
     if keys:
         names = [key.field.name for key in keys]
-        found = rows.matching(TRUE).where(f"{NUMBER} = {number} AND {POSITION} = {position}")
+        found = rows.without([number], {number: np.empty(0, np.int64)}).where(f"{POSITION} = {position}")
         values = found.select(*map(quoted, names)).head(1)[0]
         shown = " where " + ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     return InvalidInput(
         f"cannot {plan.verb}: several rows of the source match one row of the table{shown} (row {position} of {path}); "
         "which of them should win? Make the source's rows unique by what ON compares",
         file=path,
-        row=int(np.int64(position)),
+        row=position,
     )

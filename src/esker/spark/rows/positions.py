@@ -42,6 +42,11 @@ class Places:
         return cls(_by_file(blocks.filter(blocks.column("n").is_valid()).combine_chunks()), rows)
 
     @property
+    def has_new(self) -> bool:
+        """Whether some of the rows were nowhere."""
+        return self.rows > sum(map(len, self.gone.values()))
+
+    @property
     def first_twice(self) -> tuple[int, int] | None:
         """A file's number and a position that is there twice, if there is one."""
         for number, held in self.gone.items():

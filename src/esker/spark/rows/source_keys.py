@@ -7,6 +7,7 @@ are; where they are few, a second look lists them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -38,21 +39,31 @@ _WHOLE = ("byte", "short", "integer", "long")
 _INT = 1 << 31
 
 
-def keys_predicate(source: DataFrame, name: str, keys: Sequence[JoinKey]) -> Bound:
-    """TRUE of every row of the table that may match a row of the source; FALSE where the source has none."""
-    session = source.sparkSession
-    every = ", ".join(f"({key.expression}) AS k{at}" for at, key in enumerate(keys))
-    rows = session.sql(f"SELECT {escaped(every)} FROM {{esker_source}} AS {name}", esker_source=source)
-    usable = [(at, key) for at, key in enumerate(keys) if _compares(key.field, rows.schema[at].dataType)]
-    if not usable:
-        return TRUE
-    sums = [
-        f"{made}(k{at}) AS {made}_{at}" for at, _ in usable for made in ("min", "max", "count", "approx_count_distinct")
-    ]
-    told = rows.selectExpr("count(*) AS rows", *sums).toArrow()
-    if told.column("rows")[0].as_py() == 0:
-        return FALSE
-    return all_of(_one_key(rows, at, key, told) for at, key in usable)
+@dataclass(frozen=True, slots=True)
+class SourceKeys:
+    """What a look at the source's keys told."""
+
+    predicate: Bound = TRUE  # of every row of the table that may match; FALSE where the source has no rows
+    rows: int | None = None
+    have_nulls: bool = True  # some of them, as far as is known
+
+    @classmethod
+    def of(cls, source: DataFrame, name: str, keys: Sequence[JoinKey]) -> SourceKeys:
+        """One job over the source, and one more for each key that has few values."""
+        session = source.sparkSession
+        every = ", ".join(f"({key.expression}) AS k{at}" for at, key in enumerate(keys))
+        frame = session.sql(f"SELECT {escaped(every)} FROM {{esker_source}} AS {name}", esker_source=source)
+        usable = [(at, key) for at, key in enumerate(keys) if _compares(key.field, frame.schema[at].dataType)]
+        if not usable:
+            return cls()
+        made = ("min", "max", "count", "approx_count_distinct")
+        told = frame.selectExpr("count(*) AS rows", *(f"{f}(k{at}) AS {f}_{at}" for at, _ in usable for f in made))
+        table = told.toArrow()
+        rows = table.column("rows")[0].as_py()
+        if rows == 0:
+            return cls(FALSE, 0)
+        have_nulls = len(usable) < len(keys) or any(table.column(f"count_{at}")[0].as_py() < rows for at, _ in usable)
+        return cls(all_of(_one_key(frame, at, key, table) for at, key in usable), rows, have_nulls)
 
 
 def _one_key(rows: DataFrame, at: int, key: JoinKey, told: pa.Table) -> Bound:
