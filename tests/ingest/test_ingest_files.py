@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -142,3 +144,31 @@ def test_csv_may_have_another_delimiter(lake: Lake, tmp_path: Path) -> None:
     path = csv(tmp_path, "odd", "id;name\n1;a,b\n")
     ingest(lake, tmp_path, path, reading=Reading(format=RowFormat.CSV, delimiter=";"), create=True)
     assert rows(lake) == [{"id": 1, "name": "a,b"}]
+
+
+def test_a_table_may_have_columns_that_json_cannot_hold(lake: Lake, tmp_path: Path) -> None:
+    lake.create_namespace("shop")
+    lake.create_table(
+        "shop.sales", "id bigint, mark uuid, price decimal(10, 2), tags array<int>, day date, more map<string, int>"
+    )
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "price": "1.25", "tags": [1], "day": "2024-02-03"}\n{"id": 2}\n')
+    assert ingest(lake, tmp_path, path).received == 2
+    found = [(row["id"], str(row["price"]), row["tags"], str(row["day"])) for row in rows(lake)]
+    assert found == [(1, "1.25", [1], "2024-02-03"), (2, "None", None, "None")]
+
+
+def test_a_column_without_a_value_is_text_wherever_it_lies(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "a": null, "b": {"x": null, "y": []}}\n')
+    assert ingest(lake, tmp_path, path, create=True).holds
+    assert [str(field.type) for field in lake.table("shop.sales").schema.fields][1] == "string"
+    assert rows(lake) == [{"id": 1, "a": None, "b": {"x": None, "y": []}}]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not let such names be")
+def test_a_name_that_is_not_utf_8_is_told(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/in/a\xff.csv")).write_text("id\n1\n")
+    with pytest.raises(InvalidInput, match=r"cannot ingest .*a\\udcff\.csv: its name is not UTF-8"):
+        ingest(lake, tmp_path, tmp_path / "in", create=True)

@@ -161,9 +161,11 @@ class Checkpoint:
             raise Corrupt(str(self.directory / "checkpoint.db"), f"a plan is none: {error}") from error
 
     def withdraw(self, number: int) -> None:
-        """Forget a batch that has no receipt, as if it had never been planned."""
+        """Let go of a batch that has no receipt: its files are as new. Its number is not given again, since a table
+        that had it would take another batch for this one."""
         with self._writing():
-            self._database.execute("DELETE FROM batches WHERE number = ? AND done IS NULL", (number,))
+            text = msgspec.json.encode(BatchCounts()).decode()
+            self._database.execute("UPDATE batches SET done = ? WHERE number = ? AND done IS NULL", (text, number))
             self._database.execute("DELETE FROM files WHERE batch = ?", (number,))
 
     def refuse(self, plan: Plan, source: SourceFile, reason: str) -> Plan:

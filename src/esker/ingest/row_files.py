@@ -77,7 +77,17 @@ def rows_of(path: Path, reading: Reading, known: pa.Schema) -> Iterator[pa.Recor
 
 def _writable(field: pa.Field) -> pa.Field:
     """A column without a single value is text until it has one."""
-    return field.with_type(pa.string()) if pa.types.is_null(field.type) else field
+    return field.with_type(_with_text(field.type))
+
+
+def _with_text(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(type_):
+        return pa.string()
+    if pa.types.is_struct(type_):
+        return pa.struct([_writable(type_.field(at)) for at in range(type_.num_fields)])
+    if pa.types.is_list(type_):
+        return pa.list_(_writable(type_.value_field))
+    return type_
 
 
 def _opened(path: Path, reading: Reading, known: pa.Schema | None) -> pa.RecordBatchReader:
@@ -116,13 +126,28 @@ def _csv(path: Path, reading: Reading, known: pa.Schema | None) -> pa.RecordBatc
 def _json(path: Path, known: pa.Schema | None) -> pa.RecordBatchReader:
     from pyarrow import json
 
-    return json.open_json(
+    wanted = [] if known is None else [field for field in known if _is_json(field.type)]
+    # Arrow takes dates in JSON for numbers alone; people write them as text.
+    texts = {field.name: field.type for field in wanted if pa.types.is_date(field.type)}
+    explicit = pa.schema([field.with_type(pa.string()) if field.name in texts else field for field in wanted])
+    reader = json.open_json(
         pa.input_stream(str(path), compression="detect"),
         read_options=json.ReadOptions(block_size=_BLOCK, use_threads=False),
-        parse_options=json.ParseOptions(explicit_schema=known, unexpected_field_behavior="infer"),
+        parse_options=json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="infer"),
     )
+    if not texts:
+        return reader
+    target = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in reader.schema])
+    return pa.RecordBatchReader.from_batches(target, (batch.cast(target) for batch in reader))
 
 
 def _is_flat(field: pa.Field) -> bool:
     """Whether CSV can hold it; a nested column is left to be refused by name."""
     return not pa.types.is_nested(field.type)
+
+
+def _is_json(type_: pa.DataType) -> bool:
+    """Whether Arrow reads such values from JSON; a column that it cannot is told from its values, if there are any."""
+    if isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or pa.types.is_map(type_):
+        return False
+    return all(_is_json(type_.field(at).type) for at in range(type_.num_fields))

@@ -160,6 +160,9 @@ def _below(directory: Path, pattern: str) -> Iterator[Found]:
 
 
 def _look(path: Path) -> Found | None:
+    shown = str(path).encode(errors="backslashreplace").decode()
+    if shown != str(path):
+        raise InvalidInput(f"cannot ingest {shown}: its name is not UTF-8, and could not be written down; rename it")
     try:
         seen = path.stat()
     except FileNotFoundError:  # ingested and released this moment
