@@ -31,6 +31,7 @@ def test_the_python_of_a_page_runs_on_spark(
         "spark": spark,
         "frame_of_yours": spark.createDataFrame(order_rows(500, 5).to_pandas()).selectExpr("int(id) id", "ts"),
         "checkpoints": tmp_path / "checkpoints",
+        "checkpoint": str(tmp_path / "checkpoint"),
         "events": spark.readStream.format("rate").load(),
     }
     spark.createDataFrame([(1, 7)], "id bigint, amount int").createOrReplaceTempView("corrections")
