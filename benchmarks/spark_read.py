@@ -60,8 +60,8 @@ def _deletes(spark: Any, clean: Any, table: Any, way: str) -> Comparison:
     say(f"{way}: {turns}")
     return Comparison(
         f"scan {rows:,} rows of lineitem with 1 % deleted by {way}; the clean scan",
-        f"{turns.best[0]:.2f} s",
-        f"{turns.best[1]:.2f} s",
+        f"{turns.typical[0]:.2f} s",
+        f"{turns.typical[1]:.2f} s",
         turns.ratio,
         f"at most {MOST:g} times as long",
         turns.ratio <= MOST,
@@ -88,7 +88,7 @@ def _many_files(spark: Any, lake: Any, folder: Path) -> Comparison:
         raise RuntimeError("Spark does not see the same rows in the files")
     turns = take_turns(ours, theirs, 3)
     say(f"{FILES} files: {turns}")
-    mine, directory = turns.best
+    mine, directory = turns.typical
     return Comparison(
         f"`to_spark()` over {FILES:,} files; `spark.read.parquet` of their folder",
         f"{mine:.2f} s",

@@ -16,7 +16,7 @@ MOST = 1.15
 
 
 def compare(scratch: Path, *, scale: float = 1) -> Iterator[Comparison]:
-    """The best of several runs of each."""
+    """The median of several runs of each."""
     paths = generate(scratch / f"tpch-{scale:g}", scale)["lineitem"]
     folder = scratch / "spark-write"
     shutil.rmtree(folder, ignore_errors=True)
@@ -41,8 +41,8 @@ def compare(scratch: Path, *, scale: float = 1) -> Iterator[Comparison]:
     say(f"writes: {turns}")
     yield Comparison(
         f"write {rows:,} rows of lineitem by Spark's workers, zstd; `df.write.parquet`",
-        f"{turns.best[0]:.2f} s",
-        f"{turns.best[1]:.2f} s",
+        f"{turns.typical[0]:.2f} s",
+        f"{turns.typical[1]:.2f} s",
         turns.ratio,
         f"at most {MOST} times as long",
         turns.ratio <= MOST,
