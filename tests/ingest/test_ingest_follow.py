@@ -43,7 +43,7 @@ def test_a_stream_takes_what_comes_while_it_runs(tmp_path: Path) -> None:
     sender.start()
     account = follow_otlp(held.lake(), asked(tmp_path), pace=QUICK)
     sender.join()
-    assert (account.received, account.holds) == (7, True)
+    assert (account.received, account.known_files, account.holds) == (7, 0, True)
     assert span_names(held.lake()) == Counter(f"span {number}" for number in range(4))
 
 

@@ -60,6 +60,7 @@ class Run:
         self._now_us = now_us
         self._told = told
         self._counted: set[int] = set()
+        self._seen: set[Path] = set()  # a stream looks at the same files again and again
         self._refused: set[Found] = set()  # by this run, which does not ask again
         _check_lake(lake, checkpoint)
         for number in self._receipts.numbers():
@@ -73,6 +74,8 @@ class Run:
 
     def ingest(self, found: Iterable[Found]) -> None:
         """Plan the files that are new, and finish each batch before the next is planned."""
+        found = list(found)
+        self._seen.intersection_update(one.path for one in found)  # what is gone need not be remembered
         for group in groups(self._new(found), most_bytes=self._batch_bytes):
             self.finish(self._checkpoint.plan(group, at_us=self._now_us()))
 
@@ -161,7 +164,9 @@ class Run:
             if not is_known:
                 source = examine(one, self._checkpoint.ingested_as(one))
                 is_known = source is not None and self._checkpoint.has_taken(source)
-            self.account.known_files += is_known
+            if is_known and one.path not in self._seen:
+                self.account.known_files += 1
+            self._seen.add(one.path)
             if source is not None and not is_known:
                 yield source
 
