@@ -24,7 +24,7 @@ from benchmarks.turns import say, seconds, spark_session
 
 ROWS, PER_ROW = 1_000_000, 5
 LEAST = 20
-RUNS = 2
+RUNS = 3
 _FIRST, _GROWTH = 2_000, 2
 
 
