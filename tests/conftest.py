@@ -29,7 +29,9 @@ def loggers_that_speak() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time."""
+    """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time; it comes first, for it takes
+    the longest."""
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
