@@ -14,6 +14,9 @@ from spark_writes import on_disk
 import esker
 from esker.errors import Conflict, InvalidInput
 from esker.lake import Lake
+from esker.ports.merging import PreparedMerge
+from esker.ports.row_changes import RowDelta, RowView
+from esker.spark.rows.merger import SparkMerger
 
 ARROW = pa.schema([("k", pa.int64()), ("g", pa.string()), ("v", pa.int32())])
 BOTH_MODES = ["copy-on-write", "merge-on-read"]
@@ -224,12 +227,27 @@ def test_several_changes_of_one_transaction_build_on_each_other(lake: Lake, spar
     assert len(table.snapshots) == 2
 
 
-def test_a_dataframe_is_upserted_by_workers_null_equal_to_null(lake: Lake, spark: Any) -> None:
+@pytest.mark.parametrize("by", ["this process", "workers, for the rows are many", "workers, for the files are large"])
+def test_a_dataframe_is_upserted_null_equal_to_null(
+    lake: Lake, spark: Any, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds = {"rows": "_ROWS", "files": "_FILES"}
+    for word, bound in bounds.items():
+        if f"the {word} " in by:
+            monkeypatch.setattr(f"esker.spark.rows.small.{bound}", 1)
+    real, by_workers = SparkMerger.merge, []
+
+    def merge(self: SparkMerger, view: RowView, prepared: PreparedMerge) -> RowDelta:
+        by_workers.append(view)
+        return real(self, view, prepared)
+
+    monkeypatch.setattr(SparkMerger, "merge", merge)
     for mode in BOTH_MODES:
         table = made(lake, mode, name=f"a.{mode[:4]}")
         table.append(rows((1, "a", 1), (None, "a", 2)))
         table.upsert(spark.createDataFrame([(None, "n"), (7, "x")], "K bigint, g string"), on=["k"])
         assert held(table) == [(1, "a", 1), (7, "x", None), (None, "n", None)]
+    assert len(by_workers) == (0 if by == "this process" else 2)
     with pytest.raises(InvalidInput, match="the key k = 5 occurs twice in the rows given"):
         table.upsert(spark.createDataFrame([(5, "a", 1), (5, "b", 2)], COLUMNS), on=["k"])
 

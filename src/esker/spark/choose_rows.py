@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from esker.ports.engine import Writer
 from esker.ports.merging import Clause, MergePlan, Merger, PreparedMerge, Side, SqlText, UpdateRow
 from esker.ports.row_changes import KeyedRows, RowDelta, RowEngine, RowView
 from esker.ports.spark_frames import SparkFrames
+from esker.spark.rows.small import SmallSource, hold, suits
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -67,22 +69,30 @@ class AnyRowEngine:
         self._merger = merger
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """Rows to upsert, by whom they will be."""
+        """Rows to upsert, by whom they will be: few rows of a DataFrame are brought here."""
         from esker.spark.frame_schema import is_spark_frame
 
         if not is_spark_frame(data):
             return self._arrow.keyed(metadata, data, on)
         from esker.spark.rows.upsert import upsert_plan
 
-        plan = upsert_plan(metadata, data, on)
+        plan, small = hold(metadata, upsert_plan(metadata, data, on), self._arrow)
+        if small is not None:
+            return replace(small.here, rows=small)
         prepared = self._merger.prepare(metadata, plan)
         return KeyedRows(on=plan.key, predicate=prepared.predicate, rows=prepared)
 
     def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
         """Rows with a key of the source are replaced by the source's, the rest of the source is inserted."""
-        if isinstance(keyed.rows, PreparedMerge):
-            return self._merger.merge(view, keyed.rows)
-        return self._arrow.upsert(view, keyed)
+        match keyed.rows:
+            case PreparedMerge():
+                return self._merger.merge(view, keyed.rows)
+            case SmallSource(here, plan):
+                if suits(view):
+                    return self._arrow.upsert(view, here)
+                return self._merger.merge(view, self._merger.prepare(view.metadata, plan))
+            case _:
+                return self._arrow.upsert(view, keyed)
 
     def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
         """By Arrow where it knows the expressions, else by Spark."""
