@@ -27,11 +27,16 @@ def loggers_that_speak() -> None:
             logger.disabled = False
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time; it comes first, for it takes
     the longest."""
     for item in items:
-        if item.get_closest_marker("spark"):
+        if _starts_spark(item):
+            item.add_marker("spark")
             item.add_marker(pytest.mark.xdist_group("spark"))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    items.sort(key=lambda item: not _starts_spark(item))
+
+
+def _starts_spark(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spark") is not None or "spark" in getattr(item, "fixturenames", ())

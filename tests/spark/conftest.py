@@ -13,10 +13,9 @@ ZONE = "America/Los_Angeles"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the session is marked so, and forgiven what PySpark warns of."""
+    """Whatever asks for the session is forgiven what PySpark warns of."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker("spark")
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
             )
