@@ -25,14 +25,14 @@ test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not interop and not spark"
+	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 -m "not slow and not interop and not spark"
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks

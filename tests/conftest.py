@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
 
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,16 +30,21 @@ def loggers_that_speak() -> None:
             logger.disabled = False
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time; it comes first, for it takes
-    the longest."""
+    """Whatever asks for a session is marked so."""
     for item in items:
-        if _starts_spark(item):
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    items.sort(key=lambda item: not _starts_spark(item))
 
 
-def _starts_spark(item: pytest.Item) -> bool:
-    return item.get_closest_marker("spark") is not None or "spark" in getattr(item, "fixturenames", ())
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time. It is the largest portion, so
+    it is handed out first. (The groups that xdist knows by marks need more of pytest than pytest still gives.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneWorkerHasSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith(SPARK) else nodeid
+
+    return OneWorkerHasSpark(config, log)
