@@ -556,6 +556,7 @@ def assert_only_our_errors(found: dict[str, Any], count: int) -> None:
     assert found["ends"]["Corrupt"] > count / 4  # the tampering is noticed, not just survived
 
 
+@pytest.mark.slow
 def test_a_bounded_fuzz_of_every_kind_of_file_finds_only_our_errors(tmp_path: Path) -> None:
     tables = [tmp_path / f"v{version}" for version in (2, 3)]
     for version, place in zip((2, 3), tables, strict=True):

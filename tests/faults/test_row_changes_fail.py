@@ -105,7 +105,8 @@ BEGINNING = [r for r in START if r["id"] != 6]
 # ---------------------------------------------------------------- H1: the k-th call fails
 
 
-@pytest.mark.parametrize("how", ["before", *(pytest.param(how, marks=pytest.mark.slow) for how in ("after", "raw"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["before", "after", "raw"])
 @pytest.mark.parametrize(("version", "mode"), TABLES)
 @pytest.mark.parametrize("operation", [*OPERATIONS[1:5], SEVERAL], ids=str)
 def test_a_table_is_whole_whichever_call_fails_while_rows_change(

@@ -75,7 +75,7 @@ class _Parser:
         if token.is_sign and token.text == "(":
             return self.parenthesised(token)
         if tokens.take_sign("-"):
-            return Arithmetic("-", Literal(0, LONG, token.place), self.operand())
+            return self.negated(token)
         if token.is_quoted:
             return self.name()
         word = token.word
@@ -89,6 +89,18 @@ class _Parser:
         if word is None or word in _MORE or tokens.opens_call():
             raise self.refuse(token)
         return self.name()
+
+    def negated(self, first: Token) -> Value:
+        """A run of signs at once: read one by one, each would look past all the others for a number."""
+        signs = 1
+        while self.tokens.take_sign("-"):
+            signs += 1
+        if signs > MAX_NESTING:
+            raise InvalidInput(f"cannot read the expression: signs are nested more than {MAX_NESTING} deep")
+        value = self.operand()
+        for _ in range(signs):
+            value = Arithmetic("-", Literal(0, LONG, first.place), value)
+        return value
 
     def parenthesised(self, opening: Token) -> Value:
         self.tokens.next()
