@@ -123,6 +123,18 @@ def test_segments_of_the_spool_go_when_their_rows_are_committed(tmp_path: Path) 
     spool.close()
 
 
+def test_files_that_shared_a_batch_with_segments_are_not_taken_again(tmp_path: Path) -> None:
+    held = MemoryLake()
+    spool = Spool(tmp_path / "in")
+    spool.append(frame(spans([1]), signal=Signal.TRACES, json=True, refused=False, received_at_ms=1))
+    spool.close()
+    write(tmp_path / "in", "mine.jsonl", spans([2]))
+    assert follow_otlp(held.lake(), asked(tmp_path), pace=QUICK).received == 2
+    again = follow_otlp(held.lake(), asked(tmp_path), pace=QUICK)
+    assert (again.received, again.known_files) == (0, 1)
+    assert span_names(held.lake()) == Counter(["span 1", "span 2"])
+
+
 def test_segments_stay_where_they_are_asked_to(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "in")
     spool.append(frame(spans([1]), signal=Signal.TRACES, json=True, refused=False, received_at_ms=1))

@@ -69,9 +69,9 @@ class FilesJob:
         counts = BatchCounts(received=received, rows={self._target.name: writing.rows}, requests=len(plan.files))
         return Staged(deliveries=(writing.delivery(),), counts=counts)
 
-    def release(self, plan: Plan) -> bool:
+    def release(self, plan: Plan) -> tuple[SourceFile, ...]:
         """Files are the user's and stay."""
-        return False
+        return ()
 
     def _table(self, plan: Plan) -> Table:
         try:

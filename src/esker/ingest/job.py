@@ -38,8 +38,8 @@ class Job(Protocol):
         """Write the batch's rows. What was written is deleted again where this fails; ``Refused`` names a source."""
         ...
 
-    def release(self, plan: Plan) -> bool:
-        """After the batch is committed: let go of sources that are no longer needed; whether there were any."""
+    def release(self, plan: Plan) -> tuple[SourceFile, ...]:
+        """After the batch is committed: let go of sources that are no longer needed; those that are gone for good."""
         ...
 
 

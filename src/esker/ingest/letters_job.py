@@ -16,6 +16,7 @@ from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged
 from esker.ingest.otlp_job import batch_counts
+from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry_tables import TelemetryTables, full_name
 from esker.lake import Lake
 from esker.model.column import col
@@ -78,9 +79,9 @@ class LettersJob:
                 files.discard()
             raise
 
-    def release(self, plan: Plan) -> bool:
+    def release(self, plan: Plan) -> tuple[SourceFile, ...]:
         """Letters have no sources to let go of."""
-        return False
+        return ()
 
 
 def _staged(writing: dict[str, DataFiles], counts: Counts, plan: Plan) -> Staged:

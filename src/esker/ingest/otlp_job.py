@@ -10,6 +10,7 @@ from esker.ingest.counts import BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
 from esker.ingest.segments import is_segment
+from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry_tables import TelemetryTables, full_name
 from esker.otlp.account import Counts
 from esker.otlp.decode import Decoded, Options, decode
@@ -39,12 +40,14 @@ class OtlpJob:
         parts = decode(_requests(plan), batch_id=batch_id, ingested_at_us=plan.planned_at_us, options=self._options)
         return staged(self._tables, parts)
 
-    def release(self, plan: Plan) -> bool:
-        """Remove segments of a spool: their rows are in the tables."""
-        segments = [path for source in plan.files if self._release and is_segment(path := Path(source.path))]
+    def release(self, plan: Plan) -> tuple[SourceFile, ...]:
+        """Remove segments of a spool: their rows are in the tables. Files beside them are the user's and stay."""
+        if not self._release:
+            return ()
+        segments = tuple(source for source in plan.files if is_segment(Path(source.path)))
         for segment in segments:
-            forget(segment)
-        return bool(segments)
+            forget(Path(segment.path))
+        return segments
 
 
 def staged(tables: TelemetryTables, parts: Iterable[Decoded]) -> Staged:

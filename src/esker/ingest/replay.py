@@ -13,6 +13,7 @@ from esker.ingest.job import Job, Staged
 from esker.ingest.letters_job import BATCHES_AT_ONCE, LettersJob, letter_batches
 from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.run import Pending, Run
+from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry import KIND
 from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
 from esker.lake import Lake
@@ -25,8 +26,8 @@ class _OnlyReceipts:
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         raise AssertionError("a replay decodes nothing")
 
-    def release(self, plan: Plan) -> bool:
-        return False  # the ingest that follows the spool lets go of its segments
+    def release(self, plan: Plan) -> tuple[SourceFile, ...]:
+        return ()  # the ingest that follows the spool lets go of its segments
 
 
 def kind_of(directory: Path) -> str:

@@ -96,8 +96,8 @@ class Run:
             raise Pending(self.account.failures)
         self._checkpoint.tick_off(plan.number, receipt.counts)
         self._receipts.remove(plan.number)
-        if self._job.release(plan):
-            self._checkpoint.forget_files(plan.files)
+        if released := self._job.release(plan):
+            self._checkpoint.forget_files(released)
         self._counted.discard(plan.number)
         self.account.batches += 1
         if self.account.unchecked >= _MANY_PARTS:  # a stream may run for months

@@ -85,7 +85,7 @@ class SparkOtlpJob:
             counts=batch_counts(counts, {full_name(name): files.rows for name, files in filled.items()}),
         )
 
-    def release(self, plan: Plan) -> bool:
+    def release(self, plan: Plan) -> tuple[SourceFile, ...]:
         """Remove segments of a spool: their rows are in the tables."""
         return self._here.release(plan)
 
