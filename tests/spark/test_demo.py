@@ -32,16 +32,18 @@ def test_the_tour_loses_and_doubles_nothing_though_its_programs_are_killed(spark
 
 
 def test_a_sum_that_does_not_come_out_is_told() -> None:
-    lost = Identity(sent=10, resent=0, in_tables=7, dead_letters=1, distinct_spans=7, spans=7)
+    lost = Identity(sent=10, resent=0, in_tables=7, dead_letters=1, pending=0, distinct_spans=7, spans=7)
     assert lost.text() == "sent 10 ≠ tables 7 + dead letter 1 + pending 0      lost 2   duplicated 0"
-    doubled = Identity(sent=10, resent=0, in_tables=12, dead_letters=0, distinct_spans=7, spans=7)
+    doubled = Identity(sent=10, resent=0, in_tables=12, dead_letters=0, pending=0, distinct_spans=7, spans=7)
     assert (doubled.lost, doubled.duplicated, doubled.holds) == (0, 2, False)
-    swapped = Identity(sent=10, resent=0, in_tables=10, dead_letters=0, distinct_spans=6, spans=7)
+    waiting = Identity(sent=10, resent=0, in_tables=7, dead_letters=1, pending=2, distinct_spans=5, spans=7)
+    assert waiting.text() == "sent 10 = tables 7 + dead letter 1 + pending 2      lost 0   duplicated 0"
+    swapped = Identity(sent=10, resent=0, in_tables=10, dead_letters=0, pending=0, distinct_spans=6, spans=7)
     assert (swapped.lost, swapped.holds) == (1, False)  # one is there twice in another's stead
 
 
 def test_a_page_says_nothing_that_the_telemetry_made_up(tmp_path: Path) -> None:
-    story = Story(Console(quiet=True), identity=Identity(1, 0, 1, 0, 1, 1))
+    story = Story(Console(quiet=True), identity=Identity(1, 0, 1, 0, 0, 1, 1))
     story.slowest = [("<script>alert(1)</script>", "&", 3.0)]
     page = write_page(story, tmp_path / "report.html").read_text()
     assert not re.search("<script", page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ from esker.demo.telemetry import Shop, Size, in_requests
 
 SPANS_A_REQUEST = 250
 RESENT = 2  # requests that are sent once more
-LATE_DAY = 1  # its last file comes after everything else
+LATE_DAY = 1  # its spans come after everything else
+LATE_FILES = 10  # one after the other: any of them may be the one whose batch is caught on its way
 
 
 @dataclass(slots=True)
@@ -26,6 +28,7 @@ class Sent:
     corrupt: int = 0
     requests: int = 0
     files: int = 0
+    pending: int = 0  # rows that the ingest could not commit
     busy_day: tuple[str, str] = ("", "")
 
     @property
@@ -62,12 +65,12 @@ def feed(story: Story, folder: Path, size: Size) -> Sent:
     shop = Shop(size)
     places.incoming.mkdir(parents=True)
     places.spool.mkdir()
-    ingest = _ingest(places, 1)
+    ingest = _ingest(places, 1, idle_s=300)  # it does not end by itself
     try:
         with story.step(
             "record telemetry with the OpenTelemetry SDK, and put files where they are looked for"
         ) as found:
-            _write_files(shop, places, sent)
+            late = _write_files(shop, places, sent)
             found.append(
                 f"{sent.spans:,} spans, {sent.others:,} logs and points in {sent.files} files of five framings"
             )
@@ -77,48 +80,66 @@ def feed(story: Story, folder: Path, size: Size) -> Sent:
             _export(shop, places, sent)
             found.append(f"{sent.requests} requests, {sent.spans - before:,} spans, {sent.resent:,} of them sent twice")
         with story.step("kill -9 the ingest in mid-batch") as found:
-            wait_until(lambda: bool(receipts_in(places.checkpoint)) or not ingest.is_running, "a batch under way")
-            open_batches = receipts_in(places.checkpoint)
+            open_batches = _catch_a_batch(places, late)
             ingest.kill()
             found.append(
                 f"batch {', '.join(Path(name).stem for name in open_batches) or 'none'} written, not committed"
             )
+            for name, content in late:  # what is left of the day comes while nobody looks
+                wire.put(places.incoming, name, content)
     finally:
         if ingest.is_running:
             ingest.kill()
     with story.step("start it again: it goes on where it was") as found:
-        answer = _ingest(places, 2).answer()
+        answer = _ingest(places, 2, idle_s=1).answer()
         found.append(
             f"batches done: {answer['batches']}, parts committed before the kill: {answer['already_committed']}"
         )
+        sent.pending = answer["pending"]
         for failure in answer["failures"]:
             raise RuntimeError(f"the ingest could not go on: {failure}")
     return sent
 
 
-def _ingest(places: Places, number: int) -> Program:
+def _ingest(places: Places, number: int, *, idle_s: int) -> Program:
     return Program.start(
         places.folder / f"ingest-{number}.json",
         *("--catalog", f"sqlite:///{places.folder}/catalog.db", "--json", "ingest", "otlp"),
         *(places.incoming, places.spool, "--checkpoint", places.checkpoint, "--follow"),
-        *("--every", "0.2", "--settle", "0", "--idle", "4", "--batch-bytes", "1M"),
+        *("--every", "0.2", "--settle", "0", "--idle", str(idle_s), "--batch-bytes", "1M"),
     )
 
 
-def _write_files(shop: Shop, places: Places, sent: Sent) -> None:
+def _catch_a_batch(places: Places, late: list[tuple[str, bytes]]) -> list[str]:
+    """Give the ingest late files until one of its batches is seen written and not committed."""
+    seen: list[str] = []
+
+    def is_caught() -> bool:
+        seen.extend(receipts_in(places.checkpoint))
+        return bool(seen)
+
+    while late and not seen:
+        wire.put(places.incoming, *late.pop(0))
+        with suppress(TimeoutError):
+            wait_until(is_caught, "a batch under way", patience_s=3.0)
+    return seen
+
+
+def _write_files(shop: Shop, places: Places, sent: Sent) -> list[tuple[str, bytes]]:
+    """Put the files where they are looked for, but for the late ones, which are returned."""
     days = shop.size.days
-    late: bytes = b""
+    late: list[tuple[str, bytes]] = []
     for day in range(days):
         spans = shop.spans(day)
         logs = shop.logs(day)
         sent.spans += len(spans)
         sent.others += len(logs)
-        requests = [wire.encoded(part) for part in in_requests(spans, SPANS_A_REQUEST)]
-        content, name = _framed(requests, day)
         if day == LATE_DAY:
-            late = content
+            parts = in_requests(spans, -(-len(spans) // LATE_FILES))
+            late = [(f"late-{n:02}.pb", wire.delimited([wire.encoded(part)])) for n, part in enumerate(parts)]
         else:
-            wire.put(places.incoming, name, content)
+            requests = [wire.encoded(part) for part in in_requests(spans, SPANS_A_REQUEST)]
+            wire.put(places.incoming, *_framed(requests, day))
         lines = [wire.json_line(wire.encoded_logs(logs))]
         if day % 3 == 0:
             lines.append(wire.CORRUPT + b"\n")
@@ -129,23 +150,23 @@ def _write_files(shop: Shop, places: Places, sent: Sent) -> None:
         _count_points(metric) for r in points.resource_metrics for s in r.scope_metrics for metric in s.metrics
     )
     wire.put(places.incoming, "points.pb", points.SerializeToString())
-    wire.put(places.incoming, _framed([], LATE_DAY)[1], late)
-    sent.files = 2 * days + 1
+    sent.files = 2 * days + len(late)
     busy = datetime.fromtimestamp(shop.now_ns / 1e9, UTC).date() - timedelta(days=days // 2)
     sent.busy_day = (busy.isoformat(), (busy + timedelta(days=1)).isoformat())
+    return late
 
 
-def _framed(requests: list[object], day: int) -> tuple[bytes, str]:
+def _framed(requests: list[object], day: int) -> tuple[str, bytes]:
     """The framings in turn: nobody says which, it is told from the content."""
     match day % 4:
         case 0:
-            return b"".join(map(wire.json_line, requests)), f"spans-{day:02}.jsonl"
+            return f"spans-{day:02}.jsonl", b"".join(map(wire.json_line, requests))
         case 1:
-            return wire.delimited(requests), f"spans-{day:02}.pb"
+            return f"spans-{day:02}.pb", wire.delimited(requests)
         case 2:
-            return wire.exporter_framing(requests), f"spans-{day:02}.bin"
+            return f"spans-{day:02}.bin", wire.exporter_framing(requests)
         case _:
-            return b"".join(map(wire.json_line, requests)), f"spans-{day:02}.jsonl.gz"
+            return f"spans-{day:02}.jsonl.gz", b"".join(map(wire.json_line, requests))
 
 
 def _count_points(metric: object) -> int:

@@ -79,12 +79,12 @@ def wait_for_port(port: int) -> None:
     wait_until(is_open, "the receiver to listen")
 
 
-def wait_until(holds: Callable[[], bool], what: str) -> None:
+def wait_until(holds: Callable[[], bool], what: str, *, patience_s: float = _PATIENCE_S) -> None:
     """Look again and again, with patience, not without end."""
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + patience_s
     while not holds():
         if time.monotonic() > end:
-            raise TimeoutError(f"waited {_PATIENCE_S:.0f} s for {what}")
+            raise TimeoutError(f"waited {patience_s:.0f} s for {what}")
         time.sleep(0.002)
 
 

@@ -23,24 +23,30 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What was sent is in the tables or among the dead letters, once."""
+    """What was sent is in the tables, among the dead letters or waiting to be committed, once."""
 
     sent: int
     resent: int  # of those sent, what was sent a second time, as senders may
     in_tables: int
     dead_letters: int
+    pending: int  # as the ingest told at its end
     distinct_spans: int
     spans: int  # of those sent, spans, the resent ones counted once
 
     @property
     def lost(self) -> int:
         """Records that are nowhere."""
-        return max(0, self.sent - self.in_tables - self.dead_letters) + max(0, self.spans - self.distinct_spans)
+        missing = max(0, self.spans - self.distinct_spans - self.pending)
+        return max(0, self.sent - self._found) + missing
 
     @property
     def duplicated(self) -> int:
         """Records that are there more often than they were sent."""
-        return max(0, self.in_tables + self.dead_letters - self.sent)
+        return max(0, self._found - self.sent)
+
+    @property
+    def _found(self) -> int:
+        return self.in_tables + self.dead_letters + self.pending
 
     @property
     def holds(self) -> bool:
@@ -51,7 +57,8 @@ class Identity:
         """The sum, as people read it."""
         return (
             f"sent {self.sent:,} {'=' if self.holds else '≠'} tables {self.in_tables:,} + "
-            f"dead letter {self.dead_letters:,} + pending 0      lost {self.lost:,}   duplicated {self.duplicated:,}"
+            f"dead letter {self.dead_letters:,} + pending {self.pending:,}      "
+            f"lost {self.lost:,}   duplicated {self.duplicated:,}"
         )
 
 

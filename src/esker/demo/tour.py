@@ -64,6 +64,7 @@ def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
             resent=sent.resent,
             in_tables=sum(tables.values()),
             dead_letters=letters,
+            pending=sent.pending,
             distinct_spans=distinct,
             spans=sent.spans - sent.resent,
         )
