@@ -19,6 +19,7 @@ import msgspec
 from esker.errors import Conflict, Corrupt, InvalidInput
 from esker.ingest.counts import BatchCounts
 from esker.ingest.sources import Found, SourceFile
+from esker.otlp.durable import locked
 
 _VERSION = "1"
 _TABLES = """
@@ -254,23 +255,15 @@ def driver_of(directory: Path) -> str | None:
 
 
 def _locked(directory: Path) -> int:
-    """A lock that goes with the process, so that none is left behind by a crash."""
-    handle = os.open(directory / "driver.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        import fcntl
-    except ImportError:
-        return handle
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+    handle = locked(directory / "driver.lock", mode=0o644)
+    if handle is None:
         who = driver_of(directory)
         raise Conflict(
             f"cannot drive the checkpoint {directory}: process {who or 'of another user'} does; "
             "stop that one, or give this one a checkpoint of its own",
             path=str(directory),
             process=who,
-        ) from None
+        )
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())
     return handle

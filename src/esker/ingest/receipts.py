@@ -16,6 +16,7 @@ import msgspec
 
 from esker.errors import Corrupt
 from esker.ingest.counts import BatchCounts
+from esker.otlp.durable import sync_directory
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
@@ -123,14 +124,3 @@ class Receipts:
             found = self.read(number)
             if found is not None:
                 yield found
-
-
-def sync_directory(directory: Path) -> None:
-    """Let a new name in a directory outlast a crash."""
-    if os.name == "nt":
-        return  # directories cannot be opened there
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from esker.errors import Conflict, EskerError
+from esker.otlp.durable import locked, sync_directory
 from esker.otlp.framing import SPOOL_MAGIC
 from esker.otlp.requests import MAX_REQUEST
 from esker.otlp.segment import whole_length
@@ -42,7 +43,7 @@ def sealed_segments(directory: Path) -> list[Path]:
 def forget(segment: Path) -> None:
     """Remove a segment whose rows are committed; one that is gone already is fine."""
     segment.unlink(missing_ok=True)
-    _sync_directory(segment.parent)
+    sync_directory(segment.parent)
 
 
 class Spool:
@@ -120,7 +121,7 @@ class Spool:
         self._path = self._directory / f".{name}{OPEN}"
         self._file = self._path.open("xb", buffering=0)
         self._file.write(SPOOL_MAGIC)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
         self._begun, self._size = time.monotonic(), len(SPOOL_MAGIC)
         self._used += self._size
         return self._file
@@ -223,29 +224,11 @@ class Spool:
 
 def _publish(path: Path) -> None:
     path.rename(path.with_name(path.name.removeprefix(".").removesuffix(OPEN) + SEALED))
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "nt":
-        return  # directories cannot be opened there
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_directory(path.parent)
 
 
 def _locked(directory: Path) -> int:
-    """A lock that goes with the process, so that none is left behind by a crash."""
-    handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        import fcntl
-    except ImportError:
-        return handle
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise Conflict(f"Cannot write to the spool {directory}: another process does; give each its own") from None
+    handle = locked(directory / ".lock", mode=0o600)
+    if handle is None:
+        raise Conflict(f"Cannot write to the spool {directory}: another process does; give each its own")
     return handle
