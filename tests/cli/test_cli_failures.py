@@ -181,6 +181,23 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr.strip() == ""
 
 
+def _raised_while(first: BaseException, second: Exception) -> Exception:
+    try:
+        try:
+            raise first
+        except BaseException:
+            raise second  # noqa: B904  # the context is what is looked at
+    except Exception as error:
+        return error
+
+
+def test_what_fails_because_of_an_interrupt_is_no_news_but_an_unknown_outcome_is() -> None:
+    assert describe(_raised_while(KeyboardInterrupt(), RuntimeError("the job was cancelled"))).status == 130
+    assert describe(_raised_while(KeyboardInterrupt(), InvalidInput("Spark cannot do it"))).status == 130
+    assert describe(_raised_while(KeyboardInterrupt(), OutcomeUnknown("silence"))).status == 4
+    assert describe(_raised_while(ValueError(), RuntimeError("oh"))).status == 70
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     table = corpus_root() / "iceberg/duckdb-iceberg/iceberg__lineitem_iceberg"
     program = subprocess.Popen(

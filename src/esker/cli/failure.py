@@ -43,7 +43,7 @@ def wants(flag: str, arguments: Sequence[str]) -> bool:
 def describe(error: BaseException) -> Failure:
     """The failure that an exception stands for."""
     match error:
-        case click.Abort() | KeyboardInterrupt():
+        case _ if _follows_an_interrupt(error):
             return Failure(INTERRUPTED, "Interrupted", "interrupted", quiet=True)
         case click.exceptions.NoArgsIsHelpError():
             return Failure(USAGE, "Usage", "Missing command.", help=error.format_message())
@@ -65,6 +65,16 @@ def describe(error: BaseException) -> Failure:
         case _:
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             return Failure(INTERNAL, "Internal", f"a mistake inside esker: {said}", hint="--debug shows where")
+
+
+def _follows_an_interrupt(error: BaseException | None) -> bool:
+    """Whether the user stopped it: what else fails in the course of stopping, a job of Spark's say, is not news.
+    But where a commit was under way, its outcome is."""
+    if isinstance(error, OutcomeUnknown):
+        return False
+    while error is not None and not isinstance(error, click.Abort | KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _status(error: EskerError) -> int:

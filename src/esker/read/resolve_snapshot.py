@@ -138,7 +138,10 @@ def _what_there_is(metadata: TableMetadata) -> str:
         return "the table has no snapshots"
     kept = sorted(metadata.snapshots, key=lambda s: s.timestamp_ms)
     shown = ", ".join(str(s.snapshot_id) for s in kept[-5:])
-    said = f"available: {'the last of ' if len(kept) > 5 else ''}{len(kept)} snapshots {shown}, "
-    said += f"the oldest from {show_ms(kept[0].timestamp_ms)}"
+    if len(kept) == 1:
+        said = f"available: {shown} from {show_ms(kept[0].timestamp_ms)}"
+    else:
+        said = f"available: {'the last of ' if len(kept) > 5 else ''}{len(kept)} snapshots {shown}, "
+        said += f"the oldest from {show_ms(kept[0].timestamp_ms)}"
     names = sorted(set(metadata.refs) | {MAIN})
     return f"{said}; refs: {', '.join(names[:20])}"
