@@ -1,0 +1,158 @@
+"""The bytes of a variant, piece by piece, as Parquet's variant encoding lays them out (version 1).
+
+A variant is two byte strings. The *metadata* is a dictionary of the keys that its objects use, the *value* a tree of
+which every node begins with a header byte: two bits say whether it is a primitive, a short text, an object or an
+array, six bits say more. All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from itertools import pairwise
+
+VERSION = 1
+SORTED = 0x10  # in the metadata's header: keys are in order, and none is there twice
+LONGEST_SHORT = 63
+
+
+class Basic(IntEnum):
+    """The two low bits of a header byte."""
+
+    PRIMITIVE = 0
+    SHORT_TEXT = 1
+    OBJECT = 2
+    ARRAY = 3
+
+
+class Kind(IntEnum):
+    """The six high bits of a primitive's header byte."""
+
+    NULL = 0
+    TRUE = 1
+    FALSE = 2
+    INT8 = 3
+    INT16 = 4
+    INT32 = 5
+    INT64 = 6
+    DOUBLE = 7
+    DECIMAL4 = 8
+    DECIMAL8 = 9
+    DECIMAL16 = 10
+    DATE = 11
+    TIMESTAMPTZ = 12
+    TIMESTAMP = 13
+    FLOAT = 14
+    BINARY = 15
+    TEXT = 16
+    TIME = 17
+    TIMESTAMPTZ_NANOS = 18
+    TIMESTAMP_NANOS = 19
+    UUID = 20
+
+
+# How many bytes follow a primitive's header; binary and text say so themselves, in four bytes.
+SIZES = {
+    Kind.NULL: 0,
+    Kind.TRUE: 0,
+    Kind.FALSE: 0,
+    Kind.INT8: 1,
+    Kind.INT16: 2,
+    Kind.INT32: 4,
+    Kind.INT64: 8,
+    Kind.DOUBLE: 8,
+    Kind.DECIMAL4: 5,
+    Kind.DECIMAL8: 9,
+    Kind.DECIMAL16: 17,
+    Kind.DATE: 4,
+    Kind.TIMESTAMPTZ: 8,
+    Kind.TIMESTAMP: 8,
+    Kind.FLOAT: 4,
+    Kind.TIME: 8,
+    Kind.TIMESTAMPTZ_NANOS: 8,
+    Kind.TIMESTAMP_NANOS: 8,
+    Kind.UUID: 16,
+}
+
+EMPTY_METADATA = bytes((VERSION | SORTED, 0, 0))
+NULL_VALUE = b"\x00"
+
+
+def primitive(kind: Kind, payload: bytes = b"") -> bytes:
+    """A value without parts."""
+    return bytes((kind << 2,)) + payload
+
+
+def text_value(data: bytes) -> bytes:
+    """A text, of its UTF-8."""
+    if len(data) <= LONGEST_SHORT:
+        return bytes((len(data) << 2 | Basic.SHORT_TEXT,)) + data
+    return primitive(Kind.TEXT, len(data).to_bytes(4, "little") + data)
+
+
+def binary_value(data: bytes) -> bytes:
+    """Some bytes."""
+    return primitive(Kind.BINARY, len(data).to_bytes(4, "little") + data)
+
+
+def int_value(number: int) -> bytes:
+    """An integer of at most 64 bits, in the fewest bytes that there is a kind for."""
+    for kind in (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64):
+        if -(1 << 8 * SIZES[kind] - 1) <= number < 1 << 8 * SIZES[kind] - 1:
+            return primitive(kind, number.to_bytes(SIZES[kind], "little", signed=True))
+    raise OverflowError("an integer of more than 64 bits")
+
+
+def decimal_value(number: int, scale: int) -> bytes:
+    """An integer over a power of ten, in the fewest bytes that its digits fit."""
+    digits = len(str(abs(number)))
+    kind = Kind.DECIMAL4 if digits <= 9 else Kind.DECIMAL8 if digits <= 18 else Kind.DECIMAL16
+    if digits > 38 or not 0 <= scale <= 38:
+        raise OverflowError("a decimal of more than 38 digits")
+    return primitive(kind, bytes((scale,)) + number.to_bytes(SIZES[kind] - 1, "little", signed=True))
+
+
+def array_value(items: Sequence[bytes]) -> bytes:
+    """An array of values."""
+    size = sum(map(len, items))
+    width, large = width_of(size), len(items) > 0xFF
+    header = (width - 1 | large << 2) << 2 | Basic.ARRAY
+    return b"".join((bytes((header,)), _count(len(items), large), _offsets(items, width), *items))
+
+
+def object_value(members: Sequence[tuple[int, bytes]]) -> bytes:
+    """An object of places in the dictionary and values; members come in the order of their keys."""
+    items = [value for _, value in members]
+    size = sum(map(len, items))
+    width, large = width_of(size), len(items) > 0xFF
+    id_width = width_of(max((place for place, _ in members), default=0))
+    header = (width - 1 | id_width - 1 << 2 | large << 4) << 2 | Basic.OBJECT
+    places = b"".join(place.to_bytes(id_width, "little") for place, _ in members)
+    return b"".join((bytes((header,)), _count(len(items), large), places, _offsets(items, width), *items))
+
+
+def metadata_of(keys: Sequence[bytes]) -> bytes:
+    """A dictionary of these keys, in this order; marked as sorted where it is."""
+    width = width_of(max(len(keys), sum(map(len, keys))))
+    in_order = all(one < other for one, other in pairwise(keys))
+    header = VERSION | (SORTED if in_order else 0) | width - 1 << 6
+    return b"".join((bytes((header,)), len(keys).to_bytes(width, "little"), _offsets(keys, width), *keys))
+
+
+def width_of(number: int) -> int:
+    """In how many bytes a count or an offset is written."""
+    if number >> 32:
+        raise OverflowError("more than four gigabytes")
+    return max(1, (number.bit_length() + 7) // 8)
+
+
+def _count(number: int, large: bool) -> bytes:
+    return number.to_bytes(4 if large else 1, "little")
+
+
+def _offsets(items: Sequence[bytes], width: int) -> bytes:
+    at, offsets = 0, [b"\0" * width]
+    for item in items:
+        at += len(item)
+        offsets.append(at.to_bytes(width, "little"))
+    return b"".join(offsets)
