@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 _PATHS = click.Path(path_type=Path)
+_PROFILES = click.Choice(["map", "flat", "variant"])
 
 
 @click.group("ingest")
@@ -37,6 +38,8 @@ def command() -> None:
 @click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
 @click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
 @click.option("--promote", multiple=True, metavar="KEY=TYPE", help="An attribute to have a column; may be repeated.")
+@click.option("--profile", type=_PROFILES, help="How attributes are held [default: as the tables do, or map].")
+@click.option("--partition-by", type=click.Choice(["day", "hour"]), default="day", help="Of tables that are made.")
 @click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
 @click.option("--most-dead", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of a batch is dead.")
 @click.option("--engine", type=click.Choice(["auto", "arrow", "spark"]), default="auto", help="What decodes.")
@@ -60,7 +63,9 @@ def otlp(paths: tuple[Path, ...], follow: bool, **given: Any) -> int:
         paths=paths or _spool(lake, follow),
         checkpoint=given["checkpoint"] or default_checkpoint(lake, KIND),
         pattern=given["pattern"],
+        profile=given["profile"],
         promote=pairs_of(given["promote"]),
+        partition_by=given["partition_by"],
         strict=given["strict"],
         most_dead=given["most_dead"],
         engine=given["engine"],

@@ -15,7 +15,7 @@ from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.run import Pending, Run
 from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry import KIND
-from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
+from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotions_by_table
 from esker.lake import Lake
 from esker.otlp.decode import Options
 
@@ -62,6 +62,7 @@ def replay_letters(
     lake: Lake,
     directory: Path,
     *,
+    profile: str | None = None,
     promote: Mapping[str, str] | None = None,
     told: Callable[[Account], None] = lambda account: None,
 ) -> Account:
@@ -70,7 +71,9 @@ def replay_letters(
     checkpoint = Checkpoint(directory, kind=KIND)
     began = time.monotonic()
     try:
-        job: Job = LettersJob(lake, TelemetryTables(lake, promote=asked), options=Options(promote=asked))
+        form = profile_of(lake, profile)
+        tables = TelemetryTables(lake, profile=form, promote=asked)
+        job: Job = LettersJob(lake, tables, options=Options(profile=form, promote=asked))
         run = Run(lake, checkpoint, job, told=told)
         with suppress(Pending):
             if not checkpoint.unfinished():

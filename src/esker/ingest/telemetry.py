@@ -19,7 +19,7 @@ from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.run import BATCH_BYTES, Pending, Run, TooManyLetters
 from esker.ingest.segments import is_segment
 from esker.ingest.sources import Found, find_files
-from esker.ingest.telemetry_tables import TelemetryTables, promotions_by_table
+from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotions_by_table
 from esker.lake import Lake
 from esker.otlp.decode import Options
 from esker.otlp.spool import forget
@@ -37,7 +37,9 @@ class Asked:
     paths: Sequence[Path]
     checkpoint: Path
     pattern: str = "*"
+    profile: str | None = None  # map, flat or variant; None: as the tables have attributes, else map
     promote: Mapping[str, str] = field(default_factory=dict)
+    partition_by: str = "day"  # or hour; of tables that are made
     strict: bool = False
     most_dead: float | None = None  # share of a batch's records; beyond it the run stops, once the batch is committed
     batch_bytes: int | None = None  # None: as much as suits the engine
@@ -98,8 +100,11 @@ def _begun(
     checkpoint = Checkpoint(asked.checkpoint, kind=KIND)
     began = time.monotonic()
     try:
-        tables = TelemetryTables(lake, promote=promote, properties=asked.properties)
-        options = Options(promote=promote, strict=asked.strict)
+        profile = profile_of(lake, asked.profile)
+        tables = TelemetryTables(
+            lake, profile=profile, promote=promote, partition_by=asked.partition_by, properties=asked.properties
+        )
+        options = Options(profile=profile, promote=promote, strict=asked.strict)
         job = _job(lake, asked, tables, options)
         # On Spark a batch is shared by all cores, and costs a job.
         batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == "spark" else BATCH_BYTES)

@@ -8,9 +8,12 @@ from contextlib import suppress
 from esker.arrow.types import to_arrow
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.lake import Lake
+from esker.model.types import MapType, StringType, VariantType
 from esker.otlp.promote import Promotion, promotions
-from esker.otlp.schemas import DEAD_LETTER, NAMESPACE, TABLES
+from esker.otlp.schemas import DEAD_LETTER, NAMESPACE, TABLES, Profile, TelemetryTable
 from esker.table import Table
+
+PERIODS = ("day", "hour")
 
 
 def promotions_by_table(asked: Mapping[str, str]) -> dict[str, tuple[Promotion, ...]]:
@@ -25,6 +28,23 @@ def full_name(name: str) -> str:
     return f"{NAMESPACE}.{name}"
 
 
+def profile_of(lake: Lake, asked: str | None) -> Profile:
+    """The profile to ingest in: as asked, else that of the tables, else maps. ``InvalidInput`` where a table has
+    another than was asked for, or than the tables before it."""
+    if asked is not None and asked not in list(Profile):
+        words = ", ".join(Profile)
+        raise InvalidInput(f"cannot hold attributes as {asked!r}: the profiles are {words}", profile=asked)
+    found = None if asked is None else Profile(asked)
+    for name, wanted in TABLES.items():
+        try:
+            table = lake.table(full_name(name))
+        except (NoSuchTable, NoSuchNamespace):
+            continue
+        found = found or _held_in(table, wanted)
+        _check_profile(table, wanted, found or Profile.MAP)
+    return found or Profile.MAP
+
+
 class TelemetryTables:
     """Opens tables, makes those that are missing, and adds columns before the first file that has them."""
 
@@ -32,11 +52,17 @@ class TelemetryTables:
         self,
         lake: Lake,
         *,
+        profile: Profile = Profile.MAP,
         promote: Mapping[str, tuple[Promotion, ...]] | None = None,
+        partition_by: str = "day",
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        if partition_by not in PERIODS:
+            raise InvalidInput(f"cannot partition telemetry by {partition_by!r}: use one of {', '.join(PERIODS)}")
         self._lake = lake
+        self._profile = profile
         self._promote = promote or {}
+        self._partition_by = partition_by
         self._properties = properties or {}
 
     def get(self, name: str) -> Table:
@@ -45,19 +71,21 @@ class TelemetryTables:
             table = self._lake.table(full_name(name))
         except (NoSuchTable, NoSuchNamespace):
             table = self._made(name)
+        _check_profile(table, TABLES[name], self._profile)
         return self._with_columns(table, self._promote.get(name, ()))
 
     def _made(self, name: str) -> Table:
         with suppress(AlreadyExists):
             self._lake.create_namespace(NAMESPACE)
-        wanted = TABLES[name]
+        wanted = TABLES[name].of(self._profile).by(self._partition_by)
         try:
             return self._lake.create_table(
                 full_name(name),
-                wanted.schema,
+                wanted.definition,
                 partition_by=wanted.partition_by,
                 sort_by=wanted.sort_by,
                 properties={**wanted.properties, **self._properties},
+                format_version=wanted.format_version,
             )
         except AlreadyExists:  # another ingest was quicker
             return self._lake.table(full_name(name))
@@ -84,3 +112,28 @@ def _has(table: Table, wanted: Promotion) -> bool:
             table=table.name,
         )
     return True
+
+
+def _held_in(table: Table, wanted: TelemetryTable) -> Profile | None:
+    """How a table holds attributes, told from the type of its first column of them; None where it has none."""
+    field = next((field for field in table.schema.fields if field.name == "ResourceAttributes"), None)
+    match None if field is None or wanted.name == DEAD_LETTER.name else field.type:
+        case MapType():
+            return Profile.MAP
+        case StringType():
+            return Profile.FLAT
+        case VariantType():
+            return Profile.VARIANT
+        case _:
+            return None
+
+
+def _check_profile(table: Table, wanted: TelemetryTable, profile: Profile) -> None:
+    held = _held_in(table, wanted)
+    if held is not None and held is not profile:
+        raise InvalidInput(
+            f"cannot ingest attributes as {profile} into {table.name}: it has them as {held}; ingest with the profile "
+            f"{held}, or into another lake",
+            table=table.name,
+            profile=str(held),
+        )

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from esker.otlp.columns import Items, Level
 from esker.otlp.messages import SPAN_KINDS, STATUS_CODES, Signal
-from esker.otlp.schemas import ENTITY_REF, EVENT, EXEMPLAR, LINK, LOGS, METRICS, SPANS, TIME, TelemetryTable
+from esker.otlp.profiles import formed
+from esker.otlp.promote import Promotion, promoted_texts
+from esker.otlp.schemas import (
+    ENTITY_REF,
+    EVENT,
+    EXEMPLAR,
+    LINK,
+    LOGS,
+    METRICS,
+    SPANS,
+    TIME,
+    Profile,
+    TelemetryTable,
+    in_profile,
+)
 
 Parts = dict[str, pa.Array]
 
@@ -24,22 +38,38 @@ class Origin:
     ingested_at_us: int
 
 
-def tables_of(signal: Signal, levels: Mapping[str, Level], origin: Origin) -> dict[str, pa.Table]:
-    """The tables that have rows, by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What is made of attributes. It is made where they stand, once for a resource and not for each of its records."""
+
+    profile: Profile = Profile.MAP
+    promote: Mapping[str, tuple[Promotion, ...]] = field(default_factory=dict)  # by table
+
+    def of(self, table: TelemetryTable, parts: Parts) -> Parts:
+        """Columns of a level: attributes in the form of the profile, and the texts of those that are promoted."""
+        texts = promoted_texts(parts, table.attributes, self.promote.get(table.name, ()))
+        return formed(parts, self.profile) | texts
+
+
+def tables_of(signal: Signal, levels: Mapping[str, Level], origin: Origin, form: Form) -> dict[str, pa.Table]:
+    """The tables that have rows, by name; promoted attributes are texts yet, and their columns come last."""
     match signal:
         case Signal.LOGS:
             paths = ("resource_logs", "scope_logs", "log_records")
-            made = {LOGS: _spread(levels, paths, _log(_leaf(levels, paths), origin), origin)}
+            made = {LOGS: _spread(LOGS, levels, paths, _log(_leaf(levels, paths), origin), origin, form)}
         case Signal.TRACES:
             paths = ("resource_spans", "scope_spans", "spans")
-            made = {SPANS: _spread(levels, paths, _span(_leaf(levels, paths)), origin)}
+            made = {SPANS: _spread(SPANS, levels, paths, _span(_leaf(levels, paths), form), origin, form)}
         case Signal.METRICS:
-            made = {table: _metric_table(levels, kind, origin) for kind, table in METRICS.items()}
-    return {table.name: _table(table, parts) for table, parts in made.items() if len(parts["Timestamp"])}
+            made = {table: _metric_table(table, levels, kind, origin, form) for kind, table in METRICS.items()}
+    return {table.name: _table(table, parts, form) for table, parts in made.items() if len(parts["Timestamp"])}
 
 
-def _table(table: TelemetryTable, parts: Parts) -> pa.Table:
-    return pa.Table.from_arrays([parts[name] for name in table.schema.names], schema=table.schema)
+def _table(table: TelemetryTable, parts: Parts, form: Form) -> pa.Table:
+    schema = table.of(form.profile).schema
+    promoted = [pa.field(one.column, pa.string()) for one in form.promote.get(table.name, ())]
+    schema = pa.schema([*schema, *promoted])
+    return pa.Table.from_arrays([parts[name] for name in schema.names], schema=schema)
 
 
 def _leaf(levels: Mapping[str, Level], paths: tuple[str, ...]) -> Level:
@@ -49,13 +79,20 @@ def _leaf(levels: Mapping[str, Level], paths: tuple[str, ...]) -> Level:
 # ---- what is above the records ----
 
 
-def _spread(levels: Mapping[str, Level], paths: tuple[str, ...], own: Parts, origin: Origin) -> Parts:
+def _spread(
+    table: TelemetryTable,
+    levels: Mapping[str, Level],
+    paths: tuple[str, ...],
+    own: Parts,
+    origin: Origin,
+    form: Form,
+) -> Parts:
     """The columns of every level above, repeated for each record below it, beside the records' own."""
-    parts = dict(own)
+    parts = form.of(table, own)
     place = _leaf(levels, paths).parent
     for depth in range(len(paths) - 1, 0, -1):
         level = _leaf(levels, paths[:depth])
-        for name, column in _above(paths[depth - 1], level).items():
+        for name, column in form.of(table, _above(paths[depth - 1], level)).items():
             parts[name] = column.take(place)
         place = level.parent.take(place)
     request = levels[""].parent.take(place)
@@ -147,7 +184,7 @@ def _log(record: Level, origin: Origin) -> Parts:
     }
 
 
-def _span(record: Level) -> Parts:
+def _span(record: Level, form: Form) -> Parts:
     start, end = record.array("start_time_unix_nano"), record.array("end_time_unix_nano")
     return {
         "Timestamp": _time(start),
@@ -168,14 +205,14 @@ def _span(record: Level) -> Parts:
         "DroppedAttributesCount": record.array("dropped_attributes_count"),
         "DroppedEventsCount": record.array("dropped_events_count"),
         "DroppedLinksCount": record.array("dropped_links_count"),
-        "Events": _structs(record.items("events"), EVENT),
-        "Links": _structs(record.items("links"), LINK),
+        "Events": _structs(record.items("events"), EVENT, form),
+        "Links": _structs(record.items("links"), LINK, form),
     }
 
 
-def _metric_table(levels: Mapping[str, Level], kind: str, origin: Origin) -> Parts:
+def _metric_table(table: TelemetryTable, levels: Mapping[str, Level], kind: str, origin: Origin, form: Form) -> Parts:
     paths = ("resource_metrics", "scope_metrics", "metrics", kind, "data_points")
-    return _spread(levels, paths, _point(_leaf(levels, paths)), origin)
+    return _spread(table, levels, paths, _point(_leaf(levels, paths), form), origin, form)
 
 
 # A point's columns that are the protocol's own, under another name.
@@ -197,7 +234,7 @@ _POINT = {
 }
 
 
-def _point(record: Level) -> Parts:
+def _point(record: Level, form: Form) -> Parts:
     start, time = record.array("start_time_unix_nano"), record.array("time_unix_nano")
     parts = {
         "Timestamp": _time(time),
@@ -214,7 +251,7 @@ def _point(record: Level) -> Parts:
         whole = record.array("as_int").cast(pa.float64(), safe=False)
         parts["Value"] = pc.coalesce(record.array("as_double"), whole)
     if "exemplars" in record.columns:
-        parts["Exemplars"] = _structs(record.items("exemplars"), EXEMPLAR)
+        parts["Exemplars"] = _structs(record.items("exemplars"), EXEMPLAR, form)
     if "quantile_values" in record.columns:
         quantiles = record.items("quantile_values")
         parts["QuantileValues"] = quantiles.of(quantiles.columns["value"])
@@ -240,11 +277,12 @@ _MEMBERS = {
 }
 
 
-def _structs(items: Items, type_: pa.StructType) -> pa.Array:
+def _structs(items: Items, type_: pa.StructType, form: Form) -> pa.Array:
     columns = {name: items.columns[field] for name, field in _MEMBERS.items() if field in items.columns}
     if "TimeUnixNano" in columns:
         columns["Timestamp"] = _known_time(columns["TimeUnixNano"])
-    fields = list(type_)
+    columns = formed(columns, form.profile)
+    fields = in_profile(type_, form.profile)
     return items.of(pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields))
 
 

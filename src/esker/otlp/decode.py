@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from esker.otlp.account import Counts, count_oddities
 from esker.otlp.alone import TooMuch, taken_out, what_it_is
-from esker.otlp.assemble import Origin, tables_of
+from esker.otlp.assemble import Form, Origin, tables_of
 from esker.otlp.columns import levels_of
 from esker.otlp.messages import PROGRAMS, Signal
-from esker.otlp.promote import Promotion, promote
+from esker.otlp.promote import Promotion, typed
 from esker.otlp.requests import Request, Trouble
-from esker.otlp.schemas import DEAD_LETTER, TABLES
+from esker.otlp.schemas import DEAD_LETTER, Profile
 from esker.otlp.signals import NO_SIGNAL, is_empty_json, signal_of_json, signal_of_protobuf
 from esker.otlp.walk import FULL, MAX_BYTES, REASONS, Bad, Walker, walker
 
@@ -37,6 +37,7 @@ class Options:
     """How requests are decoded; safe to pickle."""
 
     promote: Mapping[str, tuple[Promotion, ...]] = field(default_factory=dict)  # by table
+    profile: Profile = Profile.MAP
     strict: bool = False  # refuse JSON that OTLP does not allow but senders write: ids in base64, enums by name
     limits: Limits = field(default_factory=Limits)
 
@@ -153,16 +154,17 @@ class Decoder:
     def take(self) -> Decoded:
         """The batch gathered so far; the next one begins."""
         origin = Origin(sources=self._sources, batch_id=self._batch_id, ingested_at_us=self._ingested_at_us)
+        form = Form(profile=self._options.profile, promote=self._options.promote)
         tables: dict[str, pa.Table] = {}
         counts = Counts(requests=self._requests, dead_letters=len(self._letters))
         for signal in list(self._bytes):
             slots, unknown, repeated = self._walkers[signal].finish()
             levels = levels_of(PROGRAMS[signal].root, slots)
-            tables |= tables_of(signal, levels, origin)
+            tables |= tables_of(signal, levels, origin, form)
             counts.unknown_fields += unknown
             counts.repeated_keys += repeated
         for name in tables:
-            tables[name], failed = promote(tables[name], TABLES[name].attributes, self._options.promote.get(name, ()))
+            tables[name], failed = typed(tables[name], self._options.promote.get(name, ()))
             counts.not_castable.update(failed)
             counts.records[name] = tables[name].num_rows
             count_oddities(counts, tables[name], self._ingested_at_us)

@@ -75,20 +75,25 @@ def promotions(asked: Mapping[str, str], *, schema: pa.Schema | None = None) -> 
     return tuple(found)
 
 
-def promote(table: pa.Table, attributes: str, asked: Sequence[Promotion]) -> tuple[pa.Table, Counter[str]]:
-    """The table with a column more for each promotion, and how many values of each could not be cast."""
+def promoted_texts(columns: Mapping[str, pa.Array], attributes: str, asked: Sequence[Promotion]) -> dict[str, pa.Array]:
+    """The texts of promoted attributes, of those maps that are among the columns."""
+    places = [(one, "ResourceAttributes" if one.of_resource else attributes) for one in asked]
+    return {
+        one.column: pc.map_lookup(columns[place], pa.scalar(one.key), "first")
+        for one, place in places
+        if place in columns
+    }
+
+
+def typed(table: pa.Table, asked: Sequence[Promotion]) -> tuple[pa.Table, Counter[str]]:
+    """The table with the texts of promotions as what they are to be, and how many of each could not be cast."""
     failed: Counter[str] = Counter()
     for one in asked:
-        texts = _lookup(table.column("ResourceAttributes" if one.of_resource else attributes), one.key)
+        texts = table.column(one.column)
         column = _cast(texts, one.kind)
         failed[one.column] += column.null_count - texts.null_count
-        table = table.append_column(one.field, column)
+        table = table.set_column(table.schema.get_field_index(one.column), one.field, column)
     return table, +failed
-
-
-def _lookup(maps: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
-    chunks = [pc.map_lookup(chunk, pa.scalar(key), "first") for chunk in maps.chunks]
-    return pa.chunked_array(chunks, pa.string())
 
 
 def _cast(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import pyarrow as pa
 
@@ -18,10 +19,29 @@ TEXT, LONG, INT, DOUBLE, BINARY, BOOLEAN = (
     pa.bool_(),
 )
 TEXTS = pa.map_(TEXT, TEXT)
+VARIANT = pa.struct([pa.field("metadata", BINARY, nullable=False), pa.field("value", BINARY, nullable=False)])
 
 
-def _attributes(name: str, types: str = "") -> tuple[tuple[str, pa.DataType], ...]:
-    return (name, TEXTS), (types or f"{name.removesuffix('s')}Types", TEXTS)
+class Profile(StrEnum):
+    """How attributes are held; members go by the words that users say."""
+
+    MAP = "map"  # maps of text, and beside each a map of kinds
+    FLAT = "flat"  # JSON text
+    VARIANT = "variant"  # of format version 3
+
+    @property
+    def attributes(self) -> pa.DataType:
+        """The type of a column of attributes."""
+        return {Profile.MAP: TEXTS, Profile.FLAT: TEXT, Profile.VARIANT: VARIANT}[self]
+
+
+def types_name(name: str) -> str:
+    """Of a column of attributes in the map profile, the column beside it that tells their kinds."""
+    return f"{name.removesuffix('s')}Types"
+
+
+def _attributes(name: str) -> tuple[tuple[str, pa.DataType], ...]:
+    return (name, TEXTS), (types_name(name), TEXTS)
 
 
 ENTITY_REF = pa.struct(
@@ -114,7 +134,7 @@ _METRIC = (
     ("MetricName", TEXT),
     ("MetricDescription", TEXT),
     ("MetricUnit", TEXT),
-    *_attributes("MetricMetadata", "MetricMetadataTypes"),
+    *_attributes("MetricMetadata"),
     *_attributes("Attributes"),
     ("StartTimestamp", TIME),
     ("StartTimeUnixNano", LONG),
@@ -163,12 +183,74 @@ class TelemetryTable:
     partition_by: tuple[str, ...] = ("day(Timestamp)",)
     sort_by: tuple[str, ...] = ("ServiceName", "Timestamp")
     attributes: str = "Attributes"  # the map that promoted columns are taken from
+    profile: Profile = Profile.MAP
+
+    def of(self, profile: Profile) -> TelemetryTable:
+        """The table with attributes in another form."""
+        return replace(self, schema=pa.schema(in_profile(self.schema, profile)), profile=profile)
+
+    def by(self, period: str) -> TelemetryTable:
+        """The table partitioned by the ``day`` or the ``hour`` of its rows; of dead letters a day has few enough."""
+        return self if self.name == "dead_letter" else replace(self, partition_by=(f"{period}(Timestamp)",))
+
+    @property
+    def definition(self) -> pa.Schema | str:
+        """The columns as ``create_table`` takes them: Arrow has no word for a variant, DDL has."""
+        if self.profile is not Profile.VARIANT:
+            return self.schema
+        return ", ".join(f"{_ddl(field, ' ')}{'' if field.nullable else ' NOT NULL'}" for field in self.schema)
+
+    @property
+    def format_version(self) -> int:
+        """The least that its types need."""
+        return 3 if self.profile is Profile.VARIANT else 2
 
     @property
     def properties(self) -> dict[str, str]:
         """Ids and times hardly ever repeat: a dictionary of them only adds to the file, and differences shorten it."""
         plain = {f"write.parquet.dict-encoding-enabled.column.{path}": "false" for path in _unique(self.schema)}
         return {"write.parquet.compression-level": "6", **plain}
+
+
+def in_profile(fields: Iterable[pa.Field], profile: Profile) -> list[pa.Field]:
+    """Fields of the map profile as another has them: only maps know kinds of values that they cannot tell."""
+    fields = list(fields)
+    if profile is Profile.MAP:
+        return fields
+    kinds = {types_name(field.name) for field in fields if field.type == TEXTS}
+    return [field.with_type(_in_profile(field.type, profile)) for field in fields if field.name not in kinds]
+
+
+def _in_profile(type_: pa.DataType, profile: Profile) -> pa.DataType:
+    if type_ == TEXTS:
+        return profile.attributes
+    if pa.types.is_list(type_) and pa.types.is_struct(type_.value_type):
+        return pa.list_(pa.struct(in_profile(type_.value_type, profile)))
+    return type_
+
+
+_WORDS = {
+    VARIANT: "variant",
+    TIME: "timestamp",
+    TEXT: "string",
+    LONG: "bigint",
+    INT: "int",
+    DOUBLE: "double",
+    BINARY: "binary",
+    BOOLEAN: "boolean",
+}
+
+
+def _ddl(field: pa.Field, sign: str) -> str:
+    return f"`{field.name}`{sign}{_ddl_type(field.type)}"
+
+
+def _ddl_type(type_: pa.DataType) -> str:
+    if pa.types.is_list(type_):
+        return f"array<{_ddl_type(type_.value_type)}>"
+    if type_ in _WORDS:
+        return _WORDS[type_]
+    return f"struct<{', '.join(_ddl(field, ': ') for field in type_)}>"
 
 
 _UNIQUE = ("TraceId", "SpanId", "ParentSpanId", "Duration")
