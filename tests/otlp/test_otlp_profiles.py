@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import random
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from otlp_decoding import comparable, decoded, plain_rows, request
 from otlp_messages import random_request
 
+from esker.model.variant import decode
 from esker.otlp.decode import Options
 from esker.otlp.messages import Signal
 from esker.otlp.profiles import as_json
@@ -56,11 +59,11 @@ def told(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the flat profile with its JSON read; comparable, so that an integer is no double."""
+    """A row of another profile with its attributes read; comparable, so that an integer is no double."""
     made: dict[str, Any] = {}
     for name, held in row.items():
-        if name.endswith("Attributes") or name == "MetricMetadata":
-            made[name] = None if held is None else json.loads(held)
+        if held is not None and (name.endswith("Attributes") or name == "MetricMetadata"):
+            made[name] = json.loads(held) if isinstance(held, str) else as_in_json(decode(**held))
         elif name in ("Events", "Links", "Exemplars"):
             made[name] = held and [read(one) for one in held]
         else:
@@ -68,14 +71,30 @@ def read(row: dict[str, Any]) -> dict[str, Any]:
     return comparable(made)  # type: ignore[no-any-return]
 
 
+def as_in_json(value: Any) -> Any:
+    """A value of a variant in the forms of JSON."""
+    match value:
+        case dict():
+            return {key: as_in_json(inner) for key, inner in value.items()}
+        case list():
+            return [as_in_json(inner) for inner in value]
+        case bytes():
+            return {"$bytes": base64.b64encode(value).decode()}
+        case float() if not math.isfinite(value):
+            return {"$double": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("profile", [Profile.FLAT, Profile.VARIANT])
 @pytest.mark.parametrize("signal", Signal)
 @given(seed=st.integers(0, 1 << 32))
-def test_flat_rows_tell_what_rows_of_maps_tell(signal: Signal, seed: int) -> None:
+def test_rows_of_every_profile_tell_what_rows_of_maps_tell(signal: Signal, profile: Profile, seed: int) -> None:
     sent = [request(random_request(signal, random.Random(seed)).SerializeToString(), signal=signal)]
-    maps, flat = decoded(sent), decoded(sent, Options(profile=Profile.FLAT))
-    assert maps.tables.keys() == flat.tables.keys()
-    for name, table in flat.tables.items():
-        assert table.schema == TABLES[name].of(Profile.FLAT).schema
+    maps, others = decoded(sent), decoded(sent, Options(profile=profile))
+    assert maps.tables.keys() == others.tables.keys()
+    for name, table in others.tables.items():
+        assert table.schema == TABLES[name].of(profile).schema
         assert [read(row) for row in plain_rows(table)] == [told(row) for row in plain_rows(maps.tables[name])]
 
 
@@ -107,7 +126,7 @@ def test_no_profile_has_columns_of_kinds_but_that_of_maps() -> None:
             assert "Types" not in str(other.schema)
 
 
-@pytest.mark.parametrize("profile", [Profile.MAP, Profile.FLAT])
+@pytest.mark.parametrize("profile", Profile)
 def test_promoted_columns_are_the_same_in_every_profile(profile: Profile) -> None:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
