@@ -1,4 +1,4 @@
-"""``esker.spark.register``: from then on a session knows the format ``esker``."""
+"""``esker.spark.register``: from then on a session knows the formats ``esker`` and ``esker_kafka``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import esker
 from esker.errors import InvalidInput
+from esker.spark.source.kafka_shell import make_kafka_source
 from esker.spark.source.shell import importer, make_source
 from esker.version import VERSION
 
@@ -24,6 +25,7 @@ def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
     The lake is the one given, or what ``esker.connect(**how)`` opens; without either, what ``connect()`` opens. A
     session keeps one: registering again takes its place, and the option ``catalog`` of a read or write goes before it.
     Filters on such frames are pushed down from now on: the session's setting for that is switched on.
+    ``esker_kafka`` reads topics of Kafka, and needs no lake.
     """
     if lake is not None and how:
         raise InvalidInput(f"cannot take a lake and {next(iter(how))} too: the lake is open already")
@@ -34,5 +36,7 @@ def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
             "use a SQLite or directory catalog"
         )
     home = str(Path(__file__).resolve().parents[3])
-    spark.dataSource.register(make_source(importer(home, VERSION), dict(opened.address)))
+    load = importer(home, VERSION)
+    spark.dataSource.register(make_source(load, dict(opened.address)))
+    spark.dataSource.register(make_kafka_source(load))
     spark.conf.set(PUSH_DOWN, "true")

@@ -1,0 +1,165 @@
+"""Reading Kafka for Spark, where it plans: offsets of a stream and ranges for workers."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import InvalidInput, Unsupported
+from esker.kafka.client import Client
+from esker.kafka.progress import Step, at_bound, first_positions, next_step
+from esker.kafka.ranges import Bounds, OffsetRange, Partition
+from esker.spark.ship import shipped
+from esker.spark.source.kafka_offsets import UNBEGUN, StreamOffset
+from esker.spark.source.kafka_options import KafkaOptions, read_kafka_options
+from esker.write.properties import switch
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_WORKER = "esker.spark.source.kafka_worker"
+log = logging.getLogger("esker.kafka")
+
+
+def schema_of(given: Mapping[str, str]) -> StructType:
+    """The columns: those of Spark's own Kafka source."""
+    from pyspark.sql import types as spark
+
+    columns = {
+        "key": spark.BinaryType(),
+        "value": spark.BinaryType(),
+        "topic": spark.StringType(),
+        "partition": spark.IntegerType(),
+        "offset": spark.LongType(),
+        "timestamp": spark.TimestampType(),
+        "timestampType": spark.IntegerType(),
+    }
+    asked = {key.lower(): value for key, value in given.items()}
+    if switch(asked, "includeheaders", default=False):
+        pair = [spark.StructField("key", spark.StringType()), spark.StructField("value", spark.BinaryType())]
+        columns["headers"] = spark.ArrayType(spark.StructType(pair))
+    return spark.StructType([spark.StructField(name, kind) for name, kind in columns.items()])
+
+
+def plan(given: Mapping[str, str], schema: StructType, *, stream: bool) -> bytes:
+    """Check the options. Nothing is asked of a broker yet."""
+    options = read_kafka_options(given, stream=stream)
+    if schema.simpleString() != schema_of(given).simpleString():
+        raise InvalidInput(
+            "cannot give messages of Kafka other columns: they have a schema of their own; select after reading"
+        )
+    return pickle.dumps(options)
+
+
+def read_task(data: bytes) -> Callable[[Any], Any]:
+    """What workers do with each range."""
+    return shipped(_WORKER, data)
+
+
+def batch_ranges(data: bytes) -> list[bytes]:
+    """The ranges of a batch, as the topics are now."""
+    options = _options(data)
+    with Client(options.source) as client:
+        bounds = client.bounds()
+    if options.ending != "latest":
+        missing = next((place for place in bounds if place not in options.ending), None)
+        if missing is not None:
+            raise InvalidInput(f"cannot tell where to end {missing}: endingOffsets must name every partition")
+        bounds = {place: _cut(found, at_bound(options.ending[place], found), place) for place, found in bounds.items()}
+    starts = first_positions(options.source.starting, bounds)
+    return packed(_warned(next_step(starts, bounds, fail_on_loss=options.source.fail_on_loss)).ranges)
+
+
+def packed(ranges: list[OffsetRange]) -> list[bytes]:
+    """Ranges on their way to workers, each a task."""
+    return [pickle.dumps(one) for one in ranges]
+
+
+def read_limit(data: bytes) -> Any:
+    """The limit that the options ask for, in Spark's form."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+    most = _options(data).most
+    return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+
+class Feed:
+    """Follows topics for one query."""
+
+    def __init__(self, data: bytes) -> None:
+        self._options = _options(data)
+        self._client: Client | None = None
+        self._last: dict[Partition, int] | None = None  # never go beyond, for a query that ends with what is there now
+
+    def initial(self) -> dict[str, Any]:
+        """Before all, wherever a stream begins: that is settled by its first batch."""
+        return UNBEGUN.as_json()
+
+    def latest(self, given: dict[str, Any] | None, most: int | None) -> dict[str, Any]:
+        """How far the next batch goes."""
+        if given is None:
+            raise Unsupported(
+                "cannot stream from Kafka: this release of Spark does not say where a batch begins; use Spark 4.2 or "
+                "newer, or esker ingest otlp kafka://…",
+                feature="kafka",
+            )
+        return self._next(StreamOffset.of(given), most).as_json()
+
+    def newest(self) -> dict[str, Any] | None:
+        """As far as the topics go now."""
+        return StreamOffset(ends={place: found.high for place, found in self._bounds().items()}).as_json()
+
+    def stop_at_now(self) -> None:
+        """Let what is sent from now on wait."""
+        self._last = {place: found.high for place, found in self._bounds().items()}
+
+    def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
+        """The ranges of a batch, for workers."""
+        return packed(StreamOffset.of(end).ranges_from(StreamOffset.of(start)))
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _next(self, start: StreamOffset, most: int | None) -> StreamOffset:
+        source = self._options.source
+        bounds = self._bounds()
+        if self._last is not None:
+            bounds = {place: found for place, found in bounds.items() if place in self._last or place in start.ends}
+            known = self._last
+            bounds = {
+                place: Bounds(found.low, max(found.low, min(found.high, known.get(place, found.high))))
+                for place, found in bounds.items()
+            }
+        positions = start.ends if start.is_begun else first_positions(source.starting, bounds)
+        step = _warned(next_step(positions, bounds, most=most, fail_on_loss=source.fail_on_loss))
+        if start.is_begun and step.ends == start.ends and not step.losses:
+            return start
+        begins = {place: at for place, at in step.starts.items() if start.ends.get(place) != at}
+        return StreamOffset(ends=step.ends, begins=begins, skipped=start.skipped + step.skipped)
+
+    def _bounds(self) -> dict[Partition, Bounds]:
+        if self._client is None:
+            self._client = Client(self._options.source)
+        return self._client.bounds()
+
+
+def _warned(step: Step) -> Step:
+    for loss in step.losses:
+        log.warning("%s from offset %d: %s; going on without them", loss.place, loss.offset, loss.reason)
+    return step
+
+
+def _cut(found: Bounds, end: int, place: Partition) -> Bounds:
+    if end > found.high:
+        raise InvalidInput(f"cannot end {place} at offset {end}: the broker has no more than {found.high} offsets yet")
+    return Bounds(min(found.low, end), end)
+
+
+def _options(data: bytes) -> KafkaOptions:
+    found: KafkaOptions = pickle.loads(data)
+    return found
