@@ -13,6 +13,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
+# Where tests take their time by nature: they break everything there is to break, or write tables by the hundred.
+SLOW = (
+    "tests/faults/",
+    "tests/golden/test_corpus_changes.py",
+    "tests/kafka/",
+    "tests/laws/test_changes_",
+    "tests/laws/test_row_",
+    "tests/laws/test_verdicts.py",
+    "tests/write/test_deletes_beside_files.py::test_a_delete_of_100_rows_in_1000_files",
+)
 
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,8 +41,10 @@ def loggers_that_speak() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for a session is marked so."""
+    """Whatever asks for a session is marked so, and whatever ``make check`` has no time for."""
     for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
 
