@@ -20,6 +20,7 @@ from esker.errors import (
     NoSuchNamespace,
     NoSuchSnapshot,
     NoSuchTable,
+    NoSuchView,
     NotFound,
     OutcomeUnknown,
     Unsupported,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from esker.read.plan_tasks import Plan
     from esker.read.scan import Scan
     from esker.table import Table
+    from esker.view import View
     from esker.wiring import connect, open_table
 
 __version__ = VERSION
@@ -47,12 +49,14 @@ __all__ = [
     "NoSuchNamespace",
     "NoSuchSnapshot",
     "NoSuchTable",
+    "NoSuchView",
     "NotFound",
     "OutcomeUnknown",
     "Plan",
     "Scan",
     "Table",
     "Unsupported",
+    "View",
     "col",
     "connect",
     "open_table",
@@ -64,6 +68,7 @@ _LATE = {
     "Plan": "esker.read.plan_tasks",
     "Scan": "esker.read.scan",
     "Table": "esker.table",
+    "View": "esker.view",
     "col": "esker.model.column",
     "connect": "esker.wiring",
     "open_table": "esker.wiring",

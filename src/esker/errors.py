@@ -3,6 +3,7 @@
 EskerError
 ├── NotFound
 │   ├── NoSuchTable         the catalog or directory holds no such table
+│   ├── NoSuchView          the catalog holds no such view
 │   ├── NoSuchNamespace     the catalog holds no such namespace
 │   ├── NoSuchSnapshot      no snapshot has that id, time, branch or tag
 │   └── NoSuchFile          the store holds no such object
@@ -58,6 +59,10 @@ class NotFound(EskerError):
 
 class NoSuchTable(NotFound):
     """The catalog or directory holds no such table."""
+
+
+class NoSuchView(NotFound):
+    """The catalog holds no such view."""
 
 
 class NoSuchNamespace(NotFound):

@@ -1,4 +1,4 @@
-"""A lake, as a user holds it: namespaces and tables of one catalog. It delegates and never decides."""
+"""A lake, as a user holds it: namespaces, tables and views of one catalog. It delegates and never decides."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import EskerError, NoSuchNamespace, NoSuchTable, Unsupported
+from esker.errors import EskerError, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.model.naming import Namespace, TableName, parse_namespace
 from esker.ports.catalog import Catalog, TableState
+from esker.ports.view_catalog import ViewState
 from esker.table import Table
+from esker.view import View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[[str], "DataFrame"]
+Analyse = Callable[[TableName, str, Namespace], object]  # what a view, its query and a namespace come to, as a schema
 
 
 class Lake:
@@ -33,12 +36,14 @@ class Lake:
         schema_from_arrow: FromArrow | None = None,
         get_spark: Callable[[], SparkSession] | None = None,
         make_sql: Callable[[Lake], RunSql] | None = None,
+        make_analysis: Callable[[Lake], Analyse] | None = None,
         address: Mapping[str, Any] | None = None,
     ) -> None:
         self._catalog = catalog
         self._address = address
         self._get_spark = get_spark
         self._make_sql = make_sql
+        self._make_analysis = make_analysis
         self._run_sql: RunSql | None = None
         self._open_table = open_table
         self._schema_from_arrow = schema_from_arrow
@@ -199,6 +204,80 @@ class Lake:
         with self._helped(parsed.namespace):
             return self._open_table(parsed, self._catalog.register(parsed, metadata_location))
 
+    # ------------------------------------------------------------ views
+
+    def views(self, namespace: str | None = None) -> list[str]:
+        """The views of a namespace by their full names; of every namespace when none is named."""
+        catalog = self._catalog.view_catalog()
+        if namespace is None:
+            return [str(name) for there in self._catalog.namespaces() for name in catalog.views(there)]
+        parsed = parse_namespace(namespace)
+        with self._helped(parsed):
+            return [str(name) for name in catalog.views(parsed)]
+
+    def view(self, name: str) -> View:
+        """The view as it is now."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            return self._opened_view(parsed, self._catalog.view_catalog().load_view(parsed))
+
+    def create_view(
+        self,
+        name: str,
+        sql: str,
+        *,
+        schema: object = None,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        replace: bool = False,
+        default_namespace: str | None = None,
+    ) -> View:
+        """Make a view of a query in Spark's dialect, or give one that is there another query. ``schema`` is what
+        ``create_table`` takes; without it Spark says what columns the query has. Tables that the query names by one
+        part are those of ``default_namespace``, the view's own without it."""
+        from esker.write.make_view import make_view
+
+        parsed = TableName.parse(name)
+        namespace = parsed.namespace if default_namespace is None else parse_namespace(default_namespace)
+        with self._helped(parsed.namespace):
+            self._catalog.namespace_properties(parsed.namespace)
+            state = make_view(
+                self._catalog,
+                parsed,
+                sql,
+                columns=self._analysed(parsed, sql, namespace) if schema is None else schema,
+                is_analysed=schema is None,
+                namespace=namespace,
+                properties={**(properties or {}), **({} if comment is None else {"comment": comment})},
+                replaces=replace,
+                schema_from_arrow=self._schema_from_arrow,
+            )
+        return self._opened_view(parsed, state)
+
+    def drop_view(self, name: str) -> None:
+        """Forget a view; its metadata files stay."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            self._catalog.view_catalog().drop_view(parsed)
+
+    def rename_view(self, old: str, new: str) -> View:
+        """Give a view another name."""
+        source, target = TableName.parse(old), TableName.parse(new)
+        with self._helped(target.namespace, source):
+            self._catalog.view_catalog().rename_view(source, target)
+        return self.view(new)
+
+    def _analysed(self, name: TableName, sql: str, namespace: Namespace) -> object:
+        if self._make_analysis is None:
+            raise Unsupported(
+                f"cannot tell the columns of view {name}: this lake was opened without Spark; give schema",
+                feature="spark",
+            )
+        return self._make_analysis(self)(name, sql, namespace)
+
+    def _opened_view(self, name: TableName, state: ViewState) -> View:
+        return View(name=str(name), state=state, catalog=self._catalog.view_catalog())
+
     def __repr__(self) -> str:
         return f"<esker.Lake on {type(self._catalog).__name__}>"
 
@@ -209,15 +288,17 @@ class Lake:
             yield
         except NoSuchNamespace as error:
             raise _with_names(error, ".".join(namespace), self.namespaces(), "the catalog has") from error
-        except NoSuchTable as error:
-            if name is None or error.facts.get("table") != str(name):
+        except (NoSuchTable, NoSuchView) as error:
+            about = (error.facts.get("table"), error.facts.get("view"))
+            if name is None or str(name) not in about or "there" in error.facts:
                 raise
             raise self._instead(error, name) from error
 
-    def _instead(self, error: NoSuchTable, name: TableName) -> EskerError:
+    def _instead(self, error: NoSuchTable | NoSuchView, name: TableName) -> EskerError:
         namespace = ".".join(name.namespace)
         if name.namespace in self._catalog.namespaces():
-            return _with_names(error, str(name), self.tables(namespace), f"{namespace} has")
+            there = self.tables if isinstance(error, NoSuchTable) else self.views
+            return _with_names(error, str(name), there(namespace), f"{namespace} has")
         return _with_names(error, namespace, self.namespaces(), "there is no such namespace either; the catalog has")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from esker.catalogs.open import catalog_address, open_catalog
 from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.iceberg.table_metadata import decode_table_metadata
-from esker.lake import Lake, RunSql
+from esker.lake import Analyse, Lake, RunSql
 from esker.model.naming import TableName
 from esker.model.schema import Schema
 from esker.ports.catalog import Catalog, TableState
@@ -99,6 +99,7 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None, address: M
         schema_from_arrow=_schema_from_arrow,
         get_spark=sessions.get,
         make_sql=_sql,
+        make_analysis=_analysis,
         address=address,
     )
 
@@ -107,6 +108,12 @@ def _sql(lake: Lake) -> RunSql:
     from esker.spark.sql.run import SqlRunner
 
     return SqlRunner(lake, lambda: lake.spark).run
+
+
+def _analysis(lake: Lake) -> Analyse:
+    from esker.spark.sql.run import SqlRunner
+
+    return SqlRunner(lake, lambda: lake.spark).analyse
 
 
 def _schema_from_arrow(given: object) -> Schema:

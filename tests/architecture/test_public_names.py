@@ -53,7 +53,7 @@ def test_everything_in_all_is_there_and_nothing_else_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [esker.Lake, esker.Table, esker.Scan, RowVerbs, ChangeScan, Transaction, Alteration, Column]
+    "kind", [esker.Lake, esker.Table, esker.View, esker.Scan, RowVerbs, ChangeScan, Transaction, Alteration, Column]
 )
 def test_every_public_method_is_told_of_and_has_a_docstring(kind: type) -> None:
     for name in _public(kind):
@@ -70,7 +70,7 @@ def test_every_field_of_what_comes_back_is_told_of(kind: Any) -> None:
         assert _told_of(name), f"docs/reference.md does not tell of {kind.__name__}.{name}"
 
 
-@pytest.mark.parametrize("kind", [esker.Lake, esker.Table, Alteration])
+@pytest.mark.parametrize("kind", [esker.Lake, esker.Table, esker.View, Alteration])
 def test_every_parameter_is_told_of(kind: type) -> None:
     for name in _public(kind):
         member = inspect.getattr_static(kind, name)

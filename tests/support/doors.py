@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, TypeVar
 
+from esker.catalogs.kinds import Kind
 from esker.catalogs.memory import MemoryPointers
-from esker.catalogs.pointer import PointerCatalog, Pointers
+from esker.catalogs.pointer import PointerCatalog
+from esker.catalogs.pointers import Pointers
 from esker.catalogs.warehouse import Warehouse
 from esker.lake import Lake
 from esker.model.naming import TableName
@@ -101,11 +103,11 @@ class WatchedPointers:
         self.inner = inner
         self.door = door
 
-    def get(self, name: TableName) -> str | None:
-        return self.door.go("get", str(name), lambda: self.inner.get(name))
+    def get(self, name: TableName, *kind: Kind) -> str | None:
+        return self.door.go("get", str(name), lambda: self.inner.get(name, *kind))
 
-    def move(self, name: TableName, old: str, new: str) -> Any:
-        return self.door.go("move", new, lambda: self.inner.move(name, old, new))
+    def move(self, name: TableName, old: str, new: str, *kind: Kind) -> Any:
+        return self.door.go("move", new, lambda: self.inner.move(name, old, new, *kind))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

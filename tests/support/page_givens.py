@@ -36,4 +36,5 @@ GIVEN: dict[str, dict[str, Any]] = {
     },
     "docs/inspect.md": {},
     "docs/reference.md": {},
+    "docs/views.md": {},
 }

@@ -21,6 +21,7 @@ from esker.catalogs.metadata_files import (
     forgotten,
     with_log,
 )
+from esker.catalogs.no_views import NoViews
 from esker.catalogs.refusals import (
     checked_name,
     checked_namespace,
@@ -38,6 +39,7 @@ from esker.maintain.purge import DROPPED, dropped_folder
 from esker.model.naming import Namespace, TableName
 from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered
 from esker.ports.storage import Storage
+from esker.ports.view_catalog import ViewCatalog
 from esker.storage.local import LocalStorage, sync_folder
 from esker.storage.location import Location
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
@@ -179,6 +181,9 @@ class DirectoryCatalog:
 
     def storage(self) -> Storage:
         return self._storage
+
+    def view_catalog(self) -> ViewCatalog:
+        return NoViews(self, "a directory catalog holds tables alone, as Iceberg's own does; views need a database")
 
     def _current_version(self, name: TableName) -> int:
         """The number of the current version; `NoSuchTable` where there is none."""

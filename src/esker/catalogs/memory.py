@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from esker.catalogs.kinds import Kind
 from esker.catalogs.pointer import PointerCatalog
 from esker.catalogs.refusals import (
     dotted,
+    missing,
     namespace_exists,
     namespace_in_use,
     no_such_namespace,
-    no_such_table,
     table_exists,
 )
 from esker.catalogs.warehouse import Warehouse
@@ -31,7 +32,7 @@ class MemoryPointers:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._namespaces: dict[Namespace, dict[str, str]] = {}
-        self._tables: dict[TableName, str] = {}
+        self._tables: dict[TableName, tuple[Kind, str]] = {}  # and views
 
     def namespaces(self) -> tuple[Namespace, ...]:
         with self._lock:
@@ -61,37 +62,43 @@ class MemoryPointers:
                 raise namespace_in_use(namespace, held)
             del self._namespaces[namespace]
 
-    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
+    def tables(self, namespace: Namespace, kind: Kind = Kind.TABLE) -> tuple[TableName, ...]:
         with self._lock:
             self.properties(namespace)
-            return tuple(sorted(name for name in self._tables if name.namespace == namespace))
+            here = (name for name, (of, _) in self._tables.items() if of is kind and name.namespace == namespace)
+            return tuple(sorted(here))
 
-    def get(self, name: TableName) -> str | None:
+    def get(self, name: TableName, kind: Kind = Kind.TABLE) -> str | None:
         with self._lock:
-            return self._tables.get(name)
+            of, location = self._tables.get(name, (None, None))
+            return location if of is kind else None
 
-    def put_new(self, name: TableName, location: str) -> None:
+    def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
         with self._lock:
             self.properties(name.namespace)
             if name in self._tables:
-                raise table_exists(name)
-            self._tables[name] = location
+                raise table_exists(name, self._tables[name][0], new=kind)
+            self._tables[name] = (kind, location)
 
-    def move(self, name: TableName, old: str, new: str) -> Rejected | Unanswered | None:
+    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
         with self._lock:
-            if self._tables.get(name) != old:
+            if self._tables.get(name) != (kind, old):
                 return Rejected(f"another writer moved {name} first")
-            self._tables[name] = new
+            self._tables[name] = (kind, new)
             return None
 
-    def remove(self, name: TableName) -> None:
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
         with self._lock:
-            if self._tables.pop(name, None) is None:
-                raise no_such_table(name)
+            self._held(name, kind)
+            del self._tables[name]
 
-    def rename(self, old: TableName, new: TableName) -> None:
+    def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
         with self._lock:
-            if old not in self._tables:
-                raise no_such_table(old)
-            self.put_new(new, self._tables[old])
+            self.put_new(new, self._held(old, kind), kind)
             del self._tables[old]
+
+    def _held(self, name: TableName, kind: Kind) -> str:
+        of, location = self._tables.get(name, (None, ""))
+        if of is not kind:
+            raise missing(name, kind, of)
+        return location

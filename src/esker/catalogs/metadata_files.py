@@ -22,7 +22,7 @@ LOG_LENGTH = "write.metadata.previous-versions-max"
 DELETE_OLD = "write.metadata.delete-after-commit.enabled"
 
 _VERSION = re.compile(r"(?:^|/)v?(\d{1,18})[^/]*$")
-_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class MetadataFiles:
     def read(self, location: str) -> TableState:
         """The table as that file states it; the catalog's pointer to it opens the folder it lies in."""
         with suppress(InvalidInput):  # a pointer too odd to be a place is refused by the storage, in its words
-            self.warehouse.admit(_table_folder(location))
+            self.warehouse.admit(table_folder(location))
         content = self.warehouse.storage.read(location)
         return TableState(metadata=decode_table_metadata(location, content), metadata_location=location)
 
@@ -66,7 +66,7 @@ class MetadataFiles:
 
     def _write(self, metadata: TableMetadata, *, version: int) -> TableState:
         codec = codec_of(metadata.properties)
-        location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{_SUFFIXES[codec]}"
+        location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
         self.warehouse.storage.write_new(location, encoded(metadata, codec))
         return TableState(metadata=metadata, metadata_location=location)
 
@@ -86,7 +86,7 @@ def encoded(metadata: TableMetadata, codec: str) -> bytes:
 def codec_of(properties: Mapping[str, str]) -> str:
     """``none`` or ``gzip``."""
     codec = properties.get(CODEC, "none").lower()
-    if codec not in _SUFFIXES:
+    if codec not in SUFFIXES:
         raise InvalidInput(f"cannot write metadata: {CODEC} is {codec!r}, it may be none or gzip", property=CODEC)
     return codec
 
@@ -122,7 +122,8 @@ def _log_length(properties: Mapping[str, str]) -> int:
         raise InvalidInput(f"cannot commit: {LOG_LENGTH} is {text!r}, not a number", property=LOG_LENGTH) from None
 
 
-def _table_folder(metadata_location: str) -> str:
+def table_folder(metadata_location: str) -> str:
+    """The folder that a table or view with that metadata file lies in."""
     folder = metadata_location.rpartition("/")[0]
     above, _, last = folder.rpartition("/")
     return above if last == "metadata" else folder

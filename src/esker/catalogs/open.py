@@ -99,7 +99,8 @@ def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     file, name = sqlite_file(uri)
     place = str(file.parent / "warehouse") if warehouse is None else warehouse
     remembered = file.with_name(f"{file.name}.roots")
-    return PointerCatalog(SqlPointers(SqliteDatabase(file), name), _local_warehouse(place, roots, remembered))
+    pointers = SqlPointers(SqliteDatabase(file), name)
+    return PointerCatalog(pointers, _local_warehouse(place, roots, remembered), name=name)
 
 
 def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:

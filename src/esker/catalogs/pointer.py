@@ -7,68 +7,26 @@ once. A commit writes a new metadata file first and then moves the pointer, so t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
+from esker.catalogs.kinds import Kind
 from esker.catalogs.metadata_files import MetadataFiles, check_same_table
-from esker.catalogs.refusals import checked_name, checked_namespace, no_such_table, table_exists
+from esker.catalogs.pointer_views import PointerViews
+from esker.catalogs.pointers import Pointers, fitting
+from esker.catalogs.refusals import checked_name, checked_namespace, missing, table_exists
 from esker.catalogs.warehouse import Warehouse
-from esker.errors import EskerError, InvalidInput, OutcomeUnknown
+from esker.errors import EskerError, OutcomeUnknown
 from esker.model.naming import Namespace, TableName
 from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered
 from esker.ports.storage import Storage
+from esker.ports.view_catalog import ViewCatalog
 from esker.tree.table_metadata import TableMetadata
-
-LONGEST_LOCATION = 1000  # what the SQL layout that engines share has room for
-
-
-class Pointers(Protocol):
-    """Names and the metadata location each points at. Every method is atomic and seen by all at once."""
-
-    def namespaces(self) -> tuple[Namespace, ...]:
-        """Every namespace and its ancestors, sorted."""
-        ...
-
-    def properties(self, namespace: Namespace) -> Mapping[str, str]:
-        """Settings; `NoSuchNamespace` where there is none."""
-        ...
-
-    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """`AlreadyExists` when it is there."""
-        ...
-
-    def drop_namespace(self, namespace: Namespace) -> None:
-        """`InvalidInput` while it holds anything."""
-        ...
-
-    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
-        """Sorted; `NoSuchNamespace` where there is none."""
-        ...
-
-    def get(self, name: TableName) -> str | None:
-        """Where the table's metadata is; None where there is no such table."""
-        ...
-
-    def put_new(self, name: TableName, location: str) -> None:
-        """`AlreadyExists`, `NoSuchNamespace`; `OutcomeUnknown` when nobody said whether it happened."""
-        ...
-
-    def move(self, name: TableName, old: str, new: str) -> Rejected | Unanswered | None:
-        """Point at ``new`` if it still points at ``old``; None says that it does. An error says that it does not."""
-        ...
-
-    def remove(self, name: TableName) -> None:
-        """`NoSuchTable` where there is none."""
-        ...
-
-    def rename(self, old: TableName, new: TableName) -> None:
-        """`NoSuchTable`, `NoSuchNamespace`, `AlreadyExists`."""
-        ...
 
 
 class PointerCatalog:
     """A catalog over `Pointers`; keeps the contract of ``ports.catalog.Catalog``."""
 
-    def __init__(self, pointers: Pointers, warehouse: Warehouse) -> None:
+    def __init__(self, pointers: Pointers, warehouse: Warehouse, *, name: str | None = None) -> None:
+        self._name = name
         self._pointers = pointers
         self._warehouse = warehouse
         self._files = MetadataFiles(warehouse)
@@ -95,7 +53,8 @@ class PointerCatalog:
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
         location = self._pointers.get(checked_name(name))
         if location is None:
-            raise no_such_table(name)
+            is_view = self._pointers.get(name, Kind.VIEW) is not None
+            raise missing(name, Kind.TABLE, Kind.VIEW if is_view else None)
         # No two files share a name, so a pointer that has not moved points at what was read before.
         if known is not None and known.metadata_location == location:
             return known
@@ -107,7 +66,7 @@ class PointerCatalog:
         self._warehouse.admit(metadata.location)
         state = self._files.write_first(metadata)
         try:
-            self._pointers.put_new(name, _fitting(state.metadata_location))
+            self._pointers.put_new(name, fitting(state.metadata_location))
         except OutcomeUnknown:
             raise
         except EskerError:
@@ -122,7 +81,7 @@ class PointerCatalog:
             return Rejected(_moved(name, current))
         state = self._files.write_next(base, new)
         try:
-            outcome = self._pointers.move(name, base.metadata_location, _fitting(state.metadata_location))
+            outcome = self._pointers.move(name, base.metadata_location, fitting(state.metadata_location))
         except EskerError:
             self._files.discard(state)
             raise
@@ -138,7 +97,7 @@ class PointerCatalog:
 
     def register(self, name: TableName, metadata_location: str) -> TableState:
         self._check_free(name)
-        state = self._files.read(_fitting(metadata_location))
+        state = self._files.read(fitting(metadata_location))
         self._files.folder_of(state.metadata)  # its next commit must have somewhere to go
         self._pointers.put_new(name, metadata_location)
         return state
@@ -152,6 +111,9 @@ class PointerCatalog:
     def storage(self) -> Storage:
         return self._warehouse.storage
 
+    def view_catalog(self) -> ViewCatalog:
+        return PointerViews(self._pointers, self._warehouse, self._name)
+
     def _check_free(self, name: TableName) -> None:
         """Refuse before anything is written what would be refused after."""
         self._pointers.properties(checked_name(name).namespace)
@@ -163,11 +125,3 @@ def _moved(name: TableName, current: str | None) -> str:
     if current is None:
         return f"table {name} was dropped or renamed"
     return f"table {name} has moved on to {current}"
-
-
-def _fitting(location: str) -> str:
-    if len(location) > LONGEST_LOCATION:
-        raise InvalidInput(
-            f"cannot point at {location[:60]}…: it is longer than {LONGEST_LOCATION} characters", location=location
-        )
-    return location

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.catalogs.kinds import Kind
+from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 from esker.model.naming import Namespace, TableName, parse_namespace
 
+_NONE = "the catalog has none of that name"
 _LONGEST_NAMESPACE = 255  # what the SQL layout that engines share has room for
 
 
@@ -34,9 +36,23 @@ def checked_name(name: TableName) -> TableName:
     return name
 
 
-def no_such_table(name: TableName, why: str = "the catalog has none of that name") -> NoSuchTable:
+def no_such_table(name: TableName, why: str = _NONE) -> NoSuchTable:
     """There is no such table."""
     return NoSuchTable(f"no table {name}: {why}", table=str(name))
+
+
+def no_such_view(name: TableName, why: str = _NONE) -> NoSuchView:
+    """There is no such view."""
+    return NoSuchView(f"no view {name}: {why}", view=str(name))
+
+
+def missing(name: TableName, wanted: Kind, there: Kind | None = None) -> NoSuchTable | NoSuchView:
+    """There is nothing of that name, or it is of the other kind."""
+    found = no_such_table if wanted is Kind.TABLE else no_such_view
+    if there is None:
+        return found(name)
+    hint = "lake.sql reads it and lake.view opens it" if there is Kind.VIEW else "lake.table opens it"
+    return found(name, f"it is a {there.word}; {hint}").with_facts(there=there.word)
 
 
 def no_such_namespace(namespace: Namespace) -> NoSuchNamespace:
@@ -44,9 +60,11 @@ def no_such_namespace(namespace: Namespace) -> NoSuchNamespace:
     return NoSuchNamespace(f"no namespace {dotted(namespace)}", namespace=dotted(namespace))
 
 
-def table_exists(name: TableName, what: str = "table") -> AlreadyExists:
+def table_exists(name: TableName, there: Kind = Kind.TABLE, *, new: Kind = Kind.TABLE) -> AlreadyExists:
     """The name is a table's, or a view's."""
-    return AlreadyExists(f"cannot create table {name}: a {what} of that name exists", table=str(name))
+    return AlreadyExists(
+        f"cannot create {new.word} {name}: a {there.word} of that name exists", **{new.word: str(name)}
+    )
 
 
 def namespace_exists(namespace: Namespace) -> AlreadyExists:

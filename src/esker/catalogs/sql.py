@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from esker.catalogs.kinds import Kind
 from esker.catalogs.refusals import (
     dotted,
+    missing,
     namespace_exists,
     namespace_in_use,
     no_such_namespace,
-    no_such_table,
     table_exists,
 )
-from esker.errors import Conflict, Corrupt, InvalidInput, OutcomeUnknown
+from esker.errors import Conflict, Corrupt, InvalidInput, OutcomeUnknown, Unsupported
 from esker.model.naming import Namespace, TableName
 from esker.ports.catalog import Rejected, Unanswered
 
@@ -37,7 +38,7 @@ CREATE_TABLES = (
 
 _THIS_TABLE = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
 _EXISTS = "exists"  # the row that says a namespace is there: Java writes and hides it for every one, so do we
-_VIEW = "VIEW"
+_TYPE = "iceberg_type"  # the column that databases made before there were views lack
 
 
 class Session(Protocol):
@@ -146,7 +147,7 @@ class SqlPointers:
 
         self._database.write(f"drop namespace {dotted(namespace)}", work)
 
-    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
+    def tables(self, namespace: Namespace, kind: Kind = Kind.TABLE) -> tuple[TableName, ...]:
         def work(session: Session) -> list[Row] | None:
             if not self._at_or_below(session, namespace):
                 return None
@@ -155,40 +156,42 @@ class SqlPointers:
                 (self._catalog, dotted(namespace)),
             )
 
-        found = self._database.read(f"list tables of {dotted(namespace)}", work, nothing=None)
+        found = self._database.read(f"list {kind.word}s of {dotted(namespace)}", work, nothing=None)
         if found is None:
             raise no_such_namespace(namespace)
-        return tuple(sorted(TableName(namespace, row["table_name"]) for row in found if not _is_view(row)))
+        return tuple(sorted(TableName(namespace, row["table_name"]) for row in found if _kind(row) is kind))
 
-    def get(self, name: TableName) -> str | None:
-        row = self._database.read(f"load table {name}", lambda session: self._row(session, name), nothing=None)
-        if row is None or _is_view(row):
+    def get(self, name: TableName, kind: Kind = Kind.TABLE) -> str | None:
+        row = self._look(name, kind)
+        if row is None or _kind(row) is not kind:
             return None
         if not row["metadata_location"]:
-            raise Corrupt("iceberg_tables", f"the row of table {name} names no metadata file", table=str(name))
+            raise Corrupt("iceberg_tables", f"the row of {kind.word} {name} names no metadata file", table=str(name))
         return str(row["metadata_location"])
 
-    def put_new(self, name: TableName, location: str) -> None:
+    def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
         def work(session: Session) -> None:
-            self._check_place(session, name)
+            self._check_place(session, name, kind)
             row = {
                 "catalog_name": self._catalog,
                 "table_namespace": dotted(name.namespace),
                 "table_name": name.name,
                 "metadata_location": location,
-                "iceberg_type": "TABLE",
+                _TYPE: kind.value,
             }
             # databases made by older writers lack the column for the type; upgrading them is their owner's choice
             known = [column for column in row if column in session.columns("iceberg_tables")]
+            if kind is Kind.VIEW and _TYPE not in known:
+                raise _no_room_for_views(name)
             session.change(
                 f"INSERT INTO iceberg_tables ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})",
                 [row[column] for column in known],
             )
 
-        self._database.write(f"create table {name}", work)
+        self._database.write(f"create {kind.word} {name}", work)
 
-    def move(self, name: TableName, old: str, new: str) -> Rejected | Unanswered | None:
-        def work(session: Session) -> int:
+    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
+        def work(session: Session) -> int:  # no two files share a name, so the location tells the kind too
             return session.change(
                 "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
                 f" WHERE {_THIS_TABLE} AND metadata_location = ?",
@@ -203,35 +206,31 @@ class SqlPointers:
             return Unanswered(error.message)
         return None if moved == 1 else Rejected(f"another writer moved {name} first")
 
-    def remove(self, name: TableName) -> None:
-        self._check_there(name)
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
+        _check_held(name, self._look(name, kind), kind)  # a look first: it makes no database
 
         def work(session: Session) -> None:
-            row = self._row(session, name)
-            if row is None or _is_view(row):
-                raise no_such_table(name)
+            _check_held(name, self._row(session, name), kind)
             session.change(f"DELETE FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
 
-        self._database.write(f"drop table {name}", work)
+        self._database.write(f"drop {kind.word} {name}", work)
 
-    def rename(self, old: TableName, new: TableName) -> None:
-        self._check_there(old)
+    def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
+        _check_held(old, self._look(old, kind), kind)
 
         def work(session: Session) -> None:
-            row = self._row(session, old)
-            if row is None or _is_view(row):
-                raise no_such_table(old)
-            self._check_place(session, new)
+            _check_held(old, self._row(session, old), kind)
+            self._check_place(session, new, kind)
             session.change(
                 f"UPDATE iceberg_tables SET table_namespace = ?, table_name = ? WHERE {_THIS_TABLE}",
                 (dotted(new.namespace), new.name, *self._key(old)),
             )
 
-        self._database.write(f"rename table {old}", work)
+        self._database.write(f"rename {kind.word} {old}", work)
 
-    def _check_there(self, name: TableName) -> None:
-        if self.get(name) is None:
-            raise no_such_table(name)
+    def _look(self, name: TableName, kind: Kind) -> Row | None:
+        act = f"load {kind.word} {name}"
+        return self._database.read(act, lambda session: self._row(session, name), nothing=None)
 
     def _key(self, name: TableName) -> tuple[str, str, str]:
         return self._catalog, dotted(name.namespace), name.name
@@ -240,13 +239,13 @@ class SqlPointers:
         found = session.rows(f"SELECT * FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
         return found[0] if found else None
 
-    def _check_place(self, session: Session, name: TableName) -> None:
+    def _check_place(self, session: Session, name: TableName, new: Kind) -> None:
         """Tables and views share one set of names, and the namespace must be there."""
         if not self._at_or_below(session, name.namespace):
             raise no_such_namespace(name.namespace)
         row = self._row(session, name)
         if row is not None:
-            raise table_exists(name, "view" if _is_view(row) else "table")
+            raise table_exists(name, _kind(row), new=new)
 
     def _at_or_below(self, session: Session, namespace: Namespace) -> set[str]:
         """Namespaces of that name or below it; a namespace exists when any row carries one."""
@@ -263,8 +262,23 @@ class SqlPointers:
         return {row["namespace"] for row in found if f"{row['namespace']}.".startswith(f"{name}.")}
 
 
-def _is_view(row: Row) -> bool:
-    return row.get("iceberg_type") == _VIEW
+def _kind(row: Row) -> Kind:
+    return Kind.VIEW if row.get(_TYPE) == Kind.VIEW.value else Kind.TABLE
+
+
+def _check_held(name: TableName, row: Row | None, kind: Kind) -> None:
+    there = None if row is None else _kind(row)
+    if there is not kind:
+        raise missing(name, kind, there)
+
+
+def _no_room_for_views(name: TableName) -> Unsupported:
+    return Unsupported(
+        f"cannot create view {name}: the database was made before catalogs had views and has no column for them; "
+        "older readers would take one for a table. To make room: "
+        f"ALTER TABLE iceberg_tables ADD COLUMN {_TYPE} VARCHAR(5)",
+        feature="views",
+    )
 
 
 def _checked(properties: Mapping[str, str]) -> Mapping[str, str]:

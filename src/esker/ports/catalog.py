@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from esker.model.naming import Namespace, TableName
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from esker.ports.view_catalog import ViewCatalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,4 +105,8 @@ class Catalog(Protocol):
 
     def storage(self) -> Storage:
         """Where this catalog's tables keep their files."""
+        ...
+
+    def view_catalog(self) -> ViewCatalog:
+        """Its views; those of a catalog that can have none are none."""
         ...

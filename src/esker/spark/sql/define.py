@@ -92,7 +92,7 @@ def split_version(statement: CreateTable) -> tuple[dict[str, str], int]:
 
 def drop_table(names: LakeNames, statement: DropTable) -> None:
     """DROP TABLE."""
-    if statement.if_there and names.find(statement.name.parts) is None:
+    if statement.if_there and not names.holds(statement.name.parts):
         return
     names.lake.drop_table(_whole_table(names, statement.name).name, purge=statement.purge)
 

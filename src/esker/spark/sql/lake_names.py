@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
+from esker.ports.catalog import Catalog
 from esker.spark.sql.territory import Elsewhere
 from esker.spark.sql.words import Named
 from esker.table import Table
+from esker.view import View
 
 SPARK_CATALOGS = ("spark_catalog", "global_temp", "session", "system")
 SNAPSHOT_TABLES = ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
@@ -61,6 +63,23 @@ class LakeTables(Protocol):
     ) -> Table: ...
     def drop_table(self, name: str, purge: bool = False) -> None: ...
     def rename_table(self, old: str, new: str) -> Table: ...
+    def views(self, namespace: str | None = None) -> list[str]: ...
+    def view(self, name: str) -> View: ...
+    def create_view(
+        self,
+        name: str,
+        sql: str,
+        *,
+        schema: object = None,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        replace: bool = False,
+        default_namespace: str | None = None,
+    ) -> View: ...
+    def drop_view(self, name: str) -> None: ...
+    def rename_view(self, old: str, new: str) -> View: ...
+    @property
+    def catalog(self) -> Catalog: ...
 
 
 class SparkNames(Protocol):
@@ -93,8 +112,15 @@ class LakeNames:
     lake: LakeTables
     spark: SparkNames
     current: tuple[str, ...] = ()
+    in_view: bool = False  # the names are those of a view's query, which sees no temporary view
+    view_texts: dict[str, str] = field(default_factory=dict)  # what was made of each view so far
     _tables: dict[tuple[str, ...], Table | None] = field(default_factory=dict)
+    _views: dict[tuple[str, ...], View | None] = field(default_factory=dict)
     _namespaces: list[tuple[str, ...]] | None = None
+
+    def within(self, namespace: tuple[str, ...]) -> LakeNames:
+        """The same names as the query of a view sees them; what was loaded is shared."""
+        return replace(self, current=namespace, in_view=True)
 
     # ------------------------------------------------------------ Territory
 
@@ -102,10 +128,10 @@ class LakeNames:
         """The lake's, unless it is plainly Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
-        if self.find(name.parts) is not None:
+        if self.holds(name.parts):
             return name
         if len(name.parts) == 1:
-            if self.current and not self.spark.has_temp_view(name.parts[0]):
+            if self._in_current(name.parts[0]):
                 return name
             raise Elsewhere
         return self._lake_or_spark(name, name.parts[:-1])
@@ -123,8 +149,8 @@ class LakeNames:
         return name
 
     def holds(self, parts: tuple[str, ...]) -> bool:
-        """Whether the lake has such a table."""
-        return self.find(parts) is not None
+        """Whether the lake has such a table or view."""
+        return self.find(parts) is not None or self.find_view(parts) is not None
 
     def _lake_or_spark(self, name: Named, namespace: tuple[str, ...]) -> Named:
         if self._namespace(namespace) is None and self.spark.has_database(name.parts[0]):
@@ -135,7 +161,7 @@ class LakeNames:
 
     def find(self, parts: tuple[str, ...]) -> Found | None:
         """The table that a name means, or a metadata table, branch or tag of one; None where there is none."""
-        if len(parts) == 1 and not (self.current and not self.spark.has_temp_view(parts[0])):
+        if len(parts) == 1 and not self._in_current(parts[0]):
             return None
         for full in self._spellings(parts):
             if (table := self._table(full)) is not None:
@@ -145,13 +171,38 @@ class LakeNames:
                 return found
         return None
 
+    def find_view(self, parts: tuple[str, ...]) -> View | None:
+        """The view that a name means, where it means no table; None where there is none."""
+        if len(parts) == 1 and not self._in_current(parts[0]):
+            return None
+        return next((view for full in self._spellings(parts) if (view := self._view(full)) is not None), None)
+
+    def must_find_view(self, name: Named) -> View:
+        """The same; ``NoSuchView`` says what there is instead."""
+        return self.find_view(name.parts) or self.lake.view(self.full(name))
+
     def must_find(self, name: Named) -> Found:
-        """The same; ``NoSuchTable`` says what there is instead."""
+        """The same for a table; ``NoSuchTable`` says what there is instead."""
         found = self.find(name.parts)
         if found is None:
+            if (view := self.find_view(name.parts)) is not None:
+                raise InvalidInput(
+                    f"cannot use {name} (at {name.place}) as a table: {view.name} is a view, whose rows are "
+                    "those of its query; CREATE OR REPLACE VIEW, ALTER VIEW and DROP VIEW change it",
+                    view=view.name,
+                    place=name.place,
+                )
             self.lake.table(self.full(name))  # says what is missing, and what is not
             raise NoSuchTable(f"there is no table {name} (at {name.place})", table=str(name))
         return found
+
+    def session_has(self, name: str) -> bool:
+        """Whether Spark's session has a temporary view of that name."""
+        return self.spark.has_temp_view(name)
+
+    def lake_name(self) -> str | None:
+        """What other engines call the lake's catalog, where that is known."""
+        return self.lake.catalog.view_catalog().catalog_name()
 
     def is_missing_from_lake(self, parts: tuple[str, ...]) -> bool:
         """Whether a name that was not found is of a namespace of the lake, so that Spark need not be asked."""
@@ -172,6 +223,10 @@ class LakeNames:
     def namespace_named(self, name: Named) -> str:
         """A namespace by its own spelling."""
         return ".".join(self._namespace(name.parts) or name.parts)
+
+    def _in_current(self, name: str) -> bool:
+        """Whether a name of one part is looked for in the lake; the session's temporary views come first."""
+        return bool(self.current) and (self.in_view or not self.spark.has_temp_view(name))
 
     def _spellings(self, parts: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
         inside = [(*self.current, *parts)] if self.current else []
@@ -213,6 +268,27 @@ class LakeNames:
             return None
         fits = [name for name in there if name.lower() == f"{prefix}.{parts[-1]}".lower()]
         return self.lake.table(fits[0]) if len(fits) == 1 else None
+
+    def _view(self, parts: tuple[str, ...]) -> View | None:
+        if parts not in self._views:
+            self._views[parts] = self._load_view(parts)
+        return self._views[parts]
+
+    def _load_view(self, parts: tuple[str, ...]) -> View | None:
+        namespace = self._namespace(parts[:-1])
+        if namespace is None or any("." in part for part in parts):
+            return None
+        prefix = ".".join(namespace)
+        try:
+            return self.lake.view(f"{prefix}.{parts[-1]}")
+        except (NoSuchView, InvalidInput):
+            pass
+        try:
+            there = self.lake.views(prefix)
+        except NoSuchNamespace:
+            return None
+        fits = [name for name in there if name.lower() == f"{prefix}.{parts[-1]}".lower()]
+        return self.lake.view(fits[0]) if len(fits) == 1 else None
 
     def _namespace(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         if self._namespaces is None:

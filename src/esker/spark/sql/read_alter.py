@@ -7,18 +7,22 @@ from esker.model.predicate_text import parse
 from esker.model.unbound import Comparison, Literal, Same
 from esker.spark.sql.read_create import NAMESPACE_WORDS
 from esker.spark.sql.read_refs import at_ref, read_ref
+from esker.spark.sql.read_views import read_alter_view
 from esker.spark.sql.statements import (
     AddColumn,
     AddPartition,
     AlterTable,
+    AlterView,
     Change,
     ChangeColumn,
+    CreateLakeView,
     DropColumn,
     DropPartition,
     DropRef,
     IdentifierFields,
     RenameColumn,
     RenameTable,
+    RenameView,
     SetProperties,
     SetRef,
     UnsetProperties,
@@ -27,11 +31,14 @@ from esker.spark.sql.statements import (
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import Named, Words
 
+Altering = AlterTable | RenameTable | SetRef | DropRef | AlterView | RenameView | CreateLakeView
 _COLUMN_CLAUSES = ("not", "default", "comment", "first", "after")
 
 
-def read_alter(words: Words, territory: Territory) -> AlterTable | RenameTable | SetRef | DropRef:
+def read_alter(words: Words, territory: Territory) -> Altering:
     """Behind ALTER."""
+    if words.take("view"):
+        return read_alter_view(words, territory)
     if words.take_any(*NAMESPACE_WORDS):
         territory.namespace(words.name("the name of a namespace"))
         raise words.unsupported("ALTER NAMESPACE", "a namespace's properties are set when it is made")

@@ -1,8 +1,18 @@
-"""CREATE and DROP, of namespaces, tables and temporary views."""
+"""CREATE and DROP, of namespaces, tables and views."""
 
 from __future__ import annotations
 
-from esker.spark.sql.statements import CreateNamespace, CreateTable, CreateView, DropNamespace, DropTable, Query
+from esker.spark.sql.read_views import read_create_view, read_drop_view
+from esker.spark.sql.statements import (
+    CreateLakeView,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropTable,
+    DropView,
+    Query,
+)
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import Named, Span, Words, blanked
 
@@ -11,7 +21,7 @@ QUERY_WORDS = ("select", "with", "values", "from", "table", "map", "reduce")
 PROVIDERS = ("iceberg", "esker")
 
 
-def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateTable | CreateView:
+def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateTable | CreateView | CreateLakeView:
     """Behind CREATE."""
     place = words.place
     replaces = words.take("or", "replace")
@@ -20,6 +30,8 @@ def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateT
     is_global = words.take("global")
     if words.take_any("temp", "temporary") and words.take("view"):
         return _view(words, replaces=replaces, is_global=is_global)
+    if not is_global and words.take("view"):
+        return read_create_view(words, territory, replaces=replaces)
     words.take("external")
     if not words.take("table"):
         raise Elsewhere
@@ -31,7 +43,7 @@ def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateT
     return found
 
 
-def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable:
+def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable | DropView:
     """Behind DROP."""
     if words.take_any(*NAMESPACE_WORDS):
         if_there = words.take("if", "exists")
@@ -41,6 +53,8 @@ def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable:
         words.take("restrict")
         words.expect_end()
         return DropNamespace(name=name, if_there=if_there)
+    if words.take("view"):
+        return read_drop_view(words, territory)
     if not words.take("table"):
         raise Elsewhere
     if_there = words.take("if", "exists")

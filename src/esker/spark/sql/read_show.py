@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from esker.spark.sql.read_create import NAMESPACE_WORDS
+from esker.spark.sql.read_views import read_show_views
 from esker.spark.sql.statements import (
     DescribeNamespace,
     DescribeTable,
@@ -30,6 +31,8 @@ def read_show(words: Words, territory: Territory) -> Statement:
     if words.take("tables"):
         inside = _inside(words, territory)
         return _ended(words, ShowTables(inside, _like(words)))
+    if words.take("views"):
+        return read_show_views(words, territory)
     if words.take("create", "table"):
         return _ended(words, ShowCreateTable(_table(words, territory)))
     if words.take("tblproperties"):

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from esker.errors import InvalidInput, NoSuchNamespace
-from esker.spark.sql import define
+from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.model.naming import Namespace, TableName
+from esker.spark.sql import define, define_views
 from esker.spark.sql.change import Changer
+from esker.spark.sql.expand_views import Place, full_names
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
 from esker.spark.sql.insert import create_table_as, insert
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
-from esker.spark.sql.read_statement import read_statement
+from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.show import Looking, look
 from esker.spark.sql.statements import (
     AlterTable,
+    AlterView,
+    CreateLakeView,
     CreateNamespace,
     CreateTable,
     CreateView,
@@ -24,20 +28,24 @@ from esker.spark.sql.statements import (
     DropNamespace,
     DropRef,
     DropTable,
+    DropView,
     Foreign,
     Insert,
     Merge,
     Query,
     RefreshTable,
     RenameTable,
+    RenameView,
     SetRef,
     Statement,
     Update,
     UseNamespace,
 )
+from esker.spark.sql.words import Span, Words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _ZONE = "spark.sql.session.timeZone"
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -75,6 +83,8 @@ class SqlRunner:
                 return self._get_spark().sql(text)
             case CreateView():
                 return self._create_view(statement, names)
+            case CreateLakeView():
+                define_views.create_view(names, statement, self.analyse)
             case Insert():
                 return self._insert(statement, names)
             case Delete() | Update() | Merge():
@@ -82,7 +92,8 @@ class SqlRunner:
             case UseNamespace(name):
                 self._use(names.namespace_named(name))
             case RefreshTable(table):
-                names.must_find(table)
+                if names.find_view(table.parts) is None:
+                    names.must_find(table)
             case CreateTable() if statement.query is not None:
                 self._create_table_as(statement, statement.query, names)
             case (
@@ -94,11 +105,25 @@ class SqlRunner:
                 | AlterTable()
                 | SetRef()
                 | DropRef()
+                | DropView()
+                | RenameView()
+                | AlterView()
             ):
                 _define(statement, names)
             case _:
                 return look(names, _looking(statement))
         return NOTHING
+
+    def analyse(self, view: TableName, sql: str, namespace: Namespace) -> StructType:
+        """The columns that the query of a view has, as Spark says; names of one part are those of the namespace."""
+        names = LakeNames(self._lake, _SparkSide(self._get_spark), namespace)
+        if not at_query(Words(sql)):
+            raise InvalidInput(f"cannot make view {view}: it is made of a query, SELECT … for one")
+        try:
+            text = full_names(sql, Place(names.within(namespace), None, (str(view),)))
+        except (InvalidInput, NoSuchTable) as error:
+            raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
+        return self._query(Query(text, Span(0, len(text))), names).schema
 
     # ------------------------------------------------------------ rows
 
@@ -208,3 +233,9 @@ def _define(statement: Statement, names: LakeNames) -> None:
             define.set_ref(names, statement)
         case DropRef():
             define.drop_ref(names, statement)
+        case DropView():
+            define_views.drop_view(names, statement)
+        case RenameView():
+            define_views.rename_view(names, statement)
+        case AlterView():
+            define_views.alter_view(names, statement)

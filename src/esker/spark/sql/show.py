@@ -8,6 +8,7 @@ from typing import Any
 
 from esker.errors import InvalidInput
 from esker.model.column_path import locate, parts_of
+from esker.spark.sql import show_views
 from esker.spark.sql.define import FORMAT_VERSION
 from esker.spark.sql.frames import Answer
 from esker.spark.sql.lake_names import LakeNames
@@ -20,6 +21,7 @@ from esker.spark.sql.statements import (
     ShowPartitions,
     ShowProperties,
     ShowTables,
+    ShowViews,
 )
 from esker.spark.sql.type_text import column_text, string_text, term_text, type_text
 from esker.table import Table
@@ -27,6 +29,7 @@ from esker.table import Table
 Looking = (
     ShowNamespaces
     | ShowTables
+    | ShowViews
     | ShowCreateTable
     | ShowProperties
     | ShowColumns
@@ -43,7 +46,11 @@ def look(names: LakeNames, statement: Looking) -> Answer:
 
 
 def _told(names: LakeNames, statement: Looking) -> Told:
+    if (told := _told_of_view(names, statement)) is not None:
+        return told
     match statement:
+        case ShowViews():
+            return _views(names, statement)
         case ShowNamespaces(inside, like):
             return "namespace string", [(name,) for name in _namespaces(names, inside, like)]
         case ShowTables(inside, like):
@@ -60,6 +67,36 @@ def _told(names: LakeNames, statement: Looking) -> Told:
             return _described(names.must_find(table).table, extended, column)
         case DescribeNamespace(name, extended):
             return _described_namespace(names, names.namespace_named(name), extended)
+
+
+def _told_of_view(names: LakeNames, statement: Looking) -> Told | None:
+    """The answer where the name is a view's; None where it is a table's, or no name of either."""
+    if not isinstance(statement, ShowCreateTable | ShowProperties | ShowColumns | DescribeTable):
+        return None
+    view = names.find_view(statement.table.parts) if names.find(statement.table.parts) is None else None
+    if view is None:
+        return None
+    match statement:
+        case ShowCreateTable():
+            return "createtab_stmt string", [(show_views.create_text(view),)]
+        case ShowProperties(_, key):
+            said = f"View {view.name} does not have property: {key}"
+            rows = sorted(view.properties.items()) if key is None else [(key, view.properties.get(key, said))]
+            return "key string, value string", list(rows)
+        case ShowColumns():
+            return "col_name string", [(field.name,) for field in view.schema.fields]
+        case DescribeTable(_, extended, column):
+            return show_views.described(view, extended, column)
+
+
+def _views(names: LakeNames, statement: ShowViews) -> Told:
+    if statement.inside is not None:
+        found = names.lake.views(names.namespace_named(statement.inside))
+    else:
+        found = names.lake.views(".".join(names.current) if names.current else None)
+    rows = [(full.rpartition(".")[0], full.rpartition(".")[2], False) for full in found]
+    columns = "namespace string, viewName string, isTemporary boolean"
+    return columns, [row for row in rows if _is_like(row[1], statement.like)]
 
 
 def create_text(table: Table) -> str:

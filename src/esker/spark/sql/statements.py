@@ -84,6 +84,55 @@ class RenameTable:
     to: Named
 
 
+# ---------------------------------------------------------------- views that last
+
+
+@dataclass(frozen=True, slots=True)
+class ViewColumn:
+    """What a view calls a column of its query."""
+
+    name: str
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateLakeView:
+    """CREATE VIEW, and ALTER VIEW … AS."""
+
+    name: Named
+    sql: str
+    columns: tuple[ViewColumn, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    replaces: bool = False
+    unless_there: bool = False
+    must_be_there: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropView:
+    """DROP VIEW."""
+
+    name: Named
+    if_there: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameView:
+    """ALTER VIEW … RENAME TO."""
+
+    name: Named
+    to: Named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterView:
+    """ALTER VIEW … SET or UNSET TBLPROPERTIES."""
+
+    name: Named
+    properties: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
 # ---------------------------------------------------------------- ALTER TABLE
 
 
@@ -319,6 +368,14 @@ class ShowTables:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowViews:
+    """SHOW VIEWS."""
+
+    inside: Named | None
+    like: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShowCreateTable:
     """SHOW CREATE TABLE."""
 
@@ -382,6 +439,10 @@ Statement: TypeAlias = (
     Query
     | Foreign
     | CreateView
+    | CreateLakeView
+    | DropView
+    | RenameView
+    | AlterView
     | CreateNamespace
     | DropNamespace
     | CreateTable
@@ -396,6 +457,7 @@ Statement: TypeAlias = (
     | Merge
     | ShowNamespaces
     | ShowTables
+    | ShowViews
     | ShowCreateTable
     | ShowProperties
     | ShowColumns

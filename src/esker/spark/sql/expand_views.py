@@ -1,0 +1,165 @@
+"""Views of the lake in a query, each replaced by its own query in parentheses.
+
+The names in a view's query are looked for where its version says, so they become full names before the text moves;
+what is left names tables alone, and is pruned like any other query. The columns are called as the view calls them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from esker.errors import InvalidInput, NoSuchTable, Unsupported
+from esker.model.naming import TableName
+from esker.model.predicate_sql import quote_name
+from esker.spark.sql.edits import Edits
+from esker.spark.sql.lake_names import Found, LakeNames
+from esker.spark.sql.query_text import QueryText
+from esker.spark.sql.references import Reference
+from esker.spark.sql.statements import Query
+from esker.spark.sql.words import Span
+from esker.view import View
+
+DEEPEST = 50
+LONGEST = 4 << 20  # views that each read another twice double the text with every one
+SPARK_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where names of a view's query are looked for, and the views that lead there."""
+
+    names: LakeNames  # with the version's namespace as the current one
+    catalog: str | None  # the version's own, where it says one
+    trail: tuple[str, ...]
+
+
+def with_views(query: Query, read: QueryText, views: dict[Reference, View], names: LakeNames) -> Query:
+    """The query with these references made queries. Of a view there is no older version to read."""
+    edits = Edits(read.words)
+    for reference, view in views.items():
+        if reference.span.end in read.travels:
+            raise InvalidInput(f"cannot read {view.name} as of a version or a time: a view has no snapshots")
+        _replace(edits, read, reference, view_text(view, names, ()))
+    text = _bounded(edits.done())
+    return Query(text, Span(query.body.start, len(text) - (len(query.text) - query.body.end)))
+
+
+def view_text(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
+    """The view's query under the view's columns, in parentheses."""
+    if view.name in trail:
+        raise InvalidInput(f"cannot read view {view.name}: it reads itself ({' → '.join((*trail, view.name))})")
+    if len(trail) >= DEEPEST:
+        raise InvalidInput(f"cannot read view {view.name}: more than {DEEPEST} views read one another")
+    if view.name not in names.view_texts:
+        names.view_texts[view.name] = _under_its_columns(view, _body(view, names, (*trail, view.name)))
+    return names.view_texts[view.name]
+
+
+def _body(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
+    version = view.current_version
+    sql = version.sql()
+    if sql is None:
+        known = ", ".join(version.dialects) or "no SQL at all"
+        raise Unsupported(
+            f"cannot read view {view.name}: its query is there in {known}, not in Spark's dialect; "
+            "CREATE OR REPLACE VIEW gives it one",
+            feature=f"views in {known}",
+        )
+    namespace = tuple(version.default_namespace)
+    try:
+        return full_names(sql, Place(names.within(namespace), version.default_catalog, trail))
+    except (InvalidInput, NoSuchTable) as error:
+        if view.name in error.message:
+            raise
+        raise type(error)(f"cannot read view {view.name}: {error.message}", **error.facts) from error
+
+
+def full_names(sql: str, place: Place) -> str:
+    """A query with every table of the lake by its full name, and every view by its query."""
+    read = QueryText.of(Query(sql, Span(0, len(sql))))
+    _, references = read.parsed()
+    edits = Edits(read.words)
+    for reference in references:
+        _replace(edits, read, reference, _meant(reference, place))
+    return _bounded(edits.done())
+
+
+def _replace(edits: Edits, read: QueryText, reference: Reference, new: str | None) -> None:
+    if new is None:
+        return
+    start = reference.span.start
+    if start in read.bare and new.startswith("("):  # TABLE v is a query by itself, and so is one in parentheses
+        edits.replace(read.bare[start], reference.span.end, new)
+        return
+    edits.replace(start, reference.span.end, new)
+    if start not in read.bare:
+        edits.add_alias(reference, read.end_of(reference))
+    if reference.alias is None:
+        edits.shorten_columns(reference)
+
+
+def _meant(reference: Reference, place: Place) -> str | None:
+    """What a name of a view's query means, as text; None where it is Spark's own and stays as it is."""
+    own = place.names.lake_name()
+    parts = reference.parts
+    if len(parts) > 2 and own is not None and parts[0] == own:
+        parts = parts[1:]
+    elif place.catalog is not None and place.catalog != own:
+        return _elsewhere(parts, place)
+    found = place.names.find(parts)
+    if found is not None:
+        return _table_text(found, parts)
+    view = place.names.find_view(parts)
+    if view is not None:
+        return view_text(view, place.names, place.trail)
+    if len(parts) == 1:
+        raise _missing(parts[0], place)
+    if place.names.is_missing_from_lake(parts):
+        place.names.lake.table(".".join(parts))  # raises, and says what there is
+    return None
+
+
+def _missing(name: str, place: Place) -> InvalidInput | NoSuchTable:
+    if place.names.session_has(name):
+        return InvalidInput(f"{name} is a temporary view, and a view that lasts cannot read what does not")
+    full = ".".join((*place.names.current, name))
+    return NoSuchTable(f"there is no table or view {full}", table=full)
+
+
+def _elsewhere(parts: tuple[str, ...], place: Place) -> str:
+    if place.catalog is None or place.catalog.lower() != SPARK_CATALOG:
+        raise Unsupported(
+            f"cannot read view {place.trail[-1]}: its names are those of the catalog {place.catalog}, not of this one",
+            feature=f"views over the catalog {place.catalog}",
+        )
+    whole = (*place.names.current, *parts) if len(parts) == 1 else parts
+    return _quoted(whole if whole[0].lower() == SPARK_CATALOG else (SPARK_CATALOG, *whole))
+
+
+def _table_text(found: Found, parts: tuple[str, ...]) -> str:
+    name = TableName.parse(found.table.name)
+    is_part = (found.metadata_table, found.snapshot_id, found.ref, found.as_of_ms) != (None, None, None, None)
+    return _quoted((*name.namespace, name.name, *(parts[-1:] if is_part else ())))
+
+
+def _under_its_columns(view: View, body: str) -> str:
+    """The line's end closes a comment at the query's end."""
+    names = [field.name for field in view.schema.fields]
+    alias = quote_name(TableName.parse(view.name).name)
+    if not view.query_columns:
+        return f"(SELECT * FROM (\n{body}\n) AS {alias}({', '.join(map(quote_name, names))}))"
+    columns = (
+        quote_name(own) if own == name else f"{quote_name(own)} AS {quote_name(name)}"
+        for own, name in zip(view.query_columns, names, strict=True)
+    )
+    return f"(SELECT {', '.join(columns)} FROM (\n{body}\n) AS {alias})"
+
+
+def _quoted(parts: tuple[str, ...]) -> str:
+    return ".".join(map(quote_name, parts))
+
+
+def _bounded(text: str) -> str:
+    if len(text) > LONGEST:
+        raise InvalidInput(f"cannot read the query: with the queries of its views it has over {LONGEST:,} characters")
+    return text

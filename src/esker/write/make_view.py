@@ -1,0 +1,64 @@
+"""Making a view, or giving one that is there another query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from esker.errors import AlreadyExists, InvalidInput, NoSuchView
+from esker.model.naming import Namespace, TableName
+from esker.model.schema_rules import NEWEST_VERSION, check_schema
+from esker.ports.catalog import Catalog
+from esker.ports.view_catalog import ViewState
+from esker.write.commit_view import commit_view
+from esker.write.new_table import FromArrow, read_schema
+from esker.write.view_versions import QUERY_COLUMNS, Definition, new_view, replaced
+
+LONGEST_QUERY = 1 << 20
+
+
+def make_view(
+    catalog: Catalog,
+    name: TableName,
+    sql: str,
+    *,
+    columns: object,
+    is_analysed: bool,
+    namespace: Namespace,
+    properties: Mapping[str, str],
+    replaces: bool,
+    schema_from_arrow: FromArrow | None = None,
+) -> ViewState:
+    """The view as it is then. ``columns`` describes it as ``create_table`` takes a schema; where they come from an
+    analysis, they are what the query itself calls them."""
+    schema = read_schema(columns, schema_from_arrow)
+    given = properties.get(QUERY_COLUMNS)
+    names = given.split(",") if given else [field.name for field in schema.fields] if is_analysed else []
+    definition = _checked(Definition(sql=sql, schema=schema, default_namespace=namespace, query_columns=tuple(names)))
+    views = catalog.view_catalog()
+    if replaces:
+        with suppress(NoSuchView):
+            return commit_view(views, name, lambda base: replaced(base, definition, properties))
+    try:
+        metadata = new_view(definition, location=catalog.location_for(name), properties=properties)
+        return views.create_view(name, metadata)
+    except AlreadyExists:
+        if not replaces:
+            raise
+        try:  # it was made meanwhile; a table of that name stays in the way
+            return commit_view(views, name, lambda base: replaced(base, definition, properties))
+        except NoSuchView:
+            raise AlreadyExists(f"cannot create view {name}: a table of that name exists", view=str(name)) from None
+
+
+def _checked(definition: Definition) -> Definition:
+    sql = definition.sql
+    if not isinstance(sql, str) or not sql.strip():
+        raise InvalidInput("cannot make a view without a query")
+    if len(sql) > LONGEST_QUERY:
+        raise InvalidInput(f"cannot make a view of a query of {len(sql):,} characters: at most {LONGEST_QUERY:,}")
+    if not definition.schema.fields:
+        raise InvalidInput("cannot make a view without columns")
+    check_schema(definition.schema, NEWEST_VERSION)
+    return replace(definition, sql=sql.strip().rstrip(";").rstrip())

@@ -1,0 +1,144 @@
+"""What a view becomes: its first metadata, a new version of it, other properties. Pure, by Iceberg's view spec."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from esker.errors import InvalidInput, Unsupported
+from esker.model.naming import Namespace
+from esker.model.schema import Schema
+from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
+from esker.version import VERSION
+from esker.write.properties import switch, whole_number
+
+HISTORY = "version.history.num-entries"
+DROP_DIALECT = "replace.drop-dialect.allowed"
+COMMENT = "comment"
+QUERY_COLUMNS = "spark.query-column-names"  # Iceberg's own key: what the query's columns are called, before the view's
+_KEPT = 10
+_FIRST_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A view as a user says it: a query, its columns, and where names of one part are looked for."""
+
+    sql: str
+    schema: Schema
+    default_namespace: Namespace
+    query_columns: tuple[str, ...] = ()  # empty: not known, so the query's columns are taken by their places
+
+
+def new_view(definition: Definition, *, location: str, properties: Mapping[str, str] | None = None) -> ViewMetadata:
+    """The first metadata of a view."""
+    version = _version(definition, _FIRST_VERSION, schema_id=0)
+    return ViewMetadata(
+        uuid=str(uuid4()),
+        location=location.rstrip("/") or location,
+        schemas=(replace(definition.schema, schema_id=0),),
+        current_version_id=version.version_id,
+        versions=(version,),
+        version_log=(VersionLogEntry(timestamp_ms=version.timestamp_ms, version_id=version.version_id),),
+        properties=_with_columns(checked_view_properties(properties), definition),
+    )
+
+
+def replaced(base: ViewMetadata, definition: Definition, properties: Mapping[str, str] | None = None) -> ViewMetadata:
+    """The view with another definition. A definition that it had before is that version again."""
+    schemas, schema_id = _with_schema(base.schemas, definition.schema)
+    number = max(version.version_id for version in base.versions) + 1
+    wanted = _version(definition, number, schema_id)
+    again = next((version for version in base.versions if version.says_the_same(wanted)), None)
+    current = again or wanted
+    changed = {**base.properties, **checked_view_properties(properties)}
+    _check_dialects(base, current, changed)
+    log = base.version_log
+    if current.version_id != base.current_version_id:
+        log = (*log, VersionLogEntry(timestamp_ms=wanted.timestamp_ms, version_id=current.version_id))
+    return _expired(
+        replace(
+            base,
+            schemas=schemas,
+            versions=base.versions if again else (*base.versions, wanted),
+            current_version_id=current.version_id,
+            version_log=log,
+            properties=_with_columns(changed, definition),
+        )
+    )
+
+
+def with_properties(base: ViewMetadata, changes: Mapping[str, str], removed: tuple[str, ...] = ()) -> ViewMetadata:
+    """The view with properties set and removed."""
+    kept = {key: value for key, value in base.properties.items() if key not in removed}
+    return _expired(replace(base, properties={**kept, **checked_view_properties(changes)}))
+
+
+def checked_view_properties(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The properties as they can be set; an error names the first that cannot."""
+    found = dict(given or {})
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str) or not key.strip():
+            raise InvalidInput(f"cannot set the property {key!r} to {value!r}: keys and values are text", property=key)
+    whole_number(found, HISTORY, _KEPT, at_least=1)
+    switch(found, DROP_DIALECT, default=False)
+    return found
+
+
+def _version(definition: Definition, number: int, schema_id: int) -> ViewVersion:
+    return ViewVersion(
+        version_id=number,
+        schema_id=schema_id,
+        timestamp_ms=time.time_ns() // 1_000_000,
+        representations=(SqlRepresentation(sql=definition.sql, dialect=SPARK),),
+        default_namespace=definition.default_namespace,
+        summary={"engine-name": "esker", "engine-version": VERSION},
+    )
+
+
+def _with_schema(schemas: tuple[Schema, ...], wanted: Schema) -> tuple[tuple[Schema, ...], int]:
+    """The schemas with this one among them, and its id; one that is there already stays as it is."""
+    for schema in schemas:
+        if replace(wanted, schema_id=schema.schema_id) == schema:
+            return schemas, schema.schema_id
+    new_id = max(schema.schema_id for schema in schemas) + 1
+    return (*schemas, replace(wanted, schema_id=new_id)), new_id
+
+
+def _with_columns(properties: dict[str, str], definition: Definition) -> dict[str, str]:
+    """Where it is not known what the query calls its columns, an older note of that would be wrong."""
+    rest = {key: value for key, value in properties.items() if key != QUERY_COLUMNS}
+    return {**rest, QUERY_COLUMNS: ",".join(definition.query_columns)} if definition.query_columns else rest
+
+
+def _check_dialects(base: ViewMetadata, new: ViewVersion, properties: Mapping[str, str]) -> None:
+    """A query that other engines read is not lost by the way: the spec's writers ask for a word of leave."""
+    lost = sorted(set(base.current_version.dialects) - set(new.dialects))
+    if lost and not switch(properties, DROP_DIALECT, default=False):
+        raise Unsupported(
+            f"cannot replace the view: it is there in {', '.join(lost)} too, and only a query in {SPARK} was given; "
+            f"set the property {DROP_DIALECT} = true to let the others go",
+            feature="dialects other than spark",
+        )
+
+
+def _expired(metadata: ViewMetadata) -> ViewMetadata:
+    """The newest versions, the current one always; the log begins behind the last one that was let go."""
+    keep = whole_number(metadata.properties, HISTORY, _KEPT, at_least=1)
+    if len(metadata.versions) <= keep:
+        return metadata
+    others = [one for one in metadata.versions if one.version_id != metadata.current_version_id]
+    newest = sorted(others, key=lambda one: one.version_id)[len(others) - (keep - 1) :]
+    ids = {metadata.current_version_id, *(one.version_id for one in newest)}
+    log = metadata.version_log
+    gone = [at for at, entry in enumerate(log) if entry.version_id not in ids]
+    kept = tuple(one for one in metadata.versions if one.version_id in ids)
+    used = {one.schema_id for one in kept}
+    return replace(
+        metadata,
+        versions=kept,
+        version_log=log[gone[-1] + 1 :] if gone else log,
+        schemas=tuple(schema for schema in metadata.schemas if schema.schema_id in used),
+    )
