@@ -42,6 +42,7 @@ def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp
         "tables": {"otel.logs": 3, "otel.spans": 7},
         "dead_letters": 2,
         "pending": 0,
+        "deduplicated": 0,
         "unproved": 0,
         "lost": 0,
         "duplicated": 0,

@@ -36,7 +36,9 @@ class Mortal:
             env={"PYTHONPATH": source, "PATH": ""},
         )
 
-    def ingest(self, folder: Path, *, at: int | None = None, follow: bool = False) -> tuple[int, list[str]]:
+    def ingest(
+        self, folder: Path, *, at: int | None = None, follow: bool = False, dedup: str | None = None
+    ) -> tuple[int, list[str]]:
         """Exit status and the steps taken."""
         command = {
             "uri": f"sqlite:///{folder}/lake/catalog.db",
@@ -44,6 +46,7 @@ class Mortal:
             "checkpoint": str(folder / "checkpoint"),
             "batch_bytes": 1 if follow else 1 << 20,
             "follow": follow,
+            "dedup": dedup,
             "at": at,
         }
         assert self._process.stdin is not None
@@ -159,3 +162,27 @@ def test_a_stream_killed_at_any_step_lets_go_of_segments_only_when_their_rows_ar
         assert span_names(lake_in(folder)) == Counter(["span 0", "span 1", "span 2"]), where
         assert log_bodies(lake_in(folder)) == Counter(["log 0"]), where
         assert not list((folder / "in").iterdir()), where
+
+
+@pytest.mark.slow
+def test_a_batch_killed_at_any_step_never_takes_its_own_rows_for_copies(mortal: Mortal, scratch: Path) -> None:
+    def begin(folder: Path) -> Asked:
+        begun(folder)
+        write(folder / "in", "d.jsonl", spans([1, 3]), logs([0, 1]))
+        return Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint", dedup="span_id")
+
+    begin(scratch / "whole")
+    status, steps = mortal.ingest(scratch / "whole", dedup="span_id")
+    assert status == 0
+    check_whole(scratch / "whole", "not killed")
+    deaths = [at for at, step in enumerate(steps, 1) if step.startswith(("after COMMIT", "after rename", "after link"))]
+    for at in deaths[::2]:
+        folder = scratch / str(at)
+        asked = begin(folder)
+        status, taken = mortal.ingest(folder, at=at, dedup="span_id")
+        where = f"step {at}, {taken[-1]}"
+        assert status == -9, where
+        account = ingest_otlp(lake_in(folder), asked)
+        assert (account.holds, account.duplicated) == (True, 0), where
+        assert (account.received, account.deduplicated) in ((9, 4), (0, 0)), where
+        check_whole(folder, where)

@@ -54,6 +54,35 @@ def test_spark_decodes_what_arrow_does(spark: Any, tmp_path: Path, monkeypatch: 
     assert lake_rows(spark, on_spark) == 100
 
 
+@pytest.mark.parametrize("profile", ["map", "flat"])
+def test_spark_leaves_out_what_arrow_does(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str
+) -> None:
+    monkeypatch.setattr(slices_of, "__kwdefaults__", {"size": 2000})
+    lakes = {
+        "spark": esker.connect(f"sqlite:///{tmp_path}/spark/catalog.db", spark=spark),
+        "arrow": esker.connect(f"sqlite:///{tmp_path}/arrow/catalog.db"),
+    }
+    for batch, numbers in enumerate((range(1, 31), range(21, 51))):
+        again = [spans([number], day=number % 2) for number in numbers] * 2
+        write(tmp_path / "in", f"{batch}.jsonl", *again, logs(numbers), logs(numbers))
+        accounts = {}
+        for engine, lake in lakes.items():
+            asked = Asked(
+                paths=[tmp_path / "in"],
+                checkpoint=tmp_path / f"checkpoint-{engine}",
+                engine=engine,
+                profile=profile,
+                dedup="span_id",
+            )
+            accounts[engine] = ingest_otlp(lake, asked)
+        left_out = {engine: (one.received, one.deduplicated, one.holds) for engine, one in accounts.items()}
+        assert left_out["spark"] == left_out["arrow"] == (120, 60 if batch == 0 else 80, True)
+    for table in ("otel.spans", "otel.logs"):
+        assert held(lakes["spark"], table) == held(lakes["arrow"], table)
+    assert span_names(lakes["spark"]) == Counter(f"span {number}" for number in range(1, 51))
+
+
 def lake_rows(spark: Any, lake: Lake) -> int:
     return int(lake.sql("SELECT count(DISTINCT SpanId) FROM otel.spans").collect()[0][0])
 

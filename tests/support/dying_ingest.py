@@ -54,10 +54,18 @@ def _watch(steps: Steps) -> None:
 
 def _ingest(command: dict[str, Any]) -> None:
     asked = Asked(
-        paths=[Path(command["source"])], checkpoint=Path(command["checkpoint"]), batch_bytes=command["batch_bytes"]
+        paths=[Path(command["source"])],
+        checkpoint=Path(command["checkpoint"]),
+        batch_bytes=command["batch_bytes"],
+        dedup=command.get("dedup"),
     )
     lake = connect(command["uri"])
-    if command["follow"]:
+    if "kafka" in command:
+        from esker.ingest.kafka import KafkaTopics
+        from esker.kafka.address import source_of
+
+        KafkaTopics(source_of(command["kafka"])).ingest(lake, asked)
+    elif command["follow"]:
         follow_otlp(lake, asked, pace=Pace(every_s=0.01, settle_s=0.0, idle_s=0.0))
     else:
         ingest_otlp(lake, asked)

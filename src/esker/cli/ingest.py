@@ -16,6 +16,7 @@ from esker.cli.settings import current_settings, shared_options
 
 if TYPE_CHECKING:
     from esker.ingest.account import Account
+    from esker.ingest.kafka import KafkaTopics
     from esker.lake import Lake
 
 _PATHS = click.Path(path_type=Path)
@@ -33,13 +34,14 @@ def command() -> None:
 
 
 @command.command("otlp")
-@click.argument("paths", nargs=-1, type=_PATHS)
-@click.option("--follow", is_flag=True, help="Go on with what comes into the directories, until stopped.")
+@click.argument("paths", nargs=-1)
+@click.option("--follow", is_flag=True, help="Go on with what comes into the directories or topics, until stopped.")
 @click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
 @click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
 @click.option("--promote", multiple=True, metavar="KEY=TYPE", help="An attribute to have a column; may be repeated.")
 @click.option("--profile", type=_PROFILES, help="How attributes are held [default: as the tables do, or map].")
 @click.option("--partition-by", type=click.Choice(["day", "hour"]), default="day", help="Of tables that are made.")
+@click.option("--dedup", type=click.Choice(["span_id"]), help="Leave out spans and logs that were sent again.")
 @click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
 @click.option("--most-dead", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of a batch is dead.")
 @click.option("--engine", type=click.Choice(["auto", "arrow", "spark"]), default="auto", help="What decodes.")
@@ -49,23 +51,26 @@ def command() -> None:
 @click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
 @click.option("--keep-segments", is_flag=True, help="Leave segments of a spool when their rows are committed.")
 @shared_options
-def otlp(paths: tuple[Path, ...], follow: bool, **given: Any) -> int:
+def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
     """Decode OTLP in PATH…, files or directories, into the tables of the namespace otel.
 
     Framing and compression are told from the content. Without PATH, --follow takes the spool of esker receive.
+    kafka://HOST:PORT/TOPIC in place of PATH takes the messages of a topic, each an Export request.
     """
     from esker.cli.opening import open_lake
     from esker.ingest.places import default_checkpoint
     from esker.ingest.telemetry import KIND, Asked, follow_otlp, ingest_otlp
 
+    topics = _topics(paths)
     lake = open_lake(current_settings())
     asked = Asked(
-        paths=paths or _spool(lake, follow),
-        checkpoint=given["checkpoint"] or default_checkpoint(lake, KIND),
+        paths=() if topics else tuple(map(Path, paths)) or _spool(lake, follow),
+        checkpoint=given["checkpoint"] or default_checkpoint(lake, topics.place if topics else KIND),
         pattern=given["pattern"],
         profile=given["profile"],
         promote=pairs_of(given["promote"]),
         partition_by=given["partition_by"],
+        dedup=given["dedup"],
         strict=given["strict"],
         most_dead=given["most_dead"],
         engine=given["engine"],
@@ -73,12 +78,13 @@ def otlp(paths: tuple[Path, ...], follow: bool, **given: Any) -> int:
         keep_segments=given["keep_segments"],
     )
     if not follow:
-        return close(ingest_otlp(lake, asked, told=_progress()))
+        return close((topics.ingest if topics else ingest_otlp)(lake, asked, told=_progress()))
     from esker.ingest.follow import Pace
 
     pace = Pace(every_s=given["every"], settle_s=given["settle"], idle_s=given["idle"])
+    go_on = topics.follow if topics else follow_otlp
     with _stopping() as stop:
-        return close(follow_otlp(lake, asked, pace=pace, stop=stop, told=_progress(), told_trouble=_trouble))
+        return close(go_on(lake, asked, pace=pace, stop=stop, told=_progress(), told_trouble=_trouble))
 
 
 @command.command("files")
@@ -141,6 +147,19 @@ def close(account: Account) -> int:
     return 0 if account.holds and not account.refused and account.stopped is None else FINDING
 
 
+def _topics(paths: tuple[str, ...]) -> KafkaTopics | None:
+    """The topics that are to be read; None where files are."""
+    from esker.kafka.address import is_address, source_of
+
+    if not any(map(is_address, paths)):
+        return None
+    if len(paths) > 1:
+        raise click.UsageError("give one address of Kafka, with topics between commas, or files, not both")
+    from esker.ingest.kafka import KafkaTopics
+
+    return KafkaTopics(source_of(paths[0]))
+
+
 def _spool(lake: Lake, follow: bool) -> tuple[Path, ...]:
     from esker.ingest.places import default_spool
 
@@ -178,7 +197,8 @@ def _progress() -> Callable[[Account], None]:
         return lambda account: None
 
     def tell(account: Account) -> None:
-        text = f"{account.received:,} records in {account.batches:,} batches, {account.files:,} files"
+        files = f", {account.files:,} files" if account.files else ""
+        text = f"{account.received:,} records in {account.batches:,} batches{files}"
         click.echo(f"\r\x1b[K{text}", err=True, nl=False)
 
     return tell

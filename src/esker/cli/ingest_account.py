@@ -16,6 +16,7 @@ _ODDITIES = {
     "zero_ids": "ids of nothing but zeros",
     "far_times": "times far from now",
     "not_castable": "values that fit no promoted column",
+    "skipped_offsets": "offsets that Kafka has no more",
 }
 
 
@@ -23,8 +24,7 @@ def show(screen: Screen, account: Account) -> None:
     """Where everything went, the identity, and what needs a person."""
     screen.title(
         f"Received {counted(account.received, 'record')}",
-        f"{counted(account.files, 'file')}, {size(account.bytes)}, {counted(account.batches, 'batch', 'batches')} "
-        f"in {account.seconds:.1f} s",
+        f"{_sources(account)}, {counted(account.batches, 'batch', 'batches')} in {account.seconds:.1f} s",
     )
     pairs = [(table, number(rows)) for table, rows in sorted(account.tables.items())]
     pairs.append(("dead letters", number(account.dead_letters) if account.dead_letters else ""))
@@ -42,10 +42,18 @@ def show(screen: Screen, account: Account) -> None:
         screen.note("Nothing is lost: files and receipts are kept. Run the same command again, or: esker replay")
 
 
+def _sources(account: Account) -> str:
+    if not account.files and account.requests:  # of Kafka
+        return counted(account.requests, "request")
+    return f"{counted(account.files, 'file')}, {size(account.bytes)}"
+
+
 def identity(account: Account) -> str:
     """The sum that must come out."""
     parts = [f"tables {sum(account.tables.values()):,}", f"dead letter {account.dead_letters:,}"]
     parts.append(f"pending {account.pending:,}")
+    if account.deduplicated:
+        parts.append(f"deduplicated {account.deduplicated:,}")
     if account.unproved:
         parts.append(f"unproved {account.unproved:,}")
     sign = "=" if account.holds else "≠"

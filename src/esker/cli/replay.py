@@ -14,8 +14,11 @@ from esker.cli.settings import current_settings, shared_options
 @click.option("--dead-letters", is_flag=True, help="Decode dead letters anew: what can be read goes to its table.")
 @click.option("--promote", multiple=True, metavar="KEY=TYPE", help="With --dead-letters: as the ingest was told.")
 @click.option("--profile", type=click.Choice(["map", "flat", "variant"]), help="With --dead-letters: likewise.")
+@click.option("--dedup", type=click.Choice(["span_id"]), help="With --dead-letters: likewise.")
 @shared_options
-def command(checkpoint: Path | None, dead_letters: bool, promote: tuple[str, ...], profile: str | None) -> int:
+def command(
+    checkpoint: Path | None, dead_letters: bool, promote: tuple[str, ...], profile: str | None, dedup: str | None
+) -> int:
     """Make the commits that an ingest could not make, from their receipts; none is made twice.
 
     The data files are written already. With --dead-letters, records that could not be decoded are tried again.
@@ -30,4 +33,4 @@ def command(checkpoint: Path | None, dead_letters: bool, promote: tuple[str, ...
     place = checkpoint or default_checkpoint(lake, KIND)
     if not dead_letters:
         return close(replay_receipts(lake, place, kind=kind_of(place)))
-    return close(replay_letters(lake, place, profile=profile, promote=pairs_of(promote)))
+    return close(replay_letters(lake, place, promote=pairs_of(promote), profile=profile, dedup=dedup))

@@ -1,4 +1,5 @@
-"""The closing account: what came in must be in the tables, among the dead letters, or pending; none of it twice."""
+"""The closing account: what came in must be in the tables, among the dead letters, pending, or known to have come
+before; none of it twice."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ class Account:
     tables: Counter[str] = field(default_factory=Counter)  # rows found in snapshots of this run's batches
     dead_letters: int = 0
     pending: int = 0  # rows in data files that a receipt names and no table has yet
+    deduplicated: int = 0  # records sent again and left out, where that was asked for
     unproved: int = 0  # rows said to be in a table that could not be asked
     lost: int = 0
     duplicated: int = 0
@@ -42,13 +44,17 @@ class Account:
 
     @property
     def holds(self) -> bool:
-        """received = tables + dead letters + pending, nothing lost, nothing twice."""
-        whole = sum(self.tables.values()) + self.dead_letters + self.pending
-        return self.received == whole and not (self.unproved or self.lost or self.duplicated)
+        """received = tables + dead letters + pending + deduplicated, nothing lost, nothing twice."""
+        return self.received == self._whole and not (self.unproved or self.lost or self.duplicated)
+
+    @property
+    def _whole(self) -> int:
+        return sum(self.tables.values()) + self.dead_letters + self.pending + self.deduplicated
 
     def count(self, counts: BatchCounts) -> None:
         """A batch came in."""
         self.received += counts.received
+        self.deduplicated += counts.deduplicated
         self.requests += counts.requests
         self.oddities.update(counts.oddities)
 
@@ -76,8 +82,7 @@ class Account:
                 del self._expected[number, name]
                 self._settle(name, rows, found[number])
         self.unproved = sum(self._expected.values())
-        whole = sum(self.tables.values()) + self.dead_letters + self.pending + self.unproved
-        self.lost += max(0, self.received - whole - self.lost)
+        self.lost += max(0, self.received - self._whole - self.unproved - self.lost)
 
     def _settle(self, name: str, expected: int, found: int) -> None:
         self.lost += max(0, expected - found)
@@ -94,6 +99,7 @@ class Account:
             "tables": dict(sorted(self.tables.items())),
             "dead_letters": self.dead_letters,
             "pending": self.pending,
+            "deduplicated": self.deduplicated,
             "unproved": self.unproved,
             "lost": self.lost,
             "duplicated": self.duplicated,

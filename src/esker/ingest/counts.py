@@ -14,6 +14,7 @@ class BatchCounts:
 
     received: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, dead letters among them
+    deduplicated: int = 0  # sent again, and left out because that was asked for
     requests: int = 0
     oddities: Mapping[str, int] = field(default_factory=dict)  # kept, and worth a word
 

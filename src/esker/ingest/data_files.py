@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from esker.errors import EskerError
@@ -11,6 +12,9 @@ from esker.ingest.receipts import Delivery, delivery_of
 from esker.ports.engine import WriteRequest
 from esker.table import Table
 from esker.tree.data_file import DataFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger("esker.ingest")
 
@@ -39,6 +43,18 @@ class DataFiles:
         self._files += files
 
     @property
+    def files(self) -> tuple[DataFile, ...]:
+        """What is written so far."""
+        return tuple(self._files)
+
+    def replace(self, file: DataFile, rows: pa.Table) -> None:
+        """Other rows in place of a file's."""
+        if rows.num_rows:
+            self.add(rows)
+        self._files.remove(file)
+        self._delete(file)
+
+    @property
     def rows(self) -> int:
         """How many rows are written."""
         return sum(file.record_count for file in self._files)
@@ -50,7 +66,10 @@ class DataFiles:
     def discard(self) -> None:
         """Delete them: no receipt names them, nor ever will."""
         for file in self._files:
-            try:
-                self._tools.storage.delete(file.path)
-            except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of the failure is
-                log.warning("cannot delete %s, which is not part of the table: %s", file.path, error)
+            self._delete(file)
+
+    def _delete(self, file: DataFile) -> None:
+        try:
+            self._tools.storage.delete(file.path)
+        except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of a failure is
+            log.warning("cannot delete %s, which is not part of the table: %s", file.path, error)

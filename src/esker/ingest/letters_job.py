@@ -15,9 +15,10 @@ from esker.ingest.checkpoint import Plan
 from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged
-from esker.ingest.otlp_job import batch_counts
+from esker.ingest.otlp_job import add_rows, batch_counts, resent_in, with_letters
+from esker.ingest.receipts import Delivery
 from esker.ingest.sources import SourceFile
-from esker.ingest.telemetry_tables import TelemetryTables, full_name
+from esker.ingest.telemetry_tables import TelemetryTables
 from esker.lake import Lake
 from esker.model.column import col
 from esker.otlp.account import Counts
@@ -47,15 +48,19 @@ def letter_batches(lake: Lake) -> list[str]:
 class LettersJob:
     """Decodes the dead letters of the batches that a plan names."""
 
-    def __init__(self, lake: Lake, tables: TelemetryTables, *, options: Options | None = None) -> None:
+    def __init__(
+        self, lake: Lake, tables: TelemetryTables, *, options: Options | None = None, dedup: str | None = None
+    ) -> None:
         self._lake = lake
         self._tables = tables
         self._options = options or Options()
+        self._dedup = dedup
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         """Write what can be read now, and the letters that are left, which replace the old ones."""
         writing: dict[str, DataFiles] = {DEAD_LETTER.name: DataFiles(self._tables.get(DEAD_LETTER.name))}
         counts = Counts()
+        resent = resent_in(self._tables, self._options, self._dedup, batch_id)
         try:
             for part in decode(
                 _requests(self._lake, plan.letters),
@@ -63,17 +68,13 @@ class LettersJob:
                 ingested_at_us=plan.planned_at_us,
                 options=self._options,
             ):
-                for name, rows in part.tables.items():
-                    if name not in writing:
-                        writing[name] = DataFiles(self._tables.get(name))
-                    writing[name].add(rows)
-                if part.dead_letters.num_rows:
-                    writing[DEAD_LETTER.name].add(part.dead_letters)
+                for name, rows in with_letters(part):
+                    add_rows(writing, self._tables, name, rows if resent is None else resent.without(name, rows))
                 counts.add(part.counts)
-            if len(writing) == 1:  # nothing has become readable: the old letters stay as they are
+            if not counts.records.total():  # nothing has become readable: the old letters stay as they are
                 writing[DEAD_LETTER.name].discard()
                 return Staged(deliveries=(), counts=BatchCounts())
-            return _staged(writing, counts, plan)
+            return Staged(deliveries=tuple(_deliveries(writing, plan)), counts=batch_counts(counts, writing, resent))
         except BaseException:
             for files in writing.values():
                 files.discard()
@@ -84,14 +85,12 @@ class LettersJob:
         return ()
 
 
-def _staged(writing: dict[str, DataFiles], counts: Counts, plan: Plan) -> Staged:
-    deliveries = [
+def _deliveries(writing: dict[str, DataFiles], plan: Plan) -> list[Delivery]:
+    """Old letters go last: until then a record is rather in two places than in none."""
+    made = [
         files.delivery(replaces=plan.letters if name == DEAD_LETTER.name else ()) for name, files in writing.items()
     ]
-    rows = {full_name(name): files.rows for name, files in writing.items()}
-    # Old letters go last: until then a record is rather in two places than in none.
-    deliveries.sort(key=lambda delivery: delivery.table == DEAD_LETTER_TABLE)
-    return Staged(deliveries=tuple(deliveries), counts=batch_counts(counts, rows))
+    return sorted(made, key=lambda delivery: delivery.table == DEAD_LETTER_TABLE)
 
 
 def _requests(lake: Lake, batches: Sequence[str]) -> Iterator[Request]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+import pyarrow as pa
 
 from esker.ingest.checkpoint import Plan
 from esker.ingest.counts import BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
+from esker.ingest.resent import Resent
 from esker.ingest.segments import is_segment
 from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry_tables import TelemetryTables, full_name
@@ -28,17 +31,19 @@ class OtlpJob:
         tables: TelemetryTables,
         *,
         options: Options | None = None,
+        dedup: str | None = None,
         release: bool = False,
     ) -> None:
         self._tables = tables
         self._options = options or Options()
+        self._dedup = dedup
         self._release = release
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         """Decode the files of the plan, one after the other."""
         check_sources(plan, may_grow=True)
         parts = decode(_requests(plan), batch_id=batch_id, ingested_at_us=plan.planned_at_us, options=self._options)
-        return staged(self._tables, parts)
+        return staged(self._tables, parts, resent_in(self._tables, self._options, self._dedup, batch_id))
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
         """Remove segments of a spool: their rows are in the tables. Files beside them are the user's and stay."""
@@ -50,27 +55,37 @@ class OtlpJob:
         return segments
 
 
-def staged(tables: TelemetryTables, parts: Iterable[Decoded]) -> Staged:
+def resent_in(tables: TelemetryTables, options: Options, dedup: str | None, batch_id: str) -> Resent | None:
+    """What knows the records of a batch that were sent again; None where these are to be kept."""
+    return None if dedup is None else Resent(tables, profile=options.profile, batch_id=batch_id)
+
+
+def staged(tables: TelemetryTables, parts: Iterable[Decoded], resent: Resent | None = None) -> Staged:
     """Decoded parts as data files: of each table one set for the whole batch."""
     writing: dict[str, DataFiles] = {}
     counts = Counts()
     try:
         for part in parts:
-            for name, rows in _with_letters(part):
-                if name not in writing:
-                    writing[name] = DataFiles(tables.get(name))
-                writing[name].add(rows)
+            for name, rows in with_letters(part):
+                add_rows(writing, tables, name, rows if resent is None else resent.without(name, rows))
             counts.add(part.counts)
         deliveries = tuple(files.delivery() for files in writing.values())
-        rows = {full_name(name): files.rows for name, files in writing.items()}
-        return Staged(deliveries=deliveries, counts=batch_counts(counts, rows))
+        return Staged(deliveries=deliveries, counts=batch_counts(counts, writing, resent))
     except BaseException:
         for files in writing.values():
             files.discard()
         raise
 
 
-def batch_counts(counts: Counts, rows: dict[str, int]) -> BatchCounts:
+def add_rows(writing: dict[str, DataFiles], tables: TelemetryTables, name: str, rows: pa.Table) -> None:
+    """Write rows to the files of their table, which is made where it is missing."""
+    if rows.num_rows:
+        if name not in writing:
+            writing[name] = DataFiles(tables.get(name))
+        writing[name].add(rows)
+
+
+def batch_counts(counts: Counts, writing: Mapping[str, DataFiles], resent: Resent | None) -> BatchCounts:
     """The decoder's numbers, as they are written down."""
     oddities = {
         "unknown_fields": counts.unknown_fields,
@@ -81,13 +96,15 @@ def batch_counts(counts: Counts, rows: dict[str, int]) -> BatchCounts:
     }
     return BatchCounts(
         received=counts.received,
-        rows=rows,
+        rows={full_name(name): files.rows for name, files in writing.items()},
+        deduplicated=0 if resent is None else resent.left_out.total(),
         requests=counts.requests,
         oddities={name: number for name, number in oddities.items() if number},
     )
 
 
-def _with_letters(part: Decoded) -> Iterator[tuple[str, object]]:
+def with_letters(part: Decoded) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of a part, by table, dead letters last."""
     yield from part.tables.items()
     if part.dead_letters.num_rows:
         yield DEAD_LETTER.name, part.dead_letters

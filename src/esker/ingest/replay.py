@@ -12,6 +12,7 @@ from esker.ingest.checkpoint import Checkpoint, Plan, written_kind
 from esker.ingest.job import Job, Staged
 from esker.ingest.letters_job import BATCHES_AT_ONCE, LettersJob, letter_batches
 from esker.ingest.receipts import Receipt, Receipts
+from esker.ingest.resent import check_way
 from esker.ingest.run import Pending, Run
 from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry import KIND
@@ -64,16 +65,18 @@ def replay_letters(
     *,
     profile: str | None = None,
     promote: Mapping[str, str] | None = None,
+    dedup: str | None = None,
     told: Callable[[Account], None] = lambda account: None,
 ) -> Account:
     """Decode every dead letter anew: each is in a table afterwards, or among the dead letters still."""
     asked = promotions_by_table(promote or {})
+    check_way(dedup)
     checkpoint = Checkpoint(directory, kind=KIND)
     began = time.monotonic()
     try:
         form = profile_of(lake, profile)
         tables = TelemetryTables(lake, profile=form, promote=asked)
-        job: Job = LettersJob(lake, tables, options=Options(profile=form, promote=asked))
+        job: Job = LettersJob(lake, tables, options=Options(profile=form, promote=asked), dedup=dedup)
         run = Run(lake, checkpoint, job, told=told)
         with suppress(Pending):
             if not checkpoint.unfinished():

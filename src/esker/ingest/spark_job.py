@@ -18,9 +18,9 @@ from esker.errors import Unsupported
 from esker.ingest.checkpoint import Plan
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
-from esker.ingest.otlp_job import OtlpJob, batch_counts
+from esker.ingest.otlp_job import OtlpJob, batch_counts, resent_in
 from esker.ingest.sources import SourceFile, is_compressed
-from esker.ingest.telemetry_tables import TelemetryTables, full_name
+from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.account import Counts
 from esker.otlp.carried import packed
 from esker.otlp.decode import Options
@@ -49,6 +49,7 @@ class SparkOtlpJob:
         get_spark: Callable[[], SparkSession],
         *,
         options: Options | None = None,
+        dedup: str | None = None,
         release: bool = False,
     ) -> None:
         if not isinstance(storage, LocalStorage):
@@ -57,7 +58,8 @@ class SparkOtlpJob:
         self._storage = storage
         self._get_spark = get_spark
         self._options = options or Options()
-        self._here = OtlpJob(tables, options=options, release=release)
+        self._dedup = dedup
+        self._here = OtlpJob(tables, options=options, dedup=dedup, release=release)
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         """Run one job that decodes the files of the plan and writes their rows."""
@@ -73,16 +75,29 @@ class SparkOtlpJob:
                 sweep(self._storage, table.locations.base, order.operation_id)
             raise
         counts = Counts()
-        for report in reports:
-            if report["counts"] is not None:
-                counts.add(_counts(report["counts"]))
-                continue
-            rows = pa.ipc.open_stream(report["files"]).read_all()
-            writing[report["table"]].take(files_of(rows, order.tables[report["table"]].partition_types)[0])
+        try:
+            for report in reports:
+                if report["counts"] is not None:
+                    counts.add(_counts(report["counts"]))
+                    continue
+                rows = pa.ipc.open_stream(report["files"]).read_all()
+                writing[report["table"]].take(files_of(rows, order.tables[report["table"]].partition_types)[0])
+            return self._sifted(writing, counts, batch_id)
+        except BaseException:
+            for files in writing.values():
+                files.discard()
+            raise
+
+    def _sifted(self, writing: dict[str, DataFiles], counts: Counts, batch_id: str) -> Staged:
+        """What was written, without records that were sent again; tasks know nothing of each other's."""
+        resent = resent_in(self._tables, self._options, self._dedup, batch_id)
+        if resent is not None:
+            for name, files in writing.items():
+                resent.sift(name, files, self._storage)
         filled = {name: files for name, files in writing.items() if files.rows}
         return Staged(
             deliveries=tuple(files.delivery() for files in filled.values()),
-            counts=batch_counts(counts, {full_name(name): files.rows for name, files in filled.items()}),
+            counts=batch_counts(counts, filled, resent),
         )
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:

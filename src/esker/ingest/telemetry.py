@@ -16,6 +16,7 @@ from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace, follow
 from esker.ingest.job import Job
 from esker.ingest.otlp_job import OtlpJob
+from esker.ingest.resent import check_way
 from esker.ingest.run import BATCH_BYTES, Pending, Run, TooManyLetters
 from esker.ingest.segments import is_segment
 from esker.ingest.sources import Found, find_files
@@ -40,6 +41,7 @@ class Asked:
     profile: str | None = None  # map, flat or variant; None: as the tables have attributes, else map
     promote: Mapping[str, str] = field(default_factory=dict)
     partition_by: str = "day"  # or hour; of tables that are made
+    dedup: str | None = None  # span_id: leave out spans and logs that a sender sent again
     strict: bool = False
     most_dead: float | None = None  # share of a batch's records; beyond it the run stops, once the batch is committed
     batch_bytes: int | None = None  # None: as much as suits the engine
@@ -52,7 +54,7 @@ def ingest_otlp(lake: Lake, asked: Asked, *, told: Callable[[Account], None] = l
     """Ingest files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
     found = list(find_files(asked.paths, pattern=asked.pattern))
     engine = chosen_engine(asked, sum(one.size for one in found))
-    with _begun(lake, replace(asked, engine=engine), told) as (run, _):
+    with begun(lake, replace(asked, engine=engine), told) as (run, _):
         run.settle()
         run.ingest(found)
     return run.account
@@ -72,7 +74,7 @@ def follow_otlp(
         if not path.is_dir():
             raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
     # A stream has little to do at a time: Spark has it only if it is asked to.
-    with _begun(lake, replace(asked, engine=chosen_engine(asked, 0)), told) as (run, sweep):
+    with begun(lake, replace(asked, engine=chosen_engine(asked, 0)), told) as (run, sweep):
         follow(run, asked.paths, pattern=asked.pattern, pace=pace, stop=stop, sweep=sweep, told=told_trouble)
     return run.account
 
@@ -93,11 +95,19 @@ def _has_spark() -> bool:
 
 
 @contextmanager
-def _begun(
-    lake: Lake, asked: Asked, told: Callable[[Account], None]
+def begun(
+    lake: Lake,
+    asked: Asked,
+    told: Callable[[Account], None],
+    *,
+    kind: str = KIND,
+    make_job: Callable[[TelemetryTables, Options], Job] | None = None,
 ) -> Iterator[tuple[Run, Callable[[list[Found]], None]]]:
+    """A run over the checkpoint that was asked for; its account is checked at the end. Unless another job is made, it
+    reads files."""
     promote = promotions_by_table(asked.promote)
-    checkpoint = Checkpoint(asked.checkpoint, kind=KIND)
+    check_way(asked.dedup)
+    checkpoint = Checkpoint(asked.checkpoint, kind=kind)
     began = time.monotonic()
     try:
         profile = profile_of(lake, asked.profile)
@@ -105,7 +115,7 @@ def _begun(
             lake, profile=profile, promote=promote, partition_by=asked.partition_by, properties=asked.properties
         )
         options = Options(profile=profile, promote=promote, strict=asked.strict)
-        job = _job(lake, asked, tables, options)
+        job = _job(lake, asked, tables, options) if make_job is None else make_job(tables, options)
         # On Spark a batch is shared by all cores, and costs a job.
         batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == "spark" else BATCH_BYTES)
         run = Run(lake, checkpoint, job, batch_bytes=batch_bytes, most_dead=asked.most_dead, told=told)
@@ -126,8 +136,15 @@ def _begun(
 
 def _job(lake: Lake, asked: Asked, tables: TelemetryTables, options: Options) -> Job:
     if asked.engine != "spark":
-        return OtlpJob(tables, options=options, release=not asked.keep_segments)
+        return OtlpJob(tables, options=options, dedup=asked.dedup, release=not asked.keep_segments)
     from esker.ingest.spark_job import SparkOtlpJob
 
     storage = lake.catalog.storage()
-    return SparkOtlpJob(tables, storage, lambda: lake.spark, options=options, release=not asked.keep_segments)
+    return SparkOtlpJob(
+        tables,
+        storage,
+        lambda: lake.spark,
+        options=options,
+        dedup=asked.dedup,
+        release=not asked.keep_segments,
+    )

@@ -67,12 +67,16 @@ class TelemetryTables:
 
     def get(self, name: str) -> Table:
         """The table as it is now, ready for the rows of a batch; the name is without the namespace."""
-        try:
-            table = self._lake.table(full_name(name))
-        except (NoSuchTable, NoSuchNamespace):
-            table = self._made(name)
+        table = self.existing(name) or self._made(name)
         _check_profile(table, TABLES[name], self._profile)
         return self._with_columns(table, self._promote.get(name, ()))
+
+    def existing(self, name: str) -> Table | None:
+        """The table as it is now; None where there is none yet."""
+        try:
+            return self._lake.table(full_name(name))
+        except (NoSuchTable, NoSuchNamespace):
+            return None
 
     def _made(self, name: str) -> Table:
         with suppress(AlreadyExists):
