@@ -39,7 +39,6 @@ from esker.model.types import (
     TIMESTAMPTZ_NS,
     UNKNOWN,
     UUID,
-    VARIANT,
     DecimalType,
     Field,
     FixedType,
@@ -159,11 +158,6 @@ def test_e11_unknown_columns_have_no_place_in_the_file_at_any_depth() -> None:
     assert 2 not in written.files[0].metrics.value_counts  # type: ignore[union-attr]
     with pytest.raises(Unsupported, match=r"cannot write column 's': .*a struct without members"):
         write(table_of(ID, Field(id=3, name="s", type=StructType(inner.fields[:1]))), {"id": [1]})
-
-
-def test_a_variant_is_refused_before_anything_is_written() -> None:
-    with pytest.raises(Unsupported, match="cannot write column 'v': pyarrow has no way to write a variant"):
-        write(table_of(ID, Field(id=2, name="v", type=VARIANT)), {"id": [1]})
 
 
 def test_i7_lineage_columns_travel_with_rewritten_rows() -> None:

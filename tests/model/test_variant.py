@@ -117,7 +117,7 @@ def test_values_are_spelt_as_the_encoding_has_them(value: Any, expected: str) ->
 
 def test_an_object_is_in_the_order_of_its_keys_and_so_is_the_dictionary() -> None:
     metadata, value = encode({"b": 1, "a": {"é": 2}, "B": None})
-    assert Dictionary(metadata).keys() == [b"B", b"a", b"b", "é".encode()]
+    assert Dictionary(metadata).all_keys() == [b"B", b"a", b"b", "é".encode()]
     assert metadata[0] == 0x11
     assert list(decode(metadata, value)) == ["B", "a", "b"]
 

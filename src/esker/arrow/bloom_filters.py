@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.schema import Schema
-from esker.model.types import BooleanType, is_nested
+from esker.model.types import BooleanType, VariantType, is_nested
 from esker.write.properties import switch, whole_number
 
 _PARQUET = "write.parquet."
@@ -59,7 +59,7 @@ def bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[int, Bl
 
 def _refuse_bloom_filter(key: str, schema: Schema, field_id: int) -> None:
     type_ = schema.by_id[field_id].type
-    if is_nested(type_) or isinstance(type_, BooleanType):
+    if is_nested(type_) or isinstance(type_, BooleanType | VariantType):
         raise InvalidInput(f"cannot use {key}: a {type_} has no bloom filter", property=key)
     if "bloom_filter_options" not in inspect.signature(pq.ParquetWriter.__init__).parameters:
         raise Unsupported(

@@ -21,8 +21,9 @@ from esker.arrow.convert import plain
 from esker.arrow.fit_values import Convert, Misfit, plain_type, value_converter
 from esker.arrow.lists import over, values_inside
 from esker.arrow.types import to_arrow
+from esker.arrow.variant_arrays import TYPE, first_unsound, variant_array
 from esker.errors import InvalidInput
-from esker.model.types import Field, ListType, MapType, StructType, Type
+from esker.model.types import Field, ListType, MapType, StructType, Type, VariantType
 
 Path = tuple[str, ...]
 
@@ -152,13 +153,15 @@ def _type_converter(source: pa.DataType, type_: Type, path: Path, lenient: Lenie
             return lambda array: _rebuilt(array, type_, lambda values: _inside(inner, values, "element"))
         case MapType() if (pair := _pair(held)) is not None:
             return _map(pair, type_, path, lenient)
+        case VariantType() if _is_variant(held):
+            return _variants
         case _:
             found = value_converter(source, type_, whole_floats=lenient.whole_floats, round_floats=lenient.round_floats)
             if found is not None:
                 return found
     column = ".".join(path)
     raise InvalidInput(
-        f"column {column!r} is {source} in the data, which does not fit the table's {type_}{_hint(held, type_)}",
+        f"column {column!r} is {'variant' if source == TYPE else source} in the data, which does not fit the table's {type_}{_hint(held, type_)}",
         column=column,
     )
 
@@ -166,6 +169,8 @@ def _type_converter(source: pa.DataType, type_: Type, path: Path, lenient: Lenie
 def _hint(held: pa.DataType, type_: Type) -> str:
     if pa.types.is_timestamp(held) and str(type_).startswith("timestamp"):
         return ": one has a time zone and the other has none"
+    if isinstance(type_, VariantType):
+        return ", which is written as a struct of the binaries metadata and value"
     return ""
 
 
@@ -226,6 +231,28 @@ def _pair(held: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
         first, second = held.value_type.field(0), held.value_type.field(1)
         return (first, second) if (first.name, second.name) == ("key", "value") else None
     return None
+
+
+def _is_variant(held: pa.DataType) -> bool:
+    """Whether a struct is of the two binaries that make a variant, in any order."""
+    if not pa.types.is_struct(held) or sorted(field.name for field in held) != ["metadata", "value"]:
+        return False
+    return all(plain_type(field.type) == pa.binary() for field in held)
+
+
+def _variants(array: pa.Array) -> pa.Array:
+    array = plain(array)
+    metadata, value = plain(array.field("metadata")), plain(array.field("value"))
+    is_null = array.is_null() if array.null_count else None
+    for name, part in (("metadata", metadata), ("value", value)):
+        bare = part.is_null() if is_null is None else pc.and_not(part.is_null(), is_null)
+        if part.null_count and pc.any(bare).as_py():
+            raise Misfit(f"a variant has no {name}", int(pc.index(bare, True).as_py()))
+    made = variant_array(metadata, value, is_null)
+    unsound = first_unsound(made.field(0), made.field(1))
+    if unsound is not None:
+        raise Misfit(f"its bytes are no variant: {unsound[1]}", unsound[0])
+    return made
 
 
 def _is_list(type_: pa.DataType) -> bool:

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from esker.errors import InvalidInput
 from esker.model.schema import Schema
-from esker.model.types import MapType, Type, children
+from esker.model.types import MapType, Type, VariantType, children
+from esker.model.variant import encode
 
 _PIECE_ROWS, _PIECE_BYTES = 1 << 16, 32 << 20
 
@@ -139,6 +140,8 @@ def _column(name: str, values: list[Any], type_: Type | None) -> pa.Array:
 
 def _spelt(value: Any, type_: Type) -> Any:
     """A Python value so that pyarrow infers the right type: a dict is a struct to it, but may be meant as a map."""
+    if isinstance(type_, VariantType):
+        return _encoded(value)
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(type_, MapType) and isinstance(value, Mapping):
@@ -150,6 +153,18 @@ def _spelt(value: Any, type_: Type) -> Any:
     if isinstance(value, list | tuple) and len(inner) == 1:
         return [_spelt(part, inner[0].type) for part in value]
     return value
+
+
+def _encoded(value: Any) -> Any:
+    """The two binaries of a variant, of any value; as they are where they come so, as rows that were read do."""
+    if value is None or (
+        isinstance(value, Mapping)
+        and value.keys() == {"metadata", "value"}
+        and all(isinstance(part, bytes) for part in value.values())
+    ):
+        return value
+    metadata, data = encode(value)
+    return {"metadata": metadata, "value": data}
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from esker.errors import InvalidInput
 from esker.model.schema import Schema
-from esker.model.types import PrimitiveType, is_floating
+from esker.model.types import PrimitiveType, VariantType, is_floating
 
 
 def key_schema(schema: Schema, on: Sequence[str]) -> Schema:
@@ -19,7 +19,7 @@ def key_schema(schema: Schema, on: Sequence[str]) -> Schema:
         nested = next(name for name in on if schema.find(name).id not in {field.id for field in fields})
         raise InvalidInput(f"cannot use {nested!r} as part of a key: it lies inside another column", column=nested)
     for field in fields:
-        if not isinstance(field.type, PrimitiveType) or is_floating(field.type):
+        if not isinstance(field.type, PrimitiveType) or isinstance(field.type, VariantType) or is_floating(field.type):
             raise InvalidInput(
                 f"cannot use {field.name!r} as part of a key: values of type {field.type} are not compared for "
                 "equality",

@@ -97,9 +97,7 @@ class MetricsCollector:
 
 def is_counted(schema: Schema, field: Field) -> bool:
     """Whether a field has one value per row and a column in the file."""
-    return not (
-        is_nested(field.type) or isinstance(field.type, UnknownType | VariantType) or schema.in_repeated(field.id)
-    )
+    return not (is_nested(field.type) or isinstance(field.type, UnknownType) or schema.in_repeated(field.id))
 
 
 def has_bounds(type_: Type) -> bool:

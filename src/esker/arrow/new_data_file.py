@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,26 @@ from esker.arrow.metrics import MetricsCollector, split_offsets
 from esker.arrow.metrics_mode import MetricsMode
 from esker.arrow.parquet_columns import column_for_file
 from esker.arrow.parquet_schema import parquet_paths, parquet_schema
+from esker.arrow.variant_annotation import HeldFooter
 from esker.arrow.write_properties import WriteOptions
 from esker.model.schema import Schema
 from esker.model.sort_order import SortOrder
-from esker.model.types import BinaryType, DateType, Field, IntType, LongType, StringType, TimestampType, TimeType, Type
+from esker.model.types import (
+    BinaryType,
+    DateType,
+    Field,
+    IntType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimeType,
+    Type,
+    VariantType,
+)
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
+
+_VARIANT_PARTS = (("metadata",), ("value",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +54,19 @@ class FileLayout:
         return parquet_schema(self.columns)
 
     @cached_property
-    def paths(self) -> dict[int, str]:
-        """Parquet's path of every leaf, by field id."""
-        return parquet_paths(self.columns)
+    def variants(self) -> dict[int, tuple[str, ...]]:
+        """Parquet's path of every variant, by field id."""
+        paths = parquet_paths(self.columns).items()
+        return {id_: path for id_, path in paths if isinstance(self.schema.by_id[id_].type, VariantType)}
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[int, str], ...]:
+        """Parquet's leaves in their order: whose they are, by field id, and their paths. A variant has two."""
+        return tuple(
+            (id_, ".".join((*path, *part)))
+            for id_, path in parquet_paths(self.columns).items()
+            for part in (_VARIANT_PARTS if id_ in self.variants else ((),))
+        )
 
     def parquet_arguments(self, rows: int | None) -> dict[str, Any]:
         """Keyword arguments for Parquet's writer; ``rows`` where the whole file is known."""
@@ -54,10 +78,13 @@ class FileLayout:
             "use_deprecated_int96_timestamps": False,
             "write_page_index": True,
             "use_dictionary": self._all_but(self.options.without_dictionary),
-            "write_statistics": self._all_but(self.options.without_statistics),
+            # The order of a variant's bytes says nothing of its values.
+            "write_statistics": self._all_but(self.options.without_statistics | self.variants.keys()),
         }
         filters = {
-            self.paths[id_]: f.options(rows) for id_, f in self.options.bloom_filters.items() if id_ in self.paths
+            path: self.options.bloom_filters[id_].options(rows)
+            for id_, path in self.leaves
+            if id_ in self.options.bloom_filters
         }
         return {**arguments, **self._encodings(), **({"bloom_filter_options": filters} if filters else {})}
 
@@ -66,12 +93,12 @@ class FileLayout:
 
         Not only with pages of version 2: those leave the levels of lists and maps uncompressed.
         """
-        off = [(id_, path) for id_, path in self.paths.items() if id_ in self.options.without_dictionary]
+        off = [(id_, path) for id_, path in self.leaves if id_ in self.options.without_dictionary]
         found = {path: encoding for id_, path in off if (encoding := _difference(self.schema.by_id[id_].type))}
         return {"column_encoding": found} if found else {}
 
-    def _all_but(self, field_ids: frozenset[int]) -> bool | list[str]:
-        return [path for id_, path in self.paths.items() if id_ not in field_ids] if field_ids else True
+    def _all_but(self, field_ids: Set[int]) -> bool | list[str]:
+        return [path for id_, path in self.leaves if id_ not in field_ids] if field_ids else True
 
     def table(self, batches: list[pa.RecordBatch]) -> pa.Table:
         """Batches of the table's types as the file has them."""
@@ -89,7 +116,7 @@ def _difference(type_: Type) -> str | None:
     match type_:
         case IntType() | LongType() | DateType() | TimeType() | TimestampType():
             return "DELTA_BINARY_PACKED"
-        case StringType() | BinaryType():
+        case StringType() | BinaryType() | VariantType():
             return "DELTA_LENGTH_BYTE_ARRAY"
         case _:
             return None
@@ -105,7 +132,7 @@ class NewDataFile:
         self._footer: list[pq.FileMetaData] = []
         self._rows = 0
         self._open = ExitStack()
-        self._sink = self._open.enter_context(storage.open_new(location))
+        self._sink = HeldFooter(self._open.enter_context(storage.open_new(location)))
         with self._step():
             arguments = layout.parquet_arguments(rows)
             schema = layout.arrow_schema
@@ -131,7 +158,11 @@ class NewDataFile:
     def finish(self, partition: tuple[Any, ...]) -> DataFile:
         """Publish the file and describe it."""
         with self._step():
+            if self._layout.variants:
+                self._sink.hold()
             self._writer.close()
+            if self._layout.variants:
+                self._sink.release(self._layout.variants.values())
             self._size = self._sink.tell()
         self._open.close()
         footer = self._footer[0]
@@ -142,7 +173,7 @@ class NewDataFile:
             file_size=self._size,
             spec_id=self._layout.spec_id,
             partition=partition,
-            metrics=self._metrics.metrics(footer, tuple(self._layout.paths)),
+            metrics=self._metrics.metrics(footer, tuple(id_ for id_, _ in self._layout.leaves)),
             split_offsets=split_offsets(footer),
             sort_order_id=self._layout.order.order_id,
         )

@@ -13,8 +13,19 @@ import pyarrow.compute as pc
 from esker.arrow.lists import over, values_inside
 from esker.arrow.parquet_schema import geo_type
 from esker.arrow.types import to_arrow_field
+from esker.arrow.variant_arrays import whole
 from esker.errors import InvalidInput
-from esker.model.types import Field, GeographyType, GeometryType, ListType, MapType, StructType, children, is_nested
+from esker.model.types import (
+    Field,
+    GeographyType,
+    GeometryType,
+    ListType,
+    MapType,
+    StructType,
+    VariantType,
+    children,
+    is_nested,
+)
 
 
 def column_for_file(array: pa.Array, kept: Field, full: Field) -> pa.Array:
@@ -27,8 +38,8 @@ def _shaped(array: pa.Array, kept: Field, full: Field, hidden: pa.Array | None, 
     if kept.required and array.null_count:
         _check_nobodys(array, hidden, name)
     elif not is_nested(kept.type):
-        return _leaf(array, kept)
-    elif kept.type == full.type and not _requires(kept):
+        return whole(array) if isinstance(kept.type, VariantType) else _leaf(array, kept)
+    elif kept.type == full.type and not _has_to_be_made(kept):
         return array
     match kept.type, full.type:
         case StructType(), StructType():
@@ -39,12 +50,17 @@ def _shaped(array: pa.Array, kept: Field, full: Field, hidden: pa.Array | None, 
             return over(array, pa.list_(to_arrow_field(element)), inner, nulls=not kept.required)
         case MapType(), MapType():
             return _map(array, kept, full, name)
+        case VariantType(), _:
+            return whole(array, nulls=False)
         case _:
             return _unmarked(_leaf(array, kept))
 
 
-def _requires(field: Field) -> bool:
-    return any(inner.required or _requires(inner) for inner in children(field.type))
+def _has_to_be_made(field: Field) -> bool:
+    """Whether something inside is required, as the two parts of a variant are."""
+    return isinstance(field.type, VariantType) or any(
+        inner.required or _has_to_be_made(inner) for inner in children(field.type)
+    )
 
 
 def _check_nobodys(array: pa.Array, hidden: pa.Array | None, name: str) -> None:

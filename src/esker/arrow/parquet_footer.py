@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from esker.arrow.compact_thrift import BINARY, I16, I32, I64, LIST, STRUCT, Cursor
+
 MAGIC = b"PAR1"
 LARGEST_FOOTER = 128 << 20
-_MAX_DEPTH = 32
 
 # Field ids of parquet.thrift.
 _SCHEMA, _ROW_GROUPS, _COLUMN_ORDERS = 2, 4, 7  # FileMetaData
@@ -26,7 +27,6 @@ _META_DATA = 3  # ColumnChunk
 _NUM_VALUES, _STATISTICS = 5, 12  # ColumnMetaData
 _OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6  # Statistics
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _FORMS = {0: "<?", 1: "<i", 2: "<q", 4: "<f", 5: "<d"}  # physical types with a fixed form
 _BYTES = (6, 7)  # BYTE_ARRAY and FIXED_LEN_BYTE_ARRAY
 
@@ -64,27 +64,23 @@ def read_statistics(source: pa.NativeFile, leaves: Collection[int]) -> tuple[Row
         return None
 
 
-class _Footer:
-    """A cursor over compact Thrift."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
+class _Footer(Cursor):
+    """A footer being read."""
 
     def statistics(self, leaves: frozenset[int]) -> tuple[RowGroupStatistics, ...]:
         """Walk the whole footer once, decoding what is asked for."""
         types: list[int] = []
         groups: list[tuple[int, dict[int, Any]]] = []
         ordered = False
-        for id_, kind in self._fields():
-            if id_ == _SCHEMA and kind == _LIST:
-                elements = [self._struct((_PHYSICAL_TYPE, _CHILDREN)) for _ in self._items(_STRUCT)]
+        for id_, kind in self.fields():
+            if id_ == _SCHEMA and kind == LIST:
+                elements = [self._struct((_PHYSICAL_TYPE, _CHILDREN)) for _ in self.items(STRUCT)]
                 types = [element.get(_PHYSICAL_TYPE, -1) for element in elements[1:] if not element.get(_CHILDREN)]
-            elif id_ == _ROW_GROUPS and kind == _LIST:
-                groups = [self._row_group(leaves) for _ in self._items(_STRUCT)]
+            elif id_ == _ROW_GROUPS and kind == LIST:
+                groups = [self._row_group(leaves) for _ in self.items(STRUCT)]
             else:
                 ordered = ordered or id_ == _COLUMN_ORDERS
-                self._skip(kind)
+                self.skip(kind)
         return tuple(
             RowGroupStatistics(rows, {at: _decoded(facts, types[at], ordered=ordered) for at, facts in columns.items()})
             for rows, columns in groups
@@ -92,109 +88,45 @@ class _Footer:
 
     def _row_group(self, leaves: frozenset[int]) -> tuple[int, dict[int, Any]]:
         rows, columns = -1, {}
-        for id_, kind in self._fields():
-            if id_ == _COLUMNS and kind == _LIST:
-                for at in self._items(_STRUCT):
+        for id_, kind in self.fields():
+            if id_ == _COLUMNS and kind == LIST:
+                for at in self.items(STRUCT):
                     if at in leaves:
                         columns[at] = self._column_chunk()
                     else:
-                        self._skip(_STRUCT)
+                        self.skip(STRUCT)
             elif id_ == _NUM_ROWS:
-                rows = self._number()
+                rows = self.number()
             else:
-                self._skip(kind)
+                self.skip(kind)
         if rows < 0:
             raise ValueError("a row group without a number of rows")
         return rows, columns
 
     def _column_chunk(self) -> dict[int, Any]:
         found: dict[int, Any] = {}
-        for id_, kind in self._fields():
-            if id_ == _META_DATA and kind == _STRUCT:
+        for id_, kind in self.fields():
+            if id_ == _META_DATA and kind == STRUCT:
                 found = self._struct((_NUM_VALUES, _STATISTICS))
             else:
-                self._skip(kind)
+                self.skip(kind)
         return found
 
     def _struct(self, wanted: tuple[int, ...]) -> dict[int, Any]:
         """The wanted fields of a struct; a struct in it is decoded whole, but for what is nested deeper."""
         found: dict[int, Any] = {}
-        for id_, kind in self._fields():
+        for id_, kind in self.fields():
             if id_ not in wanted:
-                self._skip(kind)
-            elif kind in (_I16, _I32, _I64):
-                found[id_] = self._number()
-            elif kind == _BINARY:
-                found[id_] = self._bytes()
-            elif kind == _STRUCT:
+                self.skip(kind)
+            elif kind in (I16, I32, I64):
+                found[id_] = self.number()
+            elif kind == BINARY:
+                found[id_] = self.bytes()
+            elif kind == STRUCT:
                 found[id_] = self._struct((_OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN))
             else:
-                self._skip(kind)
+                self.skip(kind)
         return found
-
-    def _fields(self) -> Any:
-        """Id and kind of each field; the caller reads or skips its value before asking for the next."""
-        last = 0
-        while head := self._data[self._take(1)]:
-            last = last + (head >> 4) if head >> 4 else self._number()
-            yield last, head & 15
-
-    def _items(self, expected: int) -> range:
-        head = self._data[self._take(1)]
-        count = head >> 4 if head >> 4 != 15 else self._varint()
-        if head & 15 != expected or count > len(self._data):
-            raise ValueError("a list of something else")
-        return range(count)
-
-    def _skip(self, kind: int, depth: int = 0) -> None:
-        if depth > _MAX_DEPTH:
-            raise ValueError("nested too deep")
-        if kind in (_I16, _I32, _I64):
-            self._varint()
-        elif kind == _BINARY:
-            self._take(self._varint())
-        elif kind == _BYTE:
-            self._take(1)
-        elif kind == _DOUBLE:
-            self._take(8)
-        elif kind == _STRUCT:
-            for _, inner in self._fields():
-                self._skip(inner, depth + 1)
-        elif kind in (_LIST, _SET):
-            head = self._data[self._take(1)]
-            count = head >> 4 if head >> 4 != 15 else self._varint()
-            for _ in range(count):
-                self._take(1) if head & 15 in (_TRUE, _FALSE) else self._skip(head & 15, depth + 1)
-        elif kind not in (_TRUE, _FALSE):  # maps, which Parquet has none of, included
-            raise ValueError(f"no field of kind {kind}")
-
-    def _bytes(self) -> bytes:
-        length = self._varint()
-        start = self._take(length)
-        return self._data[start : start + length]
-
-    def _number(self) -> int:
-        number = self._varint()
-        return number >> 1 ^ -(number & 1)
-
-    def _varint(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self._data[self._take(1)]
-            number |= (byte & 0x7F) << shift
-            if number >> 64:
-                raise ValueError("a number too large")
-            if byte < 0x80:
-                return number
-            shift += 7
-
-    def _take(self, length: int) -> int:
-        """Step over so many bytes; where they start."""
-        start = self._at
-        if start + length > len(self._data):
-            raise ValueError("it ends too early")
-        self._at = start + length
-        return start
 
 
 def _decoded(facts: dict[int, Any], physical: int, *, ordered: bool) -> ChunkStatistics:

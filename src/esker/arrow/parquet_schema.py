@@ -19,7 +19,6 @@ from esker.model.types import (
     StructType,
     Type,
     UnknownType,
-    VariantType,
 )
 
 
@@ -48,9 +47,9 @@ def parquet_schema(fields: Iterable[Field]) -> pa.Schema:
     return pa.schema([_annotated(to_arrow_field(field), field.type) for field in fields])
 
 
-def parquet_paths(fields: Iterable[Field], above: tuple[str, ...] = ()) -> dict[int, str]:
-    """The dotted path of every leaf in the Parquet schema, by field id."""
-    found: dict[int, str] = {}
+def parquet_paths(fields: Iterable[Field], above: tuple[str, ...] = ()) -> dict[int, tuple[str, ...]]:
+    """The path of every column without parts of its own in the Parquet schema, by field id, in the file's order."""
+    found: dict[int, tuple[str, ...]] = {}
     for field in fields:
         path = (*above, field.name)
         match field.type:
@@ -61,7 +60,7 @@ def parquet_paths(fields: Iterable[Field], above: tuple[str, ...] = ()) -> dict[
             case MapType():
                 found.update(parquet_paths((field.type.key_field, field.type.value_field), (*path, "key_value")))
             case _:
-                found[field.id] = ".".join(path)
+                found[field.id] = path
     return found
 
 
@@ -84,8 +83,6 @@ def _kept(field: Field, *, nested: bool = True) -> Field:
             kept = MapType(
                 key_id=key.id, key=key.type, value_id=value.id, value=value.type, value_required=value.required
             )
-        case VariantType():
-            raise _no_column(field, "a variant")
         case GeometryType() | GeographyType() if nested:
             raise _no_column(field, f"a {field.type} inside another column")
         case GeographyType(algorithm=algorithm) if algorithm not in (None, "spherical"):

@@ -180,7 +180,7 @@ class Dictionary:
             raise _Malformed("a key lies outside of its metadata")
         return self._data[self._texts + start : self._texts + end]
 
-    def keys(self) -> list[bytes]:
+    def all_keys(self) -> list[bytes]:
         """All of them, in their order."""
         return [self.key(place) for place in range(self.size)]
 

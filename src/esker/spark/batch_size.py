@@ -31,7 +31,7 @@ def _rows(type_: Any) -> int:
             return min((_rows(field["type"]) for field in fields), default=_FIXED)
         case str() if type_.startswith(("string", "char", "varchar")):
             return _WITH_TEXT
-        case str() if type_ != "binary":
+        case str() if type_ not in ("binary", "variant"):
             return _FIXED
         case _:
             return _WITH_MORE

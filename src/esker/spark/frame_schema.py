@@ -9,9 +9,9 @@ import pyarrow as pa
 from esker.arrow.types import to_arrow_schema
 from esker.errors import InvalidInput
 from esker.model.spark_schema import columns_from_spark
-from esker.model.types import Field, GeographyType, GeometryType, VariantType, children
+from esker.model.types import Field, GeographyType, GeometryType, children
 
-_NO_WAY = (VariantType, GeometryType, GeographyType)  # Spark gives them to Arrow in forms of its own
+_NO_WAY = (GeometryType, GeographyType)  # Spark gives them to Arrow in forms of its own
 
 
 def is_spark_frame(data: object) -> bool:
