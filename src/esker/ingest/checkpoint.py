@@ -19,6 +19,7 @@ import msgspec
 from esker.errors import Conflict, Corrupt, InvalidInput
 from esker.ingest.counts import BatchCounts
 from esker.ingest.sources import Found, SourceFile
+from esker.kafka.ranges import OffsetRange, Partition, Positions
 from esker.otlp.durable import locked
 
 _VERSION = "1"
@@ -30,17 +31,24 @@ CREATE TABLE IF NOT EXISTS files (
     path TEXT, size INTEGER, digest TEXT, modified_ns INTEGER, batch INTEGER, refused TEXT,
     PRIMARY KEY (path, size, digest)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tables (name TEXT PRIMARY KEY, uuid TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS positions (
+    cluster TEXT, topic TEXT, number INTEGER, next INTEGER NOT NULL,
+    PRIMARY KEY (cluster, topic, number)) WITHOUT ROWID;
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a batch is made of. It is on disk before anything is done, so that doing it again does the same."""
+    """What a batch is made of: files, dead letters, or ranges of Kafka's topics. It is on disk before anything is done,
+    so that doing it again does the same."""
 
     number: int
     files: tuple[SourceFile, ...]
     planned_at_us: int  # also when its rows came in
     letters: tuple[str, ...] = ()  # batches whose dead letters are decoded anew
+    cluster: str | None = None  # of Kafka, whose offsets these are
+    ranges: tuple[OffsetRange, ...] = ()
+    passed: tuple[OffsetRange, ...] = ()  # that are gone, and were to be read before the ranges
 
 
 class Checkpoint:
@@ -152,6 +160,25 @@ class Checkpoint:
             )
         return plan
 
+    def plan_ranges(
+        self, cluster: str, ranges: Sequence[OffsetRange], *, at_us: int, passed: Sequence[OffsetRange] = ()
+    ) -> Plan:
+        """Write the next batch down, and that what comes after it begins behind it."""
+        with self._writing():
+            (number,) = self._database.execute("SELECT coalesce(max(number) + 1, 0) FROM batches").fetchone()
+            plan = Plan(
+                number=number,
+                files=(),
+                planned_at_us=at_us,
+                cluster=cluster,
+                ranges=tuple(ranges),
+                passed=tuple(passed),
+            )
+            text = msgspec.json.encode(plan).decode()
+            self._database.execute("INSERT INTO batches VALUES (?, ?, NULL)", (number, text))
+            self._move(cluster, {one.place: one.end for one in (*passed, *ranges)})
+        return plan
+
     def unfinished(self) -> list[Plan]:
         """Batches that were planned and are not ticked off, in order."""
         with self._reading():
@@ -162,9 +189,14 @@ class Checkpoint:
             raise Corrupt(str(self.directory / "checkpoint.db"), f"a plan is none: {error}") from error
 
     def withdraw(self, number: int) -> None:
-        """Let go of a batch that has no receipt: its files are as new. Its number is not given again, since a table
-        that had it would take another batch for this one."""
+        """Let go of a batch that has no receipt: its files and offsets are as new. Its number is not given again, since
+        a table that had it would take another batch for this one."""
         with self._writing():
+            for (plan,) in self._database.execute(
+                "SELECT plan FROM batches WHERE number = ? AND done IS NULL", (number,)
+            ):
+                was = msgspec.json.decode(plan, type=Plan)
+                self._move(was.cluster or "", {one.place: one.start for one in (*was.ranges, *was.passed)})
             text = msgspec.json.encode(BatchCounts()).decode()
             self._database.execute("UPDATE batches SET done = ? WHERE number = ? AND done IS NULL", (text, number))
             self._database.execute("DELETE FROM files WHERE batch = ?", (number,))
@@ -197,6 +229,31 @@ class Checkpoint:
         with self._writing():
             text = msgspec.json.encode(counts).decode()
             self._database.execute("UPDATE batches SET done = ? WHERE number = ?", (text, number))
+
+    # ---- positions ----
+
+    def clusters(self) -> list[str]:
+        """The clusters of Kafka that there are positions of."""
+        with self._reading():
+            found = self._database.execute("SELECT DISTINCT cluster FROM positions ORDER BY cluster").fetchall()
+        return [cluster for (cluster,) in found]
+
+    def positions(self, cluster: str) -> dict[Partition, int]:
+        """From where each partition that was begun is to be read."""
+        with self._reading():
+            found = self._database.execute("SELECT topic, number, next FROM positions WHERE cluster = ?", (cluster,))
+            return {Partition(topic, number): offset for topic, number, offset in found}
+
+    def begin_topics(self, cluster: str, positions: Positions) -> None:
+        """Write down where partitions begin."""
+        with self._writing():
+            self._move(cluster, positions)
+
+    def _move(self, cluster: str, positions: Positions) -> None:
+        self._database.executemany(
+            "INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)",
+            [(cluster, place.topic, place.number, offset) for place, offset in positions.items()],
+        )
 
     # ---- tables ----
 

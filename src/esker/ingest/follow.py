@@ -41,18 +41,36 @@ def follow(
     sweep: Callable[[list[Found]], None] = lambda found: None,
     told: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Ingest what comes, until ``stop`` is set or nothing comes any more. A batch that cannot be committed is tried
-    again for as long as it takes: its receipt is on disk, and what comes meanwhile stays where it is."""
-    pace, stop = pace or Pace(), stop or Event()
+    """Ingest what comes into directories."""
+    chosen = pace or Pace()
+
+    def look() -> None:
+        found = _complete(find_files(directories, pattern=pattern), chosen)
+        run.ingest(found)
+        sweep(found)
+
+    keep_on(run, look, pace=chosen, stop=stop, told=told)
+
+
+def keep_on(
+    run: Run,
+    look: Callable[[], None],
+    *,
+    pace: Pace,
+    stop: Event | None = None,
+    told: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Look for what is new and ingest it, until ``stop`` is set or nothing comes any more. A batch that cannot be
+    committed is tried again for as long as it takes: its receipt is on disk, and what comes meanwhile stays where it
+    is."""
+    stop = stop or Event()
     failures, quiet_since = 0, time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
         try:
             run.settle()
-            found = _complete(find_files(directories, pattern=pattern), pace)
             before = run.account.batches
-            run.ingest(found)
-            sweep(found)
+            look()
             failures = 0
         except (Pending, EskerError, OSError) as error:
             if not _may_pass(error):

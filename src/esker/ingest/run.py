@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from esker.errors import Conflict, InvalidInput, NotFound
 from esker.ingest.account import Account
@@ -19,6 +20,9 @@ from esker.ingest.job import Job, Refused, Staged
 from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.sources import Found, SourceFile, examine, groups
 from esker.lake import Lake
+
+if TYPE_CHECKING:
+    from esker.ingest.kafka_feed import Taken
 
 BATCH_BYTES = 256 << 20
 _MANY_PARTS = 500  # of batches whose commits are not looked up yet
@@ -52,7 +56,7 @@ class Run:
     ) -> None:
         self.account = Account()
         self._lake = lake
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._job = job
         self._receipts = Receipts(checkpoint.pending)
         self._batch_bytes = batch_bytes
@@ -69,7 +73,7 @@ class Run:
 
     def settle(self) -> None:
         """Finish the batches that an earlier run, or a failed commit, left; ``Pending`` where one still cannot be."""
-        for plan in self._checkpoint.unfinished():
+        for plan in self.checkpoint.unfinished():
             self.finish(plan)
 
     def ingest(self, found: Iterable[Found]) -> None:
@@ -77,7 +81,11 @@ class Run:
         found = list(found)
         self._seen.intersection_update(one.path for one in found)  # what is gone need not be remembered
         for group in groups(self._new(found), most_bytes=self._batch_bytes):
-            self.finish(self._checkpoint.plan(group, at_us=self._now_us()))
+            self.finish(self.checkpoint.plan(group, at_us=self._now_us()))
+
+    def take(self, cluster: str, taken: Taken) -> None:
+        """Plan what was taken of Kafka's topics, and finish it."""
+        self.finish(self.checkpoint.plan_ranges(cluster, taken.ranges, at_us=self._now_us(), passed=taken.passed))
 
     def finish(self, plan: Plan) -> None:
         """Take a planned batch into its tables, from wherever it stands."""
@@ -94,20 +102,20 @@ class Run:
         self.account.failures = [(delivery.table, error) for delivery, error in outcome.failed]
         if outcome.failed:
             raise Pending(self.account.failures)
-        self._checkpoint.tick_off(plan.number, receipt.counts)
+        self.checkpoint.tick_off(plan.number, receipt.counts)
         self._receipts.remove(plan.number)
         if released := self._job.release(plan):
-            self._checkpoint.forget_files(released)
+            self.checkpoint.forget_files(released)
         self._counted.discard(plan.number)
         self.account.batches += 1
         if self.account.unchecked >= _MANY_PARTS:  # a stream may run for months
-            self.account.check(self._lake, self._checkpoint.application)
+            self.account.check(self._lake, self.checkpoint.application)
         self._told(self.account)
         self._check_letters(plan.number, receipt.counts)
 
     def close(self) -> Account:
         """The account, checked against the tables."""
-        self.account.check(self._lake, self._checkpoint.application)
+        self.account.check(self._lake, self.checkpoint.application)
         return self.account
 
     def _staged(self, plan: Plan) -> tuple[Plan, Receipt]:
@@ -116,12 +124,12 @@ class Run:
             plan, staged = self._written(plan)
         except BaseException:
             # Nobody has heard of the batch. What was asked wrongly must not stand in the way of what is asked next.
-            self._checkpoint.withdraw(plan.number)
+            self.checkpoint.withdraw(plan.number)
             raise
         for delivery in staged.deliveries:
-            self._checkpoint.remember_table(delivery.table, delivery.uuid)
+            self.checkpoint.remember_table(delivery.table, delivery.uuid)
         receipt = Receipt(
-            application=self._checkpoint.application,
+            application=self.checkpoint.application,
             number=plan.number,
             deliveries=staged.deliveries,
             counts=staged.counts,
@@ -132,12 +140,12 @@ class Run:
     def _written(self, plan: Plan) -> tuple[Plan, Staged]:
         while True:
             try:
-                return plan, self._job.stage(plan, f"{self._checkpoint.id}/{plan.number}")
+                return plan, self._job.stage(plan, f"{self.checkpoint.id}/{plan.number}")
             except Refused as refusal:
                 source: SourceFile = refusal.source
                 self.account.refused.append((source.path, refusal.reason))
                 self._refused.add(Found(path=Path(source.path), size=source.size, modified_ns=source.modified_ns))
-                plan = self._checkpoint.refuse(plan, source, refusal.reason)
+                plan = self.checkpoint.refuse(plan, source, refusal.reason)
 
     def _check_letters(self, number: int, counts: BatchCounts) -> None:
         if self._most_dead is None or counts.dead_letters <= self._most_dead * counts.received:
@@ -160,10 +168,10 @@ class Run:
             if one in self._refused:
                 continue
             source = None
-            is_known = self._checkpoint.knows(one)
+            is_known = self.checkpoint.knows(one)
             if not is_known:
-                source = examine(one, self._checkpoint.ingested_as(one))
-                is_known = source is not None and self._checkpoint.has_taken(source)
+                source = examine(one, self.checkpoint.ingested_as(one))
+                is_known = source is not None and self.checkpoint.has_taken(source)
             if is_known and one.path not in self._seen:
                 self.account.known_files += 1
             self._seen.add(one.path)

@@ -25,6 +25,7 @@ _DEFAULTS: dict[str, Any] = {
     "group.id": "esker",  # librdkafka insists on one; no group is joined
     "client.id": "esker",
     "allow.auto.create.topics": False,
+    "fetch.wait.max.ms": 20,  # what is asked for is there: waiting for more only holds up the next range
     "queued.max.messages.kbytes": 16 << 10,  # what is fetched ahead, in memory
     "log_level": 0,  # what matters comes as an error
 }
