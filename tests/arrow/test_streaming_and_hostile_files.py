@@ -14,10 +14,10 @@ from arrow_tables import Files, batches, column, metadata, no_mapping, read, sch
 from esker.arrow import parquet_file
 from esker.arrow.engine import ArrowEngine
 from esker.arrow.parquet_file import ParquetFile
-from esker.arrow.types import FIELD_ID, to_arrow_schema
+from esker.arrow.types import to_arrow_schema
 from esker.errors import Corrupt, EskerError, NoSuchFile, Unsupported
 from esker.model.predicate import Compare, Op
-from esker.model.types import INT, LONG, STRING, VARIANT, ListType
+from esker.model.types import INT, LONG, STRING, ListType
 from esker.ports.engine import ReadRequest
 from esker.storage.local import LocalStorage
 from esker.tree.data_file import DataFile
@@ -156,16 +156,6 @@ def test_a_column_of_another_kind_is_corrupt_and_named() -> None:
     as_list = metadata(schema(column(1, "a", ListType(element_id=2, element=INT))))
     with pytest.raises(Corrupt, match="column 'a' holds int32, which cannot be read as list<int>"):
         read(files, as_list, task(data_file))
-
-
-def test_a_shredded_variant_is_unsupported_by_name() -> None:
-    shredded = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", pa.int64())])
-    field = pa.field("v", shredded, metadata={FIELD_ID: b"1"})
-    table = pa.table([pa.array([None], shredded)], schema=pa.schema([field]))
-    files = Files()
-    with pytest.raises(Unsupported, match="the variant column 'v' is shredded") as info:
-        read(files, metadata(schema(column(1, "v", VARIANT))), task(files.parquet(table)))
-    assert info.value.feature == "shredded variant"
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])

@@ -183,3 +183,20 @@ def row_of(metadata: bytes, value: bytes) -> Any:
     from pyspark.sql.types import VariantVal
 
     return VariantVal(value, metadata)
+
+
+def test_files_that_spark_shredded_are_added_and_read_alike(spark: Any, tmp_path: Path) -> None:
+    rows = spark.sql(ROWS)
+    rows.coalesce(1).write.parquet(str(tmp_path / "theirs"))
+    (path,) = (tmp_path / "theirs").glob("*.parquet")
+    assert "typed_value" in str(pq.ParquetFile(path).schema)
+    lake = lake_at(tmp_path)
+    mapping = [{"field-id": at, "names": [name]} for at, name in enumerate(("id", "v", "l", "s"), 1)]
+    mapping[2]["fields"] = [{"field-id": 5, "names": ["element"]}]  # type: ignore[assignment]
+    mapping[3]["fields"] = [{"field-id": 6, "names": ["a"]}, {"field-id": 7, "names": ["x"]}]  # type: ignore[assignment]
+    named = {"schema.name-mapping.default": json.dumps(mapping)}
+    table = lake.create_table("a.t", COLUMNS, format_version=3, properties=named)
+    table.add_files([str(path)])
+    assert by_arrow(table) == by_spark(table) == expected()
+    table.delete("id < 6")
+    assert by_arrow(table.refresh()) == by_spark(table) == expected(range(6, 12))

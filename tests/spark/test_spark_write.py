@@ -125,7 +125,7 @@ def test_a_lake_in_memory_takes_frames_too(spark: Any) -> None:
         (["id", "timestamp_ntz'2020-01-01' as ts"], "one has a time zone and the other has none"),
         (["id", "named_struct('a', 1, 'c', 2) as inner"], "the data has a column 'inner.c' that the table does not"),
         (["id", "interval 1 day as name"], "column 'name' cannot be written: its Spark type is 'interval day'"),
-        (["id", "parse_json('1') as name"], "column 'name' is variant in the data, which does not fit the table's string"),
+        (["id", "parse_json('1') as name"], "column 'name' is variant in the data, which does not fit"),
         (["id", "1.5D as price"], "column 'price' is double in the data, which does not fit the table's decimal"),
     ],
 )

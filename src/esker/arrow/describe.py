@@ -6,13 +6,15 @@ leaves out as Hive's writers do, from the ``name=value`` folders it lies in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from esker.arrow.convert import convert
-from esker.arrow.file_columns import FileColumn, by_field_id, every_column, file_columns, has_ids, with_mapped_ids
+from esker.arrow.file_columns import FileColumn, by_field_id, file_columns, has_ids, with_mapped_ids
 from esker.arrow.footer_metrics import Seen, footer_metrics, leaf_of, seen_columns
 from esker.arrow.found_partition import found_partition, hive_values
 from esker.arrow.input_file import blaming, open_input
@@ -23,7 +25,7 @@ from esker.arrow.types import FIELD_ID
 from esker.errors import EskerError, InvalidInput
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
-from esker.model.types import Field, ListType, MapType, StructType, Type, is_nested
+from esker.model.types import Field, ListType, MapType, StructType, Type, VariantType, is_nested
 from esker.ports.no_field_ids import NoFieldIds
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
@@ -51,7 +53,7 @@ def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFi
     hive = hive_values(location)
     _check_columns(found, schema, metadata)
     _check_required(found, schema, metadata, seen, hive)
-    leaf_ids = tuple(c.field_id for c in every_column(found.columns) if not c.children)
+    leaf_ids = tuple(_leaf_ids(found.columns, _variants(metadata)))
     modes = metrics_modes(schema, metadata.sort_order, metadata.properties)
     return DataFile(
         path=location,
@@ -90,12 +92,35 @@ def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata) -> No
     for older in metadata.schemas:
         for field in older.by_id.values():
             names.setdefault(field.id, set()).add(field.name.casefold())
-    for column in every_column(found.columns):
+    for column in _named(found.columns, _variants(metadata)):
         _check_known(found, column, names, schema)
     present = by_field_id(found.columns)
     for field in schema.fields:
         if field.id in present:
             _check_type(found, present[field.id], field.type, field.name)
+
+
+def _variants(metadata: TableMetadata) -> frozenset[int]:
+    """The ids of all variants that the table has or had; what is inside of one has none."""
+    fields = (field for schema in metadata.schemas for field in schema.by_id.values())
+    return frozenset(field.id for field in fields if isinstance(field.type, VariantType))
+
+
+def _named(columns: tuple[FileColumn, ...], variants: frozenset[int]) -> Iterator[FileColumn]:
+    """Columns at all depths, but for the parts of variants."""
+    for column in columns:
+        yield column
+        if column.field_id not in variants:
+            yield from _named(column.children, variants)
+
+
+def _leaf_ids(columns: tuple[FileColumn, ...], variants: frozenset[int]) -> Iterator[int | None]:
+    """Whose each leaf is."""
+    for column in columns:
+        if not column.children or column.field_id in variants:
+            yield from repeat(column.field_id, column.leaf_count)
+        else:
+            yield from _leaf_ids(column.children, variants)
 
 
 def _check_known(found: _Found, column: FileColumn, names: dict[int, set[str]], schema: Schema) -> None:
@@ -122,6 +147,10 @@ def _check_type(found: _Found, column: FileColumn, type_: Type, name: str) -> No
         case MapType() if kinds.is_map(held):
             _check_type(found, column.children[0], type_.key, f"{name}.key")
             _check_type(found, column.children[1], type_.value, f"{name}.value")
+        case VariantType() if kinds.is_struct(held):
+            names = {child.name for child in column.children}
+            if "metadata" not in names or names.isdisjoint(("value", "typed_value")):
+                raise _refused(found, name, f"it is {held} in the file and a variant in the table")
         case _:
             if is_nested(type_) or kinds.is_nested(held):
                 raise _refused(found, name, f"it is {held} in the file and {type_} in the table")

@@ -159,9 +159,9 @@ def _type_converter(source: pa.DataType, type_: Type, path: Path, lenient: Lenie
             found = value_converter(source, type_, whole_floats=lenient.whole_floats, round_floats=lenient.round_floats)
             if found is not None:
                 return found
-    column = ".".join(path)
+    column, given = ".".join(path), "variant" if source == TYPE else source
     raise InvalidInput(
-        f"column {column!r} is {'variant' if source == TYPE else source} in the data, which does not fit the table's {type_}{_hint(held, type_)}",
+        f"column {column!r} is {given} in the data, which does not fit the table's {type_}{_hint(held, type_)}",
         column=column,
     )
 

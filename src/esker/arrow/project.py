@@ -16,7 +16,9 @@ import pyarrow as pa
 from esker.arrow.constants import repeated, struct_array
 from esker.arrow.convert import convert, plain
 from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.shredded import rebuilt
 from esker.arrow.types import to_arrow
+from esker.arrow.variant_arrays import variant_array
 from esker.errors import Corrupt, Unsupported
 from esker.model.types import Field, ListType, MapType, StructType, Type, UnknownType, VariantType
 
@@ -81,15 +83,18 @@ def _struct(type_: StructType, column: FileColumn, array: pa.StructArray, origin
 
 def _variant(array: pa.StructArray, column: FileColumn, name: str, origin: Origin) -> pa.Array:
     at = {child.name: index for index, child in enumerate(column.children)}
-    if "typed_value" in at:
-        raise Unsupported(
-            f"cannot read {origin.file}: the variant column {name!r} is shredded", feature="shredded variant"
-        )
-    if not {"metadata", "value"} <= at.keys():
+    if "metadata" not in at or at.keys().isdisjoint(("value", "typed_value")):
         raise Corrupt(origin.file, f"the variant column {name!r} has no metadata and value, but {', '.join(at)}")
-    parts = [plain(array.field(at[part])).cast(pa.binary()) for part in ("metadata", "value")]
-    fields = list(to_arrow(VariantType()))
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null() if array.null_count else None)
+    if "typed_value" not in at:
+        metadata, value = (plain(array.field(at[part])) for part in ("metadata", "value"))
+        return variant_array(metadata, value, array.is_null() if array.null_count else None)
+    try:
+        return rebuilt(array)
+    except Unsupported as error:
+        why = f"cannot read {origin.file}: the variant column {name!r} is shredded: {error.message}"
+        raise Unsupported(why, feature=error.feature) from None
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise Corrupt(origin.file, f"the shredded variants of column {name!r} make no sense: {error}") from error
 
 
 def _nested(array: pa.Array, kind: str, type_: Type, name: str, origin: Origin) -> pa.Array:

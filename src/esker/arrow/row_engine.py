@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from esker.errors import Unsupported
 from esker.model.predicate import TRUE
 from esker.model.schema import Schema
 from esker.ports.engine import Engine, ReadRequest, ScanTask, Writer, WriteRequest
@@ -56,8 +57,14 @@ class ArrowRowEngine:
         from esker.model.value_text import parse_value
 
         schema = view.metadata.schema
-        bound = {schema.find(name).name: bind_value(parse_value(text), schema) for name, text in values.items()}
         fields = {f.name: f for f in schema}
+        for name in values:
+            if schema.find(name) not in fields.values():
+                raise Unsupported(
+                    f"cannot update {name!r} alone without Spark: it lies inside another column",
+                    feature="nested updates",
+                )
+        bound = {schema.find(name).name: bind_value(parse_value(text), schema) for name, text in values.items()}
 
         def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
             old = dict(zip(fields, batch.columns, strict=False))
