@@ -171,7 +171,7 @@ def test_a_namespace_is_made_with_its_properties(at: Path) -> None:
 )
 def test_what_cannot_be_made_is_refused_and_nothing_made(at: Path, arguments: tuple[str, ...], why: str) -> None:
     assert why in _refusal("create", *arguments)
-    assert run_json("ls")["namespaces"] == [{"namespace": "sales", "tables": []}]
+    assert run_json("ls")["namespaces"] == [{"namespace": "sales", "tables": [], "views": []}]
     assert not any((at / "lake/warehouse").rglob("*"))
 
 

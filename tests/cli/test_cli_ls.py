@@ -29,6 +29,9 @@ class _Lake:
             raise NoSuchNamespace(f"no namespace {namespace}", namespace=namespace)
         return self._tables[namespace]
 
+    def views(self, namespace: str) -> list[str]:
+        return []
+
     def table(self, name: str) -> Any:
         if name == "sales.broken":
             raise Corrupt("s3://b/v9.metadata.json", "it is empty")
@@ -56,8 +59,8 @@ def test_the_tables_of_every_namespace_are_listed(seen: list[Settings]) -> None:
     assert run("ls", "sales").stdout == "sales.broken\nsales.orders\n"
     document = run_json("ls")
     assert document["namespaces"] == [
-        {"namespace": "empty", "tables": []},
-        {"namespace": "sales", "tables": [{"name": "sales.broken"}, {"name": "sales.orders"}]},
+        {"namespace": "empty", "tables": [], "views": []},
+        {"namespace": "sales", "tables": [{"name": "sales.broken"}, {"name": "sales.orders"}], "views": []},
     ]
 
 
@@ -104,6 +107,30 @@ def test_a_real_lake_is_listed_and_looked_into(tmp_path: Path) -> None:
     assert run_json("info", "sales.orders", *where)["partitioning"] == ["region"]
     assert len(run_json("scan", "sales.orders", "--where", "region = 'eu'", *where)["rows"]) == 2
     assert run("tree", "sales.orders", *where).exit_code == 0
+
+
+def test_a_view_is_listed_and_told_of_without_a_jvm(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    lake = esker.connect(uri)
+    lake.create_namespace("sales")
+    lake.create_table("sales.orders", "id bigint, region string")
+    sql = "SELECT id FROM orders WHERE region = 'eu'"
+    lake.create_view("sales.europe", sql, schema="id bigint comment 'as in the shop'", comment="from Europe")
+    where = ("--catalog", uri)
+    assert run("ls", *where).stdout == "sales.orders\nsales.europe (view)\n"
+    assert run_json("ls", *where)["namespaces"][0]["views"] == ["sales.europe"]
+    assert "1 table and 1 view in 1 namespace" in run("ls", "-l", *where).stdout
+    told = run_json("info", "sales.europe", *where)
+    assert (told["kind"], told["sql"], told["dialects"]) == ("view", sql, ["spark"])
+    assert (told["default_namespace"], told["properties"]) == ("sales", {"comment": "from Europe"})
+    card = run("info", "sales.europe", *where).stdout
+    assert "sales.europe  Iceberg view" in card
+    assert sql in card
+    (column,) = run_json("schema", "sales.europe", *where)["columns"]
+    assert (column["name"], column["type"], column["doc"]) == ("id", "long", "as in the shop")
+    refused = run("files", "sales.europe", *where)
+    assert refused.exit_code == 2
+    assert refused.stderr == "esker: no table sales.europe: it is a view; lake.sql reads it and lake.view opens it\n"
 
 
 def test_diff_of_a_real_lakes_table_tells_columns_and_properties(tmp_path: Path) -> None:

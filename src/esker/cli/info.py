@@ -1,4 +1,4 @@
-"""``esker info``: one table on one screen."""
+"""``esker info``: one table, or a view, on one screen."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 @click.option("--count", is_flag=True, help="Count the rows exactly, reading what deletes make necessary.")
 @shared_options
 def command(table: str, count: bool) -> None:
-    """Show one table on one screen: size, last commit, partitioning, refs, properties."""
+    """Show one table on one screen: size, last commit, partitioning, refs, properties. Of a view, its query."""
     from esker.cli.answer import answer
-    from esker.cli.opening import open_named
+    from esker.cli.opening import open_table_or_view
+    from esker.cli.view_facts import show_view, view_facts
+    from esker.view import View
 
-    opened = open_named(table)
+    opened = open_table_or_view(table)
+    if isinstance(opened, View):
+        told = view_facts(opened)
+        answer(told, lambda screen: show_view(screen, told))
+        return
     facts = info_facts(opened)
     if count and facts["rows"] is None:
         facts |= {"rows": opened.scan().count(), "counted_from": "reading"}

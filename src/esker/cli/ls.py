@@ -1,4 +1,4 @@
-"""``esker ls``: the tables of a catalog."""
+"""``esker ls``: the tables and views of a catalog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("-l", "--long", "detailed", is_flag=True, help="Open each table: rows, files, size, last commit.")
 @shared_options
 def command(namespace: str | None, detailed: bool) -> None:
-    """List the tables of a catalog, or of one of its namespaces."""
+    """List the tables and views of a catalog, or of one of its namespaces."""
     from esker.cli.answer import answer
     from esker.cli.opening import open_lake
 
@@ -27,7 +27,10 @@ def command(namespace: str | None, detailed: bool) -> None:
     namespaces = [namespace] if namespace is not None else lake.namespaces()
     facts: dict[str, Any] = {
         "catalog": current_settings().catalog,
-        "namespaces": [{"namespace": name, "tables": _tables(lake, name, detailed)} for name in namespaces],
+        "namespaces": [
+            {"namespace": name, "tables": _tables(lake, name, detailed), "views": lake.views(name)}
+            for name in namespaces
+        ],
     }
     answer(facts, lambda screen: _show(screen, facts, detailed))
 
@@ -56,32 +59,40 @@ def _tables(lake: Lake, namespace: str, detailed: bool) -> list[dict[str, Any]]:
 
 def _show(screen: Screen, facts: dict[str, Any], detailed: bool) -> None:
     tables = [table for namespace in facts["namespaces"] for table in namespace["tables"]]
-    if detailed and tables:
-        _show_details(screen, tables)
+    views = [view for namespace in facts["namespaces"] for view in namespace["views"]]
+    if detailed and (tables or views):
+        _show_details(screen, tables, views)
     elif screen.is_terminal:
         _show_namespaces(screen, facts["namespaces"])
     else:  # one name a line, for the pipe they go into
         for table in tables:
             screen.line(table["name"])
+        for view in views:
+            screen.line(f"{view} (view)")
     if not facts["namespaces"]:
         screen.note("The catalog is empty: esker create --namespace NAME makes the first namespace.")
-    elif not tables:
+    elif not (tables or views):
         names = [namespace["namespace"] for namespace in facts["namespaces"]]
         screen.note(f"No tables in {counted(len(names), 'namespace')}: {', '.join(names)}.")
     elif detailed or screen.is_terminal:
-        screen.note(_in_all(facts["namespaces"], tables))
+        screen.note(_in_all(facts["namespaces"], tables, views))
 
 
 def _show_namespaces(screen: Screen, namespaces: list[dict[str, Any]]) -> None:
     for namespace in namespaces:
-        tables = namespace["tables"]
-        screen.title(namespace["namespace"], counted(len(tables), "table") if tables else "no tables")
+        tables, views = namespace["tables"], namespace["views"]
+        held = [counted(len(tables), "table") if tables else "no tables"]
+        held += [counted(len(views), "view")] if views else []
+        screen.title(namespace["namespace"], ", ".join(held))
         for table in tables:
             screen.line(f"  {table['name']}")
+        for view in views:
+            screen.line(f"  {view} (view)")
 
 
-def _in_all(namespaces: list[dict[str, Any]], tables: list[dict[str, Any]]) -> str:
-    said = f"{counted(len(tables), 'table')} in {counted(len(namespaces), 'namespace')}"
+def _in_all(namespaces: list[dict[str, Any]], tables: list[dict[str, Any]], views: list[str]) -> str:
+    held = counted(len(tables), "table") + (f" and {counted(len(views), 'view')}" if views else "")
+    said = f"{held} in {counted(len(namespaces), 'namespace')}"
     sizes = [table["total_bytes"] for table in tables if table.get("total_bytes") is not None]
     broken = sum(table.get("problem") is not None for table in tables)
     if sizes:
@@ -89,7 +100,7 @@ def _in_all(namespaces: list[dict[str, Any]], tables: list[dict[str, Any]]) -> s
     return said + (f"; {broken} cannot be opened." if broken else ".")
 
 
-def _show_details(screen: Screen, tables: list[dict[str, Any]]) -> None:
+def _show_details(screen: Screen, tables: list[dict[str, Any]], views: list[str]) -> None:
     from esker.cli.screen import Column
 
     columns = [
@@ -102,7 +113,7 @@ def _show_details(screen: Screen, tables: list[dict[str, Any]]) -> None:
         Column("last commit"),
         Column("", wraps=True, style="red"),
     ]
-    screen.table(columns, map(_row, tables))
+    screen.table(columns, [*map(_row, tables), *((view, "", "", "", "", "", "view", "") for view in views)])
 
 
 def _row(table: dict[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from esker.ports.storage import Storage
     from esker.table import Table
     from esker.tree.snapshot import Snapshot
+    from esker.view import View
 
 
 def looks_like_path(text: str) -> bool:
@@ -32,6 +33,18 @@ def open_named(text: str) -> Table:
 
         return open_table(text)
     return open_lake(current_settings()).table(text)
+
+
+def open_table_or_view(text: str) -> Table | View:
+    """The table that an argument means, or the view."""
+    from esker.errors import NoSuchTable
+
+    try:
+        return open_named(text)
+    except NoSuchTable as error:
+        if error.facts.get("there") != "view":
+            raise
+    return open_lake(current_settings()).view(text)
 
 
 def open_to_change(text: str) -> Table:

@@ -1,4 +1,4 @@
-"""``esker schema``: a table's columns."""
+"""``esker schema``: the columns of a table or a view."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import click
 from esker.cli.settings import shared_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from esker.cli.screen import Screen
     from esker.model.schema import Schema
     from esker.table import Table
+    from esker.view import View
 
 
 @click.command("schema")
@@ -19,32 +22,45 @@ if TYPE_CHECKING:
 @click.option("--schema-id", type=int, metavar="ID", help="An earlier schema; the current one without.")
 @shared_options
 def command(table: str, schema_id: int | None) -> None:
-    """Show a table's columns: ids, types, defaults and comments."""
+    """Show the columns of a table or a view: ids, types, defaults and comments."""
     from esker.cli.answer import answer
-    from esker.cli.opening import open_named
+    from esker.cli.opening import open_table_or_view
+    from esker.view import View
 
-    facts = schema_facts(open_named(table), schema_id)
+    opened = open_table_or_view(table)
+    facts = _view_schema_facts(opened, schema_id) if isinstance(opened, View) else schema_facts(opened, schema_id)
     answer(facts, lambda screen: _show(screen, facts))
 
 
 def schema_facts(table: Table, schema_id: int | None) -> dict[str, Any]:
     """The columns of one schema at every depth, by full name."""
     from esker.cli.table_facts import partitioning, sort_terms
+
+    more = {"partitioning": partitioning(table), "sort_order": sort_terms(table)}
+    return _shown(table.name, table.metadata.schema_by_id, table.schema, schema_id, more)
+
+
+def _view_schema_facts(view: View, schema_id: int | None) -> dict[str, Any]:
+    known = {schema.schema_id: schema for schema in view.metadata.schemas}
+    return _shown(view.name, known, view.schema, schema_id, {"partitioning": [], "sort_order": []})
+
+
+def _shown(
+    name: str, known: Mapping[int, Schema], current: Schema, schema_id: int | None, more: Mapping[str, Any]
+) -> dict[str, Any]:
     from esker.errors import InvalidInput
 
-    known = table.metadata.schema_by_id
-    schema = table.schema if schema_id is None else known.get(schema_id)
+    schema = current if schema_id is None else known.get(schema_id)
     if schema is None:
         ids = ", ".join(map(str, sorted(known)))
-        raise InvalidInput(f"no schema {schema_id} in {table.name}: it has {ids}", schema_id=schema_id)
+        raise InvalidInput(f"no schema {schema_id} in {name}: it has {ids}", schema_id=schema_id)
     return {
-        "name": table.name,
+        "name": name,
         "schema_id": schema.schema_id,
-        "current": schema.schema_id == table.metadata.current_schema_id,
+        "current": schema.schema_id == current.schema_id,
         "schemas": sorted(known),
         "identifier_columns": sorted(schema.name_by_id.get(i, f"#{i}") for i in schema.identifier_field_ids),
-        "partitioning": partitioning(table),
-        "sort_order": sort_terms(table),
+        **more,
         "columns": _columns(schema),
     }
 
