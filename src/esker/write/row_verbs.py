@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from esker.errors import InvalidInput, Unsupported
+from esker.errors import InvalidInput
 from esker.model.predicate import Bound
 from esker.ports.merging import Action, Clause, MergePlan, Side, SqlText
 from esker.ports.row_changes import RowDelta, RowEngine, RowView, Verb
@@ -68,11 +68,8 @@ def checked_values(values: Mapping[str, str], metadata: TableMetadata) -> Mappin
     """What an update sets; ``InvalidInput`` names a column that is not the table's or is set to nothing."""
     if not values:
         raise InvalidInput('cannot update nothing: give {"column": "expression"}')
-    top = {field.id for field in metadata.schema}
     named = [metadata.schema.find(name).id for name in values]
     for name, expression in values.items():
-        if metadata.schema.find(name).id not in top:
-            raise Unsupported(f"cannot update {name!r} alone: it lies inside another column", feature="nested updates")
         if not isinstance(expression, str):
             raise InvalidInput(
                 f"cannot set {name!r} to {expression!r}: give a SQL expression as text, such as 'qty + 1' or \"'red'\"",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate_sql import literal_sql, quote_name
 from esker.model.schema import Schema
-from esker.model.types import Field, Type, UnknownType, is_nested
+from esker.model.types import STRING, Field, StructType, Type, UnknownType, is_nested
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
 from esker.spark.rows.by_name import in_order_of, reordered
 from esker.spark.rows.expressions import Scope, escaped, named
@@ -36,10 +37,12 @@ class Outputs:
             case DeleteRow():
                 return None
             case UpdateRow(values):
-                kept = {f.id: f"{self._target}.{named(f.name)}" for f in written_fields(self.schema)}
-                return kept | self._given(clause, values)
+                given = self._given(clause, values)
+                fields = written_fields(self.schema)
+                return {f.id: _rebuilt(f, f"{self._target}.{named(f.name)}", given) for f in fields}
             case InsertRow(values):
                 given = self._given(clause, values)
+                self._check_whole(given)
                 rest = [f for f in written_fields(self.schema) if f.id not in given]
                 return given | {f.id: self._default(f) for f in rest}
 
@@ -61,25 +64,48 @@ class Outputs:
             if field.id in found:
                 raise InvalidInput(f"cannot {self.plan.verb}: column {field.name!r} is set twice", column=field.name)
             found[field.id] = (field, text)
+        for field, _ in found.values():
+            if inner := next((one for one in _members((field,)) if one.id in found and one is not field), None):
+                raise InvalidInput(
+                    f"cannot {self.plan.verb}: column {field.name!r} is set, and so is its member {inner.name!r}",
+                    column=field.name,
+                )
         return list(found.values())
 
     def _column(self, name: str, text: SqlText) -> Field:
-        """A column of the table, with or without the table's name before it."""
+        """A column of the table or a member of its structs, with or without the table's name before it."""
         prefix = f"{self.plan.target_name}."
-        top = {field.id for field in self.schema.fields}
-        names = [name]
-        if name.lower().startswith(prefix.lower()):
-            names.insert(0, name[len(prefix) :])
+        is_prefixed = name.lower().startswith(prefix.lower())
         try:
-            field = self.schema.find(names[0])
+            if is_prefixed:
+                with suppress(InvalidInput):  # the prefix may be a struct of the table's name
+                    return self._settable(self.schema.find(name[len(prefix) :]), name)
+            return self._settable(self.schema.find(name), name)
         except InvalidInput as error:
             where = f" (at {text.place})" if text.place else ""
             raise InvalidInput(
                 f"cannot {self.plan.verb}{where}: {error.message}", column=name, place=text.place
             ) from None
-        if field.id not in top:
-            raise Unsupported(f"cannot set {name!r} alone: it lies inside another column", feature="nested updates")
+
+    def _settable(self, field: Field, name: str) -> Field:
+        if field.id not in {member.id for member in _members(self.schema.fields)}:
+            raise Unsupported(
+                f"cannot {self.plan.verb}: {name!r} cannot be set alone, it lies inside a list or map; set the whole "
+                "column",
+                feature="updates inside lists and maps",
+            )
         return field
+
+    def _check_whole(self, given: Mapping[int, str]) -> None:
+        """A new row has whole columns: there is nothing yet that a member could be set in."""
+        top = {field.id for field in self.schema.fields}
+        for member in _members(self.schema.fields):
+            if member.id in given and member.id not in top:
+                raise InvalidInput(
+                    f"cannot {self.plan.verb}: WHEN NOT MATCHED cannot insert {member.name!r} alone; give the whole "
+                    "column, by named_struct",
+                    column=member.name,
+                )
 
     def _from_source(self, clause: Clause) -> list[tuple[Field, SqlText]]:
         """Every column of the table has one of its name in the source."""
@@ -134,6 +160,28 @@ class Outputs:
     @property
     def _target(self) -> str:
         return named(self.plan.target_name)
+
+
+def _members(fields: Iterable[Field]) -> Iterator[Field]:
+    """Columns and what structs hold, at any depth: what has one value in a row."""
+    for field in fields:
+        yield field
+        if isinstance(field.type, StructType):
+            yield from _members(field.type.fields)
+
+
+def _rebuilt(field: Field, old: str, given: Mapping[int, str]) -> str:
+    """A column's new value: as given, or the old one with those members that are given. A struct that was null
+    becomes one whose other members are null, as Spark has it."""
+    if field.id in given:
+        return given[field.id]
+    if not isinstance(field.type, StructType) or not any(one.id in given for one in _members(field.type.fields)):
+        return old
+    members = (
+        f"{escaped(literal_sql(STRING, one.name))}, {_rebuilt(one, f'{old}.{named(one.name)}', given)}"
+        for one in field.type.fields
+    )
+    return f"named_struct({', '.join(members)})"
 
 
 def labelled(clause: Clause, at: int, clauses: Sequence[Clause]) -> str:
