@@ -29,6 +29,8 @@ def decode_view_metadata(file: str, content: bytes) -> ViewMetadata:
     if not content.strip():
         raise Corrupt(file, "the file is empty")
     document = JsonObject(file, "", _object(file, decode_json(file, content, "view metadata")))
+    if "view-uuid" not in document and "table-uuid" in document:
+        raise Corrupt(file, "it describes a table, not a view")
     version = document.integer("format-version", at_least=1)
     if version > FORMAT_VERSION:
         raise Unsupported(
@@ -36,8 +38,6 @@ def decode_view_metadata(file: str, content: bytes) -> ViewMetadata:
             feature=f"view format version {version}",
             file=file,
         )
-    if "view-uuid" not in document and "table-uuid" in document:
-        raise Corrupt(file, "it describes a table, not a view")
     return _checked(file, _view(document, version))
 
 
