@@ -65,6 +65,7 @@ def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path) -> bo
         names=MetadataNames(),
         start=head,
         operation=None if delivery.replaces else "append",
+        extra=receipt.summary,
         batch=batch,
     )
     commit(draft.catalog, draft.name, draft.base, change)

@@ -108,8 +108,8 @@ def _request(row: dict[str, Any]) -> Request:
             signal = Signal(row["signal"])
     is_cut = row["error_class"] in _CUT
     return Request(
-        source=row["source"] or "",
-        offset=row["offset"] or 0,
+        source=row["source"],
+        offset=row["offset"],
         data=raw,
         json=raw.lstrip()[:1] == b"{",
         signal=signal,

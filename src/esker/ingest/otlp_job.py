@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,6 +105,12 @@ def batch_counts(counts: Counts, writing: Mapping[str, DataFiles], resent: Resen
     )
 
 
+def without_tables(counts: Counts, names: Container[str]) -> Counts:
+    """The numbers without the records of some tables."""
+    kept = Counter({name: number for name, number in counts.records.items() if name not in names})
+    return replace(counts, records=kept, dead_letters=0 if DEAD_LETTER.name in names else counts.dead_letters)
+
+
 def with_letters(part: Decoded) -> Iterator[tuple[str, pa.Table]]:
     """The rows of a part, by table, dead letters last."""
     yield from part.tables.items()
@@ -112,4 +120,4 @@ def with_letters(part: Decoded) -> Iterator[tuple[str, pa.Table]]:
 
 def _requests(plan: Plan) -> Iterator[Request]:
     for source in plan.files:
-        yield from (request for request in read_file(Path(source.path)) if request.offset >= source.start)
+        yield from (request for request in read_file(Path(source.path)) if (request.offset or 0) >= source.start)

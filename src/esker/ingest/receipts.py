@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -42,6 +42,7 @@ class Receipt:
     number: int
     deliveries: tuple[Delivery, ...]
     counts: BatchCounts
+    summary: Mapping[str, str] = field(default_factory=dict)  # said by each snapshot
 
 
 def delivery_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -18,7 +18,7 @@ from esker.errors import Unsupported
 from esker.ingest.checkpoint import Plan
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
-from esker.ingest.otlp_job import OtlpJob, batch_counts, resent_in
+from esker.ingest.otlp_job import OtlpJob, batch_counts, resent_in, without_tables
 from esker.ingest.sources import SourceFile, is_compressed
 from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.account import Counts
@@ -66,10 +66,25 @@ class SparkOtlpJob:
         if not plan.files:
             return self._here.stage(plan, batch_id)
         check_sources(plan, may_grow=True)
-        writing = {name: DataFiles(self._tables.get(name)) for name in TABLES}
-        order = self._order(plan, batch_id, writing)
+        slices = tuple(balanced(list(slices_of(plan.files)), self._get_spark()))
+        return self.stage_by(
+            lambda order: _run(self._get_spark(), order), batch_id, at_us=plan.planned_at_us, slices=slices
+        )
+
+    def stage_by(
+        self,
+        run: Callable[[DecodeOrder], list[dict[str, Any]]],
+        batch_id: str,
+        *,
+        at_us: int,
+        slices: tuple[tuple[Slice, ...], ...] = (),
+        applied: Container[str] = (),
+    ) -> Staged:
+        """Let ``run`` decode by an order and report; what goes to tables that are applied already is left out."""
+        writing = {name: DataFiles(self._tables.get(name)) for name in TABLES if name not in applied}
+        order = self._order(slices, batch_id, writing, at_us)
         try:
-            reports = _run(self._get_spark(), order)
+            reports = run(order)
         except BaseException:
             for table in order.tables.values():
                 sweep(self._storage, table.locations.base, order.operation_id)
@@ -78,7 +93,7 @@ class SparkOtlpJob:
         try:
             for report in reports:
                 if report["counts"] is not None:
-                    counts.add(_counts(report["counts"]))
+                    counts.add(without_tables(_counts(report["counts"]), applied))
                     continue
                 rows = pa.ipc.open_stream(report["files"]).read_all()
                 writing[report["table"]].take(files_of(rows, order.tables[report["table"]].partition_types)[0])
@@ -104,14 +119,16 @@ class SparkOtlpJob:
         """Remove segments of a spool: their rows are in the tables."""
         return self._here.release(plan)
 
-    def _order(self, plan: Plan, batch_id: str, writing: dict[str, DataFiles]) -> DecodeOrder:
+    def _order(
+        self, slices: tuple[tuple[Slice, ...], ...], batch_id: str, writing: dict[str, DataFiles], at_us: int
+    ) -> DecodeOrder:
         return DecodeOrder(
-            slices=tuple(balanced(list(slices_of(plan.files)), self._get_spark())),
+            slices=slices,
             tables={name: _table_order(files) for name, files in writing.items()},
             storage=self._storage,
             options=self._options,
             batch_id=batch_id,
-            ingested_at_us=plan.planned_at_us,
+            ingested_at_us=at_us,
             operation_id=str(uuid4()),
             extension=packed(),
         )

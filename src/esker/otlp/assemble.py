@@ -33,7 +33,7 @@ Parts = dict[str, pa.Array]
 class Origin:
     """Where a batch comes from: told in every row."""
 
-    sources: Sequence[str]  # of the requests, by their numbers
+    sources: Sequence[str | None]  # of the requests, by their numbers
     batch_id: str
     ingested_at_us: int
 

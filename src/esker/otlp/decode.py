@@ -23,6 +23,8 @@ from esker.otlp.schemas import DEAD_LETTER, Profile
 from esker.otlp.signals import NO_SIGNAL, is_empty_json, signal_of_json, signal_of_protobuf
 from esker.otlp.walk import FULL, MAX_BYTES, REASONS, Bad, Walker, walker
 
+_WORST_ESCAPE = 6  # a control character of one byte takes six in JSON
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -81,12 +83,13 @@ class Decoder:
         self._batch_id = batch_id
         self._ingested_at_us = ingested_at_us
         self._options = options
-        self._limit = min(options.limits.batch + options.limits.request, MAX_BYTES)
+        most = MAX_BYTES // _WORST_ESCAPE if options.profile is Profile.FLAT else MAX_BYTES
+        self._limit = min(options.limits.batch + options.limits.request, most)
         self._walkers: dict[Signal, Walker] = {}
         self._begin()
 
     def _begin(self) -> None:
-        self._sources: list[str] = []
+        self._sources: list[str | None] = []
         self._letters: list[_Letter] = []
         self._records: Counter[Signal] = Counter()
         self._bytes: dict[Signal, int] = {}

@@ -21,8 +21,8 @@ class Trouble:
 class Request:
     """One Export request, or what stands where one should."""
 
-    source: str  # file, topic or listener
-    offset: int  # of its first byte in the source, unpacked
+    source: str | None  # file, topic or listener; None: nobody knows
+    offset: int | None  # of its first byte in the source, unpacked, or of the message
     data: bytes
     json: bool = False
     signal: Signal | None = None  # None: to be told from its content

@@ -9,11 +9,10 @@ from esker.otlp.sources import KEPT
 
 def whole_request(data: bytes, *, source: str | None, offset: int | None, limit: int = MAX_REQUEST) -> Request:
     """One request, protobuf or JSON, whichever it is; without a place where there is none."""
-    place = {"source": source or "", "offset": offset or 0}
     if len(data) > limit:
         sentence = f"a request of {len(data)} bytes is longer than {limit}; its first {KEPT} bytes are kept here"
-        return Request(data=data[:KEPT], trouble=Trouble("too_large", sentence), **place)  # type: ignore[arg-type]
-    return Request(data=data, json=is_json_object(data), **place)  # type: ignore[arg-type]
+        return Request(source=source, offset=offset, data=data[:KEPT], trouble=Trouble("too_large", sentence))
+    return Request(source=source, offset=offset, data=data, json=is_json_object(data))
 
 
 def place_of(topic: str, partition: int) -> str:

@@ -79,11 +79,17 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatch:
-    """Decode and write one set of slices. An attempt's files have names of their own."""
+    """Decode and write one set of slices."""
+    return write_requests(order, _requests(order.slices[number]), number, attempt=attempt)
+
+
+def write_requests(order: DecodeOrder, requests: Iterable[Request], number: int, *, attempt: int) -> pa.RecordBatch:
+    """Decode requests and write their rows; those of tables that the order leaves out are only counted. An attempt's
+    files have names of their own."""
     files: dict[str, list[DataFile]] = {}
     counts = Counts()
     parts = decode(
-        _requests(order.slices[number]),
+        requests,
         batch_id=order.batch_id,
         ingested_at_us=order.ingested_at_us,
         options=order.options,
@@ -91,6 +97,8 @@ def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatc
     for at, part in enumerate(parts):
         held = part.tables | ({DEAD_LETTER.name: part.dead_letters} if part.dead_letters.num_rows else {})
         for name, rows in held.items():
+            if name not in order.tables:
+                continue
             writer = _writer(order, name, number, attempt, at)
             fitted = fit_batches(order.tables[name].layout.schema, rows.to_batches())
             files.setdefault(name, []).extend(writer.write(fitted))
@@ -114,9 +122,10 @@ def _writer(order: DecodeOrder, name: str, number: int, attempt: int, part: int)
 def _requests(slices: Iterable[Slice]) -> Iterator[Request]:
     for one in slices:
         for request in read_file(Path(one.path)):
-            if one.stop is not None and request.offset >= one.stop:
+            offset = request.offset or 0
+            if one.stop is not None and offset >= one.stop:
                 break
-            if request.offset >= one.start:
+            if offset >= one.start:
                 yield request
 
 
