@@ -18,7 +18,7 @@ from esker.otlp.decode import Limits, Options, decode
 from esker.otlp.messages import Signal
 from esker.otlp.promote import promotions
 from esker.otlp.requests import Request, Trouble
-from esker.otlp.schemas import DEAD_LETTER
+from esker.otlp.schemas import DEAD_LETTER, Profile
 
 
 def records(message: Any) -> list[tuple[Any, Any, Any]]:
@@ -196,6 +196,31 @@ def test_a_request_that_needs_too_much_room_is_a_letter_and_the_next_is_not(walk
     assert sum(batch.counts.records["spans"] for batch in batches) == 2
     found = [letter for batch in batches for letter in letters(batch)]
     assert [(one["error_class"], one["error"]) for one in found] == [("too_large", "it decodes to too many bytes")]
+
+
+def repeated(spans: int, *, size: int) -> Request:
+    """A request of few bytes: a resource of that size stands beside each of its spans in the end."""
+    message = REQUESTS[Signal.TRACES]()
+    resource = message.resource_spans.add()  # type: ignore[attr-defined]
+    resource.resource.attributes.add(key="k").value.string_value = "x" * size
+    scope = resource.scope_spans.add()
+    for _ in range(spans):
+        scope.spans.add(name="a")
+    return request(message.SerializeToString(), signal=Signal.TRACES)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("profile", Profile)
+def test_few_bytes_that_would_become_many_are_a_letter(walk: str, profile: Profile) -> None:
+    options = Options(limits=Limits(batch=1 << 20, request=4 << 20), profile=profile)
+    sent = [repeated(20, size=50_000), repeated(200, size=50_000), *[repeated(10, size=50_000)] * 6]
+    with using(walk):
+        parts = list(decode(sent, batch_id="b", ingested_at_us=0, options=options))
+    assert [one["error_class"] for part in parts for one in letters(part)] == ["too_large"]
+    rows = [part.tables["spans"] for part in parts if part.tables]
+    assert sum(table.num_rows for table in rows) == 20 + 6 * 10
+    assert len(rows) >= 3
+    assert max(table.nbytes for table in rows) < 3 << 20
 
 
 def test_promoted_columns_are_typed_and_what_does_not_fit_is_counted() -> None:

@@ -82,7 +82,7 @@ typedef struct {
     Cell *cells;
     Entries *found, nested; /* found: by node */
     int n_nodes, n_slots, strict, depth, broken;
-    int64_t bytes, limit, records, unknown, repeated, unknown_before, repeated_before;
+    int64_t bytes, limit, spread, records, unknown, repeated, spread_before, unknown_before, repeated_before;
     Place chain[MAX_DEPTH];
     Buf bad, out, text; /* bad: int64s: code, depth, then node, start and end of each level down to it */
     int64_t n_bad;
@@ -228,6 +228,8 @@ static void undo(Walker *w) {
     w->bytes = 0;
     for (int i = 0; i < w->n_slots; i++)
         w->bytes += (int64_t)(w->slots[i].valid.used + w->slots[i].main.used + w->slots[i].data.used);
+    w->spread = w->spread_before;
+    w->bytes += w->spread;
     w->records = 0;
     w->unknown = w->unknown_before;
     w->repeated = w->repeated_before;
@@ -352,8 +354,18 @@ static int note(Walker *w, int code) {
     return err;
 }
 
-static int walk_level(Walker *w, int n, int64_t parent, const uint8_t *p, const uint8_t *end) {
+/* What stands above a record is repeated beside it in the end: counted here, lest few bytes become many. */
+static int count_spread(Walker *w, int64_t above) {
+    if (above > w->limit - w->bytes) return FULL;
+    w->bytes += above;
+    w->spread += above;
+    return OK;
+}
+
+/* above: the bytes of the rows above this one. */
+static int walk_level(Walker *w, int n, int64_t parent, const uint8_t *p, const uint8_t *end, int64_t above) {
     const Node *node = &w->nodes[n];
+    const int64_t before = w->bytes;
     Slot *slot = &w->slots[node->slot];
     const int64_t row = slot->length;
     const int32_t narrow = (int32_t)parent;
@@ -372,13 +384,15 @@ static int walk_level(Walker *w, int n, int64_t parent, const uint8_t *p, const 
         err = note(w, err);
     } else if (node->leaf) {
         w->records++;
+        err = count_spread(w, above);
     } else {
         Field f;
+        above += w->bytes - before;
         while (p < end && !err && !(err = read_field(&p, end, &f))) {
             int c = f.number < MAX_NUMBER ? node->kids[f.number] : 0;
             if (!c || f.wire != 2 || w->nodes[c].op != LEVEL) continue;
             if (w->nodes[c].oneof && !w->cells[c].seen) continue; /* another of its oneof came later */
-            err = walk_level(w, c, row, f.at, f.at + f.value);
+            err = walk_level(w, c, row, f.at, f.at + f.value, above);
         }
     }
     w->depth--;

@@ -46,7 +46,8 @@ static int load_node(Node *node, PyObject *row) {
 
 /* An empty batch: offsets start with a zero. */
 static int begin(Walker *w) {
-    w->bytes = w->unknown = w->repeated = w->unknown_before = w->repeated_before = 0;
+    w->bytes = w->spread = w->unknown = w->repeated = 0;
+    w->spread_before = w->unknown_before = w->repeated_before = 0;
     for (int i = 0; i < w->n_slots; i++) w->slots[i].length = w->slots[i].items = 0;
     const int32_t zero = 0;
     for (int n = 0; n < w->n_nodes; n++) {
@@ -153,15 +154,16 @@ static int walk_request(Walker *w, const uint8_t *at, size_t size, long long par
     w->depth = 0;
     w->nested.used = 0;
     w->base = at;
+    w->spread_before = w->spread;
     w->unknown_before = w->unknown;
     w->repeated_before = w->repeated;
     for (int n = 0; n < w->n_nodes; n++)
         if (w->nodes[n].op == LEVEL) w->nodes[n].before = w->slots[w->nodes[n].slot].length;
-    if (!json) return walk_level(w, 0, parent, at, at + size);
+    if (!json) return walk_level(w, 0, parent, at, at + size, 0);
     if ((err = put_request(w, at, size))) return err == SYNTAX ? OK : err;
     const int64_t n_bad = w->n_bad;
     w->base = w->out.at;
-    err = walk_level(w, 0, parent, w->out.at, w->out.at + w->out.used);
+    err = walk_level(w, 0, parent, w->out.at, w->out.at + w->out.used, 0);
     if (!err && w->n_bad != n_bad) err = MANY; /* never seen: what JSON was taken for, protobuf takes too */
     return err;
 }

@@ -123,8 +123,12 @@ class Walker:
 
     # ---- levels ----
 
-    def _level(self, node: Node, parent: int, start: int, end: int, above: tuple[Place, ...]) -> None:
+    def _level(
+        self, node: Node, parent: int, start: int, end: int, above: tuple[Place, ...], repeated_bytes: int = 0
+    ) -> None:
+        """A row and those below it. ``repeated_bytes`` of the rows above stand beside each record in the end."""
         places = (*above, Place(node.index, start, end))
+        before = self._bytes
         rows = self._rows.setdefault(node.index, [])
         unknown, repeated = self._tally.unknown, self._tally.repeated
         try:
@@ -139,15 +143,17 @@ class Walker:
         rows.append((parent, cells))
         row = len(rows) - 1
         below = [child for child in node.children if child.op is Op.LEVEL]
-        self._records += not below
         if not below:
+            self._records += 1
+            self._grow(repeated_bytes)
             return
+        repeated_bytes += self._bytes - before
         for field in fields(self._data, start, end):
             child = node.kids.get(field.number)
             if child is None or field.wire != SIZED or child.op is not Op.LEVEL:
                 continue
             if not child.oneof or child.index in cells:
-                self._level(child, row, field.start, field.end, places)
+                self._level(child, row, field.start, field.end, places, repeated_bytes)
 
     def _grow(self, size: int) -> None:
         self._bytes += size
