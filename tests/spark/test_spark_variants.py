@@ -16,6 +16,7 @@ import esker
 from esker.errors import EskerError, NoSuchTable
 from esker.model.variant import decode, encode
 from esker.model.variant_text import to_json
+from esker.spark.source.register import PUSH_DOWN
 
 # What Spark makes a variant of, and how it reads in Python.
 VALUES = [
@@ -200,3 +201,34 @@ def test_files_that_spark_shredded_are_added_and_read_alike(spark: Any, tmp_path
     assert by_arrow(table) == by_spark(table) == expected()
     table.delete("id < 6")
     assert by_arrow(table.refresh()) == by_spark(table) == expected(range(6, 12))
+
+
+def test_the_data_source_gives_and_takes_variants(spark: Any, tmp_path: Path) -> None:
+    table = filled(spark, tmp_path)
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    esker.spark.register(spark, lake)
+    try:
+        frame = spark.read.format("esker").load("a.t")
+        assert frame.schema.simpleString() == table.scan().to_spark().schema.simpleString()
+        shown = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) row", "id").orderBy("id")
+        assert [json.loads(row.row) for row in shown.collect()] == expected()
+        frame.selectExpr("id + 12 id", "v", "l", "s").write.format("esker").mode("append").save("a.t")
+    finally:
+        spark.conf.unset(PUSH_DOWN)
+    again = [{**row, "id": row["id"] + 12} for row in expected()]
+    assert by_arrow(table.refresh()) == by_spark(table) == [*expected(), *again]
+
+
+def test_files_that_arrow_reads_for_spark_give_variants(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(spark, tmp_path)
+    taken = []
+
+    def unreadable(*column: Any) -> bool:
+        taken.append(column)
+        return False
+
+    monkeypatch.setattr("esker.spark.layouts.reads_natively", unreadable)
+    assert by_spark(table) == expected()
+    assert taken

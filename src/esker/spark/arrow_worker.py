@@ -14,7 +14,7 @@ import esker.storage.memory
 import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
 from esker.arrow.convert import plain
 from esker.arrow.engine import ArrowEngine
-from esker.model.types import Field, ListType, MapType, StructType, Type, UuidType
+from esker.model.types import Field, ListType, MapType, StructType, Type, UuidType, VariantType
 from esker.ports.engine import ReadRequest, ScanTask
 
 TASK = "task"
@@ -69,6 +69,9 @@ def shown_array(array: pa.Array, type_: Type) -> pa.Array:
             keys, items = shown_array(array.keys, type_.key), shown_array(array.items, type_.value)
             made = pa.map_(pa.field("key", keys.type, nullable=False), pa.field("value", items.type))
             return _over(array, made, pa.StructArray.from_arrays([keys, items], fields=list(made.field(0).type)))
+        case VariantType():
+            parts = [array.field("value"), array.field("metadata")]
+            return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=array.is_null())
         case _:
             return array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
 
@@ -81,6 +84,11 @@ def _uuid_text(array: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*cuts, "-")
 
 
+# As Spark hands variants over itself: what makes it take the struct for one is the mark.
+_VARIANT = [
+    pa.field("value", pa.binary(), nullable=False),
+    pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+]
 _DASHES = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 
 

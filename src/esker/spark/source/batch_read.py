@@ -12,8 +12,7 @@ from esker.errors import InvalidInput, Unsupported
 from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
 from esker.model.bind import bind
 from esker.model.predicate import Bound, all_of
-from esker.model.schema import Schema, walk
-from esker.model.types import VariantType
+from esker.model.schema import Schema
 from esker.model.unbound import Unbound
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.read.resolve_snapshot import AsOf
@@ -51,7 +50,7 @@ def pinned(table: Table, options: Options) -> bytes:
         as_of=_as_of(options),
         ref=_ref(options),
     )
-    _check_types(scan.projection)
+    shown_schema(scan.projection)  # refuses what Spark has no type for
     return pickle.dumps(replace(scan, metadata=without_history(scan.metadata), frames=None))
 
 
@@ -142,16 +141,3 @@ def _as_of(options: Options) -> AsOf | None:
 def _ref(options: Options) -> str | None:
     name = options.one_of("branch", "tag", "ref")
     return None if name is None else options.get(name)
-
-
-def _check_types(projection: Schema) -> None:
-    shown_schema(projection)
-    for field, path in walk(projection.fields):
-        if isinstance(field.type, VariantType):
-            name = ".".join(part.name for part in path)
-            raise Unsupported(
-                f"cannot give column {name!r} to Spark as a data source: it is a variant; leave it out with the "
-                "option columns, or read with scan().to_spark()",
-                feature="variant",
-                column=name,
-            )
