@@ -14,6 +14,7 @@ from esker.ingest.letters_job import BATCHES_AT_ONCE, LettersJob, letter_batches
 from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.resent import check_way
 from esker.ingest.run import Pending, Run
+from esker.ingest.settle_receipts import settle_all
 from esker.ingest.sources import SourceFile
 from esker.ingest.telemetry import KIND
 from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotions_by_table
@@ -43,6 +44,8 @@ def pending_receipts(checkpoint: Path) -> list[Receipt]:
 
 def replay_receipts(lake: Lake, directory: Path, *, kind: str = KIND) -> Account:
     """Make the commits of every receipt of a checkpoint; those that a table has already are not made again."""
+    if written_kind(directory) is None and pending_receipts(directory):  # of a stream of Spark's, which has its own
+        return settle_all(lake, directory / "pending")
     checkpoint = Checkpoint(directory, kind=kind)
     began = time.monotonic()
     try:

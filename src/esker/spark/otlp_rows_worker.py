@@ -1,0 +1,45 @@
+"""What a task does with rows that hold OTLP: requests into data files of every table. Sent to executors by ``ship``."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+
+import pyarrow as pa
+
+from esker.otlp.carried import install
+from esker.otlp.requests import Request
+from esker.otlp.sources import read_requests
+from esker.otlp.whole import whole_request
+from esker.spark.otlp_worker import DecodeOrder, write_requests
+
+
+def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Decode the rows of a task, and say what was written only when all of it is."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None  # as in every task
+    told: DecodeOrder
+    framed: bool
+    told, framed = pickle.loads(order)
+    install(told.extension)
+    rows = ((value.as_py(), *place) for batch in batches for value, *place in _columns(batch))
+    yield write_requests(told, requests_of(rows, framed=framed), task.partitionId(), attempt=task.taskAttemptId())
+
+
+def _columns(batch: pa.RecordBatch) -> Iterator[tuple[pa.Scalar, str | None, int | None]]:
+    """A value is made Python's when its turn comes: they may be large."""
+    return zip(batch.column(0), batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
+
+
+def requests_of(rows: Iterable[tuple[bytes | None, str | None, int | None]], *, framed: bool) -> Iterator[Request]:
+    """Each value is a request, or if framed a whole file of them; one that is null or empty holds none."""
+    for value, source, offset in rows:
+        if not value:
+            continue
+        if framed:
+            yield from read_requests(BytesIO(value), source=source or "")
+        else:
+            yield whole_request(bytes(value), source=source, offset=offset)
