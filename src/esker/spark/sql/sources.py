@@ -1,13 +1,13 @@
 """What a FROM or JOIN names, as far as pruning sees it: a table, or a table seen through plain columns of a subquery.
 
-Only what is known to be harmless is let through: a source with anything unusual about it (samples, pivots, column
-aliases, limits, grouping) is none, and its conditions prune nothing.
+Only what is known to be harmless is let through: a source with anything unusual about it (samples, pivots, limits,
+grouping) is none, and its conditions prune nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from esker.model.schema import Schema
@@ -63,11 +63,10 @@ class Sources:
         from sqlglot import exp
 
         alias = node.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
-            return None
+        called = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
         if isinstance(node, exp.Subquery) and _has_only(node, _PLAIN_SUBQUERY):
-            return self._through(node.this, node.alias)
-        if not isinstance(node, exp.Table) or not _has_only(node, _PLAIN_TABLE):
+            return self._through(node.this, node.alias, called)
+        if called or not isinstance(node, exp.Table) or not _has_only(node, _PLAIN_TABLE):
             return None
         reference = self._by_node.get(id(node))
         return self._of_cte(node) if reference is None else self._of_table(reference)
@@ -87,8 +86,8 @@ class Sources:
             return None
         return self._through(cte.this, node.alias or node.name)
 
-    def _through(self, select: Node, name: str) -> Source | None:
-        """A subquery that only chooses and renames columns of one source."""
+    def _through(self, select: Node, name: str, called: Sequence[str] = ()) -> Source | None:
+        """A subquery that only chooses and renames columns of one source; ``called`` names them once more, in order."""
         from sqlglot import exp
 
         if not isinstance(select, exp.Select) or not _has_only(select, _PLAIN_SELECT):
@@ -109,7 +108,10 @@ class Sources:
                 shown.append((projection.alias_or_name, ()))
             else:
                 return None
-        return Source(inner.reference, name.lower(), _unambiguous(shown))
+        if called and len(called) != len(shown):  # Spark refuses it, or two columns of one name were seen as one
+            return None
+        renamed = zip(called, (path for _, path in shown), strict=True) if called else shown
+        return Source(inner.reference, name.lower(), _unambiguous(list(renamed)))
 
 
 def _is_row_by_row(projection: Node) -> bool:
@@ -117,7 +119,9 @@ def _is_row_by_row(projection: Node) -> bool:
     from sqlglot import exp
 
     harmless = (exp.Alias, exp.Binary, exp.Boolean, exp.Cast, exp.Column, exp.DataType, exp.Identifier, exp.Literal)
-    return all(isinstance(node, (*harmless, exp.Neg, exp.Not, exp.Null, exp.Paren)) for node in projection.walk())
+    signs = (exp.Neg, exp.Not, exp.Null, exp.Paren)
+    functions = (exp.Array, exp.Coalesce, exp.Hex, exp.Lambda, exp.Lower, exp.LowerHex, exp.Transform, exp.Upper)
+    return all(isinstance(node, (*harmless, *signs, *functions)) for node in projection.walk())
 
 
 def _has_only(node: Node, expected: set[str]) -> bool:
