@@ -7,10 +7,12 @@ from contextlib import suppress
 
 from esker.arrow.types import to_arrow
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.ingest.telemetry_views import make_traces_view
 from esker.lake import Lake
 from esker.model.types import MapType, StringType, VariantType
 from esker.otlp.promote import Promotion, promotions
 from esker.otlp.schemas import DEAD_LETTER, NAMESPACE, TABLES, Profile, TelemetryTable
+from esker.otlp.views import TRACES
 from esker.table import Table
 
 PERIODS = ("day", "hour")
@@ -81,6 +83,8 @@ class TelemetryTables:
     def _made(self, name: str) -> Table:
         with suppress(AlreadyExists):
             self._lake.create_namespace(NAMESPACE)
+        if name == TRACES.over:
+            make_traces_view(self._lake, self._profile)
         wanted = TABLES[name].of(self._profile).by(self._partition_by)
         try:
             return self._lake.create_table(
