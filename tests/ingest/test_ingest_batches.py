@@ -227,6 +227,34 @@ def test_of_a_file_that_has_grown_only_the_new_part_counts(lake: Lake, tmp_path:
     assert span_names(lake) == Counter(["span 1", "span 2", "span 3", "span 4"])
 
 
+@pytest.mark.parametrize("framed", [False, True])
+def test_what_was_cut_when_a_file_was_ingested_is_read_when_it_has_grown(
+    lake: Lake, tmp_path: Path, framed: bool
+) -> None:
+    def request(number: int) -> bytes:
+        return len(spans([number])).to_bytes(4, "big") + spans([number]) if framed else spans([number])
+
+    whole = request(1) + request(2)
+    path = write(tmp_path / "in", "a.jsonl", whole[:-40])
+    account = ingest(lake, tmp_path)
+    assert (account.received, account.dead_letters, account.holds) == (2, 1, True)
+    path.write_bytes(whole + request(3))
+    account = ingest(lake, tmp_path)
+    assert (account.received, account.dead_letters, account.holds) == (2, 0, True)
+    path.write_bytes(whole + request(3) + b"" if framed else b"\n\n" + request(4))
+    ingest(lake, tmp_path)
+    assert set(span_names(lake).values()) == {1}
+    assert set(span_names(lake)) >= {"span 1", "span 2", "span 3"}
+
+
+def test_a_line_without_its_end_is_not_taken_again_when_the_file_grows(lake: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "a.jsonl", spans([1]) + spans([2]).rstrip())
+    assert ingest(lake, tmp_path).received == 2
+    path.write_bytes(spans([1]) + spans([2]) + b"\n \n" + spans([3]))
+    assert ingest(lake, tmp_path).received == 1
+    assert span_names(lake) == Counter(["span 1", "span 2", "span 3"])
+
+
 def test_a_compressed_file_that_has_grown_is_refused(lake: Lake, tmp_path: Path) -> None:
     path = write(tmp_path / "in", "a.jsonl.gz", gzip.compress(spans([1])))
     ingest(lake, tmp_path)

@@ -6,12 +6,14 @@ import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from doors import MemoryLake
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from outages import IMPATIENT, Outage
-from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
+from telemetry_samples import START_NS, letters, log_bodies, logs, span_names, spans, write
 
 import esker
 from esker.errors import Conflict, InvalidInput
@@ -157,6 +159,52 @@ def test_half_a_line_at_the_end_of_a_growing_file_waits(tmp_path: Path) -> None:
     patient = Pace(every_s=0.01, settle_s=0, idle_s=0, half_line_s=0)
     assert follow_otlp(held.lake(), asked(tmp_path), pace=patient).received == 1
     assert span_names(held.lake()) == Counter(["span 0", "span 1", "span 2"])
+
+
+def big_endian(number: int) -> bytes:
+    return len(spans([number])).to_bytes(4, "big") + spans([number])
+
+
+def varint(number: int) -> bytes:
+    message = ExportTraceServiceRequest()
+    span = message.resource_spans.add().scope_spans.add().spans.add(name=f"span {number}")
+    span.trace_id, span.span_id, span.start_time_unix_nano = b"t" * 16, b"s" * 8, START_NS
+    data = message.SerializeToString()
+    assert len(data) < 128
+    return bytes([len(data)]) + data
+
+
+@pytest.mark.parametrize("framed", [big_endian, varint])
+@pytest.mark.parametrize("missing", [3, 20])
+def test_half_a_frame_at_the_end_of_a_growing_file_waits(
+    tmp_path: Path, framed: Callable[[int], bytes], missing: int
+) -> None:
+    held = MemoryLake()
+    first, second, third = map(framed, range(3))
+    impatient = Pace(every_s=0.01, settle_s=0, idle_s=0)
+    for cut in (first[:-missing], first + second[:-missing], first + second[:2]):
+        path = write(tmp_path / "in", "a.bin", cut)
+        assert follow_otlp(held.lake(), asked(tmp_path), pace=impatient).received == 0
+    path.write_bytes(first + second)
+    assert follow_otlp(held.lake(), asked(tmp_path), pace=impatient).received == 2
+    path.write_bytes(first + second + third[:-missing])
+    patient = Pace(every_s=0.01, settle_s=0, idle_s=0, half_line_s=0)
+    assert follow_otlp(held.lake(), asked(tmp_path), pace=patient).dead_letters == 1
+    path.write_bytes(first + second + third)
+    account = follow_otlp(held.lake(), asked(tmp_path), pace=impatient)
+    assert (account.received, account.holds) == (1, True)
+    assert span_names(held.lake()) == Counter(["span 0", "span 1", "span 2"])
+
+
+def test_too_many_dead_letters_end_the_stream(tmp_path: Path) -> None:
+    held = MemoryLake()
+    write(tmp_path / "in", "a.jsonl", spans([0]), b"{broken\n", b"{broken\n")
+    account = follow_otlp(
+        held.lake(), asked(tmp_path, most_dead=0.5), pace=Pace(every_s=0.01, settle_s=0)
+    )  # without an end of its own
+    assert account.stopped is not None
+    assert account.stopped.startswith("batch 0 is committed, and 67% of its records are dead letters")
+    assert (account.received, account.holds) == (3, True)
 
 
 def test_a_file_of_the_user_is_never_taken_for_a_segment(tmp_path: Path) -> None:

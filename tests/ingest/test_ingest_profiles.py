@@ -15,6 +15,7 @@ from esker.ingest.account import Account
 from esker.ingest.replay import replay_letters
 from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.lake import Lake
+from esker.model.variant import decode
 
 
 @pytest.fixture
@@ -40,6 +41,24 @@ def test_flat_tables_hold_attributes_as_json(lake: Lake, tmp_path: Path) -> None
     assert json.loads(row["ResourceAttributes"]) == {"service.name": "shop"}
     assert (row["note"], row["ServiceName"], row["ScopeAttributes"]) == ('a "quoted" word', "shop", None)
     assert "SpanAttributeTypes" not in row
+
+
+def test_variant_tables_hold_values_with_their_types(lake: Lake, tmp_path: Path) -> None:
+    typed = spans([1]).replace(
+        b'"attributes": []', b'"attributes": [{"key": "n", "value": {"intValue": "7"}}, {"key": "x", "value": {}}]'
+    )
+    write(tmp_path / "in", "a.jsonl", typed, logs([1]))
+    account = ingest(lake, tmp_path, profile="variant", promote={"n": "int"})
+    assert (account.received, account.holds) == (2, True)
+    table = lake.table("otel.spans")
+    assert table.format_version == 3
+    (row,) = table.scan().to_arrow().to_pylist()
+    assert decode(**row["SpanAttributes"]) == {"n": 7, "x": None}
+    assert decode(**row["ResourceAttributes"]) == {"service.name": "shop"}
+    assert (row["n"], row["ScopeAttributes"], row["Events"]) == (7, None, [])
+    write(tmp_path / "in", "b.jsonl", typed, spans([2]))
+    assert ingest(lake, tmp_path, dedup="span_id").deduplicated == 1
+    assert span_names(lake) == Counter(["span 1", "span 2"])
 
 
 def test_tables_of_another_profile_are_refused_before_anything_is_written(lake: Lake, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_late_rows_are_compared_with_their_own_days(tmp_path: Path) -> None:
     assert (account.deduplicated, account.tables, account.holds) == (2, {"otel.spans": 3}, True)
 
 
-@pytest.mark.parametrize("profile", ["map", "flat"])
+@pytest.mark.parametrize("profile", ["map", "flat", "variant"])
 def test_logs_are_the_same_where_all_that_was_sent_is(tmp_path: Path, profile: str) -> None:
     held = MemoryLake()
     first = logs(range(3)).replace(b'"body"', b'"attributes": [{"key": "k", "value": {"intValue": "7"}}], "body"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +98,14 @@ def test_slices_of_a_file_share_its_requests_and_none_is_in_two(tmp_path: Path) 
     found = [request.offset for one in cut for request in _requests([one])]
     assert found == sorted(set(found))
     assert len(found) == 50
+
+
+def test_the_first_slice_of_a_file_that_has_grown_has_what_was_cut_before(tmp_path: Path) -> None:
+    from esker.spark.otlp_worker import _requests
+
+    path = write(tmp_path / "in", "a.jsonl", *(spans([number]) for number in range(9)))
+    (source,) = filter(None, map(examine, find_files([path])))
+    cut = len(spans([0])) + 20
+    grown = [one for _, one in slices_of([replace(source, start=cut)], size=1000)]
+    assert len(grown) > 2
+    assert [request.line for one in grown for request in _requests([one])] == list(range(2, 10))

@@ -13,7 +13,7 @@ from threading import Event
 from esker.errors import Conflict, EskerError, InvalidInput
 from esker.ingest.run import Pending, Run
 from esker.ingest.segments import is_named_like_segment
-from esker.ingest.sources import Found, find_files, may_end_in_mid_line, oldest_first
+from esker.ingest.sources import Found, find_files, may_be_cut, oldest_first
 
 log = logging.getLogger("esker.ingest")
 
@@ -26,7 +26,7 @@ class Pace:
 
     every_s: float = 30.0  # between the beginnings of two batches, unless one is full
     settle_s: float = 2.0  # a file younger than this may still be written to
-    half_line_s: float = 60.0  # the rest of a last line is waited for so long
+    half_line_s: float = 60.0  # the rest of a last line or frame is waited for so long
     idle_s: float | None = None  # stop when nothing new came for that long; None: never
     first_wait_s: float = 1.0  # after a failure; doubled each time
 
@@ -98,7 +98,7 @@ def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
         age_s = (now_ns - one.modified_ns) / 1e9
         if is_named_like_segment(one.path):
             return True
-        return age_s >= pace.settle_s and (age_s >= pace.half_line_s or not may_end_in_mid_line(one.path, one.size))
+        return age_s >= pace.settle_s and (age_s >= pace.half_line_s or not may_be_cut(one.path, one.size))
 
     return oldest_first(filter(is_complete, found))
 

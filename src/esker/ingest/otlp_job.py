@@ -120,4 +120,4 @@ def with_letters(part: Decoded) -> Iterator[tuple[str, pa.Table]]:
 
 def _requests(plan: Plan) -> Iterator[Request]:
     for source in plan.files:
-        yield from (request for request in read_file(Path(source.path)) if (request.offset or 0) >= source.start)
+        yield from (request for request in read_file(Path(source.path)) if request.is_behind(source.start))

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from esker.errors import InvalidInput
+from esker.otlp.framing import ends_in_mid_request
+from esker.otlp.requests import MAX_REQUEST
 
 # Names of files that somebody is still writing; rename-in is how a file becomes complete.
 _UNFINISHED = (".tmp", ".part", ".open", ".crdownload", ".swp", "~")
@@ -102,14 +104,13 @@ def is_compressed(path: Path) -> bool:
         return file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
 
 
-def may_end_in_mid_line(path: Path, size: int) -> bool:
-    """Whether a file of lines may be in the middle of its last."""
+def may_be_cut(path: Path, size: int) -> bool:
+    """Whether a file that was written to lately may be in the middle of its last line or frame."""
     try:
+        if not size or is_compressed(path):
+            return False
         with path.open("rb") as file:
-            if not size or file.read(1) != b"{":
-                return False
-            file.seek(size - 1)
-            return file.read(1) != b"\n"
+            return ends_in_mid_request(file, size, MAX_REQUEST)
     except FileNotFoundError:
         return False
 

@@ -139,12 +139,13 @@ def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tu
     for file in files:
         new = file.size - file.start
         if new <= size or is_compressed(Path(file.path)):
-            yield new, Slice(path=file.path, start=file.start)
+            yield new, Slice(path=file.path, start=file.start, has_grown=file.start > 0)
             continue
         starts = range(file.start, file.size, size)
         for start in starts:
             stop = None if start == starts[-1] else start + size
-            yield min(size, file.size - start), Slice(path=file.path, start=start, stop=stop)
+            has_grown = start == file.start > 0
+            yield min(size, file.size - start), Slice(path=file.path, start=start, stop=stop, has_grown=has_grown)
 
 
 def balanced(weighed: list[tuple[int, Slice]], session: Any) -> list[tuple[Slice, ...]]:

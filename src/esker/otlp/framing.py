@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from enum import Enum, auto
+from typing import BinaryIO
 
 from esker.otlp.unpack import ZSTD, Stream
 from esker.otlp.wire import SIZED, Malformed, fields, read_varint
@@ -44,6 +45,35 @@ def framing_of(stream: Stream, limit: int) -> Framing:
     if _is_varint(head):
         return Framing.VARINT
     return Framing.LINES if _is_spoilt_text(head) else Framing.BARE
+
+
+def ends_in_mid_request(file: BinaryIO, size: int, limit: int) -> bool:
+    """Whether a file that may be written to still, of that size now, stops in the middle of a line or a frame."""
+    match framing_of(Stream(file), limit):
+        case Framing.LINES:
+            file.seek(size - 1)
+            return file.read(1) != b"\n"
+        case Framing.BIG_ENDIAN | Framing.VARINT as framing:
+            at = 0
+            while at < size:
+                file.seek(at)
+                at = _end_of_frame(file.read(10), at, framing)
+            return at > size
+        case Framing.BARE:
+            file.seek(0)
+            return not _is_request(file.read(min(size, limit)), cut=False)
+        case _:
+            return False
+
+
+def _end_of_frame(head: bytes, at: int, framing: Framing) -> int:
+    if framing is Framing.BIG_ENDIAN:
+        return at + 4 + (int.from_bytes(head[:4], "big") if len(head) >= 4 else 0)
+    try:
+        length, used = read_varint(head, 0, len(head))
+    except Malformed:
+        return at + len(head) + 1  # the length itself is cut
+    return at + used + length
 
 
 def is_json_object(head: bytes) -> bool:

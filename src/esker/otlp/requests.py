@@ -26,5 +26,10 @@ class Request:
     data: bytes
     json: bool = False
     signal: Signal | None = None  # None: to be told from its content
+    end: int | None = None  # in the source, behind its last byte; None where what follows it cannot be told apart
     line: int | None = None  # counted from 1, where the source has lines
     trouble: Trouble | None = None  # the bytes cannot be decoded
+
+    def is_behind(self, start: int) -> bool:
+        """Whether it was not to be had when its source was only so long: it begins behind that, or was cut there."""
+        return (self.offset or 0) >= start or (self.end is not None and self.end > start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -79,7 +80,8 @@ def _lines(stream: Stream, source: str, limit: int) -> Iterator[Request]:
             continue
         data = (line.removeprefix(_BOM) if number == 1 else line).strip(_SPACE)
         if data:
-            yield Request(source=source, offset=offset, data=data, json=True, line=number)
+            end = offset + len(line.rstrip(_SPACE))  # a line is whole without the sign that ends it
+            yield Request(source=source, offset=offset, data=data, json=True, end=end, line=number)
 
 
 def _too_large(source: str, offset: int, data: bytes, sentence: str, *, line: int | None = None) -> Request:
@@ -119,7 +121,7 @@ def _frames(stream: Stream, source: str, limit: int, read_size: Callable[[Stream
             yield Request(source=source, offset=offset, data=data, trouble=trouble)
             return
         if size:
-            yield _framed(source, offset, data, limit)
+            yield replace(_framed(source, offset, data, limit), end=stream.offset)
 
 
 def _skipped(stream: Stream, source: str, offset: int, size: int, limit: int) -> Request:

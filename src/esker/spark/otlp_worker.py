@@ -39,6 +39,7 @@ class Slice:
     path: str
     start: int = 0
     stop: int | None = None
+    has_grown: bool = False  # since it ended at ``start``: what was cut there is to be had now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ def _requests(slices: Iterable[Slice]) -> Iterator[Request]:
             offset = request.offset or 0
             if one.stop is not None and offset >= one.stop:
                 break
-            if offset >= one.start:
+            if offset >= one.start or (one.has_grown and request.is_behind(one.start)):
                 yield request
 
 
