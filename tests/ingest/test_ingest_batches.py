@@ -53,6 +53,8 @@ def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp
         "bytes": 0,
         "known_files": 0,
         "already_committed": 0,
+        "conflicts": 0,
+        "folded": 0,
         "refused": [],
         "failures": [],
         "stopped": None,
@@ -103,6 +105,16 @@ def test_each_batch_is_one_snapshot_of_each_table(lake: Lake, tmp_path: Path) ->
     account = ingest(lake, tmp_path, batch_bytes=1)
     assert account.batches == 4
     assert len(lake.table("otel.spans").snapshots) == len(lake.table("otel.logs").snapshots) == 4
+
+
+def test_commits_that_fold_manifests_are_told(lake: Lake, tmp_path: Path) -> None:
+    for number in range(7):
+        write(tmp_path / "in", f"{number}.jsonl", spans([number]))
+    folding = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "3"}
+    account = ingest(lake, tmp_path, batch_bytes=1, properties=folding)
+    summaries = [snapshot.summary["manifests-replaced"] for snapshot in lake.table("otel.spans").snapshots]
+    assert account.folded == sum(number != "0" for number in summaries) > 0
+    assert account.holds
 
 
 def test_tables_are_partitioned_by_day_and_late_rows_land_in_their_own(lake: Lake, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_another_writer_in_between_is_no_trouble(tmp_path: Path) -> None:
             return do()
 
     account = ingest_otlp(held.lake(Racing()), asked(tmp_path))
-    assert account.holds
+    assert (account.holds, account.conflicts) == (True, 1)
     check_whole(held.lake())
 
 

@@ -30,6 +30,7 @@ def show(screen: Screen, account: Account) -> None:
     pairs.append(("dead letters", number(account.dead_letters) if account.dead_letters else ""))
     pairs.append(("known files", f"{number(account.known_files)} passed over" if account.known_files else ""))
     pairs.append(("odd, kept", ", ".join(f"{n:,} {_ODDITIES.get(name, name)}" for name, n in account.oddities.items())))
+    pairs.append(("commits", _commits(account)))
     screen.card(pairs)
     screen.line(identity(account), style="" if account.holds else "bold red")
     for file, reason in account.refused:
@@ -46,6 +47,16 @@ def _sources(account: Account) -> str:
     if not account.files and account.requests:  # of Kafka
         return counted(account.requests, "request")
     return f"{counted(account.files, 'file')}, {size(account.bytes)}"
+
+
+def _commits(account: Account) -> str:
+    """What made commits slower than others."""
+    told = []
+    if account.conflicts:
+        told.append(f"{counted(account.conflicts, 'conflict')} with other writers, tried again")
+    if account.folded:
+        told.append(f"{number(account.folded)} folded the table's manifests as well")
+    return ", ".join(told)
 
 
 def identity(account: Account) -> str:

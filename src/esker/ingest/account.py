@@ -35,6 +35,8 @@ class Account:
     bytes: int = 0
     known_files: int = 0  # ingested by an earlier run
     already_committed: int = 0  # parts of batches that an earlier run had committed
+    conflicts: int = 0  # commits that other writers were quicker than: built anew, and made
+    folded: int = 0  # commits that folded the table's small manifests as well
     refused: list[tuple[str, str]] = field(default_factory=list)  # files, and why
     failures: list[tuple[str, Exception]] = field(default_factory=list)  # tables, and why a commit is pending
     stopped: str | None = None  # why the run ended before its time
@@ -110,6 +112,8 @@ class Account:
             "bytes": self.bytes,
             "known_files": self.known_files,
             "already_committed": self.already_committed,
+            "conflicts": self.conflicts,
+            "folded": self.folded,
             "refused": [{"file": file, "reason": reason} for file, reason in self.refused],
             "failures": [{"table": table, "reason": str(error)} for table, error in self.failures],
             "stopped": self.stopped,

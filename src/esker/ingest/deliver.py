@@ -12,16 +12,18 @@ from esker.ingest.receipts import Delivery, Receipt, files_of
 from esker.lake import Lake
 from esker.model.bind import bind
 from esker.model.column import as_unbound, col
+from esker.ports.catalog import TableState
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import SnapshotChange, head_of
-from esker.write.commit import commit
+from esker.write.commit import Proposal, commit
 from esker.write.exactly_once import Batch, is_applied
 from esker.write.layout import MetadataNames
 from esker.write.steps import AddFiles, RemoveRows, Step
 from esker.write.table_changes import MAIN
 from esker.write.workbench import Scratch
 
+FOLDED = "manifests-replaced"
 log = logging.getLogger("esker.ingest")
 
 
@@ -32,6 +34,23 @@ class Delivered:
     made: list[Delivery] = field(default_factory=list)
     found: list[Delivery] = field(default_factory=list)  # an earlier try had made them
     failed: list[tuple[Delivery, Exception]] = field(default_factory=list)
+    conflicts: int = 0  # commits that others were quicker than, and that were built anew
+    folded: int = 0  # commits that folded the table's small manifests on the way, and so took longer than others
+
+
+class _Watched:
+    """A change that counts how often it was proposed."""
+
+    def __init__(self, change: SnapshotChange) -> None:
+        self._change = change
+        self.attempts = 0
+
+    def propose(self, base: TableState, attempt: int) -> Proposal | None:
+        self.attempts += 1
+        return self._change.propose(base, attempt)
+
+    def abandon(self) -> None:
+        self._change.abandon()
 
 
 def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
@@ -39,7 +58,7 @@ def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
     outcome = Delivered()
     for delivery in receipt.deliveries:
         try:
-            made = _commit(lake, receipt, delivery, place)
+            made = _commit(lake, receipt, delivery, place, outcome)
         except Exception as error:  # a catalog may break down in any way, and nothing may be lost by it
             log.info("batch %d cannot be committed to %s now: %s", receipt.number, delivery.table, error)
             outcome.failed.append((delivery, error))
@@ -48,8 +67,8 @@ def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
     return outcome
 
 
-def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path) -> bool:
-    """Make one commit; False where the table has the batch already."""
+def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path, outcome: Delivered) -> bool:
+    """Make one commit, and count what came in its way; False where the table has the batch already."""
     draft = lake.table(delivery.table).transaction()
     metadata = draft.base.metadata
     _check_same_table(metadata, delivery, place)
@@ -68,8 +87,18 @@ def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path) -> bo
         extra=receipt.summary,
         batch=batch,
     )
-    commit(draft.catalog, draft.name, draft.base, change)
-    return change.snapshot is not None
+    watched = _Watched(change)
+    try:
+        commit(draft.catalog, draft.name, draft.base, watched)
+    finally:
+        outcome.conflicts += max(0, watched.attempts - 1)
+    if change.snapshot is None:
+        return False
+    folded = int(change.snapshot.summary.get(FOLDED, "0"))
+    if folded and not delivery.replaces:
+        outcome.folded += 1
+        log.info("the commit of batch %d to %s folded %d manifests as well", receipt.number, delivery.table, folded)
+    return True
 
 
 def _steps(metadata: TableMetadata, delivery: Delivery) -> Iterator[Step]:

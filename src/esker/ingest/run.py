@@ -97,6 +97,8 @@ class Run:
             self._count(plan, receipt)
         outcome = deliver(self._lake, receipt, self._receipts.path(plan.number))
         self.account.already_committed += len(outcome.found)
+        self.account.conflicts += outcome.conflicts
+        self.account.folded += outcome.folded
         self.account.expect(plan.number, (*outcome.made, *outcome.found))
         self.account.pending = sum(delivery.rows for delivery, _ in outcome.failed)
         self.account.failures = [(delivery.table, error) for delivery, error in outcome.failed]
