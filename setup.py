@@ -1,4 +1,4 @@
-"""Builds the two compiled parts; where there is no compiler the pure ones beside them are used."""
+"""Builds the compiled parts; where there is no compiler the pure ones beside them are used."""
 
 import sysconfig
 
@@ -21,6 +21,13 @@ setup(
             "esker.otlp._walk",
             sources=["src/esker/otlp/_walk.c"],
             depends=[f"src/esker/otlp/_walk_{part}.h" for part in ("values", "columns", "json", "request", "object")],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
+        Extension(
+            "esker.otlp._variants",
+            sources=["src/esker/otlp/_variants.c"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
             py_limited_api=STABLE,
             optional=True,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import struct
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from esker.errors import InvalidInput
 from esker.model.variant import decode
-from esker.otlp.variants import VARIANT, as_variants
+from esker.otlp.variants import VARIANT, _row_by_row, as_variants
 
 TEXTS = pa.map_(pa.string(), pa.string())
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -82,6 +84,39 @@ def test_every_attribute_comes_back_with_its_type(rows: list[dict[str, Any] | No
     made.validate(full=True)
     assert made.type == VARIANT
     assert same(read(made), [in_order(row) for row in rows])
+
+
+@given(ROWS)
+def test_the_compiled_part_and_the_one_in_python_make_the_same_bytes(rows: list[dict[str, Any] | None]) -> None:
+    pytest.importorskip("esker.otlp._variants", reason="the compiled part was not built")
+    values, kinds = maps([*rows, *rows])
+    made = as_variants(values, kinds)
+    metadata, value = _row_by_row(values, kinds)
+    valid = [row is not None for row in (*rows, *rows)]
+    assert [row for row in made.to_pylist() if row is not None] == [
+        {"metadata": one, "value": other}
+        for one, other, there in zip(metadata.to_pylist(), value.to_pylist(), valid, strict=True)
+        if there
+    ]
+
+
+@given(st.data())
+def test_the_compiled_part_trusts_no_offset(data: st.DataObject) -> None:
+    compiled = pytest.importorskip("esker.otlp._variants", reason="the compiled part was not built")
+    numbers = st.lists(st.integers(-2, 9) | st.integers(-(1 << 31), (1 << 31) - 1), max_size=6)
+    offsets = numbers.map(lambda some: struct.pack(f"<{len(some)}i", *some))
+    some = st.none() | st.binary(max_size=9) | st.just(b"int double truefalse 12 1.5")
+    tuples = st.tuples(some, offsets, st.none(), offsets, some, some, offsets, some)
+    rows = data.draw(st.integers(-1, 5))
+    with suppress(ValueError, TypeError):
+        compiled.encode_rows(data.draw(tuples), data.draw(tuples), rows, lambda text: b"\0" if len(text) % 2 else None)
+
+
+def test_rows_that_are_not_plain_are_made_among_those_that_are() -> None:
+    plain = {"b": 1, "a": "x"}
+    odd: list[Any] = [{"k": {"z": [1]}}, {f"key{at:03}": at for at in range(300)}, {}, {"t": "x" * 70_000}]
+    rows = [plain, odd[0], plain, odd[1], None, odd[2], odd[3], plain]
+    assert same(read(as_variants(*maps(rows))), [in_order(row) for row in rows])
 
 
 def test_slices_are_what_they_show() -> None:

@@ -2,6 +2,8 @@
 
 The texts are those of the ``map`` profile, so that one decoder serves every profile: an int in decimal, bytes in
 base64, arrays and kvlists as JSON in which ``{"$bytes": …}`` and ``{"$double": …}`` stand for what JSON has no form of.
+Plain rows are done by a compiled part, ``_variants.c``, where it was built; what it leaves, and all where it was not,
+is done here, to the same bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ import binascii
 import json
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from esker.errors import InvalidInput
 from esker.model.variant import encode
@@ -22,28 +26,70 @@ _DOUBLES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 
 def as_variants(values: pa.Array, kinds: pa.Array) -> pa.Array:
     """One object a row, of ``map<string, string>`` and the kinds of those entries that are no text; null where null."""
-    metadata: list[bytes] = []
-    encoded: list[bytes] = []
-    absent: list[bool] = []
+    try:
+        from esker.otlp._variants import encode_rows
+    except ImportError:
+        encode_rows = None  # type: ignore[assignment]
+    is_null = values.is_null()
+    if encode_rows is None or not len(values):
+        return _variants(*_row_by_row(values, kinds), is_null)
+    rows = len(values)
+    metadata, metadata_bytes, data, data_bytes, left = encode_rows(_buffers(values), _buffers(kinds), rows, _alone)
+    keys, objects = _binary(rows, metadata, metadata_bytes), _binary(rows, data, data_bytes)
+    places = np.flatnonzero(np.frombuffer(left, np.uint8))
+    if len(places):
+        given, mask = pa.array(places), pa.array(np.frombuffer(left, np.bool_))
+        more_keys, more_objects = _row_by_row(values.take(given), kinds.take(given))
+        keys, objects = pc.replace_with_mask(keys, mask, more_keys), pc.replace_with_mask(objects, mask, more_objects)
+    return _variants(keys, objects, is_null)
+
+
+def _variants(metadata: pa.Array, value: pa.Array, is_null: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([metadata, value], fields=list(VARIANT), mask=is_null)
+
+
+def _buffers(maps: pa.Array) -> tuple[pa.Buffer | None, ...]:
+    """Bits and offsets of rows; bits, offsets and bytes of keys and of items, all from their beginnings."""
+    if maps.offset or maps.keys.offset or maps.items.offset:
+        maps = pa.concat_arrays([maps])  # a copy of just this slice
+    keys, items = maps.keys, maps.items
+    if keys.offset or items.offset:
+        keys, items = pa.concat_arrays([keys]), pa.concat_arrays([items])
+    return (*maps.buffers()[:2], *keys.buffers(), *items.buffers())
+
+
+def _binary(rows: int, offsets: bytes, data: bytes | None) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data or b"")])
+
+
+def _alone(text: bytes) -> bytes | None:
+    """The value of an array or a kvlist, where it has no keys, which would be some in its row's dictionary."""
+    try:
+        value = value_of(text.decode(), "array")
+    except InvalidInput:
+        return None  # whoever does the row knows of what kind it should be
+    return None if _has_objects(value) else encode(value)[1]
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_objects, value)))
+
+
+def _row_by_row(values: pa.Array, kinds: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Metadata and value of each row; rows that are the same are made once."""
+    made: list[tuple[bytes, bytes]] = []
     seen: dict[Any, tuple[bytes, bytes]] = {}
     for row, told in zip(values.to_pylist(), kinds.to_pylist(), strict=True):
-        absent.append(row is None)
         if row is None:
-            metadata.append(b"")
-            encoded.append(b"")
+            made.append((b"", b""))
             continue
         place = (tuple(row), tuple(told or ()))
         found = seen.get(place)
         if found is None:
-            found = seen[place] = _row(row, dict(told or ()))
-        metadata.append(found[0])
-        encoded.append(found[1])
-    parts = [pa.array(metadata, pa.binary()), pa.array(encoded, pa.binary())]
-    return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=pa.array(absent, pa.bool_()))
-
-
-def _row(row: list[tuple[str, str | None]], kinds: dict[str, str]) -> tuple[bytes, bytes]:
-    return encode({key: value_of(text, kinds.get(key, "string")) for key, text in row})
+            of = dict(told or ())
+            found = seen[place] = encode({key: value_of(text, of.get(key, "string")) for key, text in row})
+        made.append(found)
+    return pa.array([each[0] for each in made], pa.binary()), pa.array([each[1] for each in made], pa.binary())
 
 
 def value_of(text: str | None, kind: str) -> Any:
