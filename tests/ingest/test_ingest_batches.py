@@ -107,6 +107,16 @@ def test_each_batch_is_one_snapshot_of_each_table(lake: Lake, tmp_path: Path) ->
     assert len(lake.table("otel.spans").snapshots) == len(lake.table("otel.logs").snapshots) == 4
 
 
+def test_a_batch_has_about_as_many_rows_as_were_asked_for(lake: Lake, tmp_path: Path) -> None:
+    for number in range(40):
+        write(tmp_path / "in", f"{number:02d}.jsonl", spans(range(10 * number, 10 * number + 10), note="x" * 500))
+    account = ingest(lake, tmp_path, batch_rows=50)
+    assert (account.received, account.holds) == (400, True)
+    added = [int(one.summary["added-records"]) for one in lake.table("otel.spans").snapshots]
+    assert sum(added) == 400
+    assert set(added[1:-1]) <= {40, 50}
+
+
 def test_commits_that_fold_manifests_are_told(lake: Lake, tmp_path: Path) -> None:
     for number in range(7):
         write(tmp_path / "in", f"{number}.jsonl", spans([number]))

@@ -46,6 +46,7 @@ def command() -> None:
 @click.option("--most-dead", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of a batch is dead.")
 @click.option("--engine", type=click.Choice(["auto", "arrow", "spark"]), default="auto", help="What decodes.")
 @click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
+@click.option("--batch-rows", type=click.IntRange(1), metavar="ROWS", help="About so many in one batch at most.")
 @click.option("--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: from batch to batch.")
 @click.option("--settle", default=2.0, show_default=True, metavar="SECONDS", help="With --follow: leave younger files.")
 @click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
@@ -75,6 +76,7 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
         most_dead=given["most_dead"],
         engine=given["engine"],
         batch_bytes=None if given["batch_bytes"] is None else _bytes(given["batch_bytes"]),
+        batch_rows=given["batch_rows"],
         keep_segments=given["keep_segments"],
     )
     if not follow:

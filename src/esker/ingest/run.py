@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from esker.ingest.kafka_feed import Taken
 
 BATCH_BYTES = 256 << 20
+_BYTES_OF_A_ROW = 200  # of telemetry, before any is read
 _MANY_PARTS = 500  # of batches whose commits are not looked up yet
 
 
@@ -50,6 +51,7 @@ class Run:
         job: Job,
         *,
         batch_bytes: int = BATCH_BYTES,
+        batch_rows: int | None = None,
         most_dead: float | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         told: Callable[[Account], None] = lambda account: None,
@@ -60,6 +62,7 @@ class Run:
         self._job = job
         self._receipts = Receipts(checkpoint.pending)
         self._batch_bytes = batch_bytes
+        self._batch_rows = batch_rows
         self._most_dead = most_dead
         self._now_us = now_us
         self._told = told
@@ -80,12 +83,20 @@ class Run:
         """Plan the files that are new, and finish each batch before the next is planned."""
         found = list(found)
         self._seen.intersection_update(one.path for one in found)  # what is gone need not be remembered
-        for group in groups(self._new(found), most_bytes=self._batch_bytes):
+        for group in groups(self._new(found), most_bytes=self._room):
             self.finish(self.checkpoint.plan(group, at_us=self._now_us()))
 
     def take(self, cluster: str, taken: Taken) -> None:
         """Plan what was taken of Kafka's topics, and finish it."""
         self.finish(self.checkpoint.plan_ranges(cluster, taken.ranges, at_us=self._now_us(), passed=taken.passed))
+
+    def _room(self) -> int:
+        """How many bytes of files the next batch may hold. Rows are counted when they are decoded, and batches are
+        planned before: that many are judged by what this run has read so far."""
+        if self._batch_rows is None:
+            return self._batch_bytes
+        per_row = self.account.bytes / self.account.received if self.account.received else _BYTES_OF_A_ROW
+        return min(self._batch_bytes, int(self._batch_rows * per_row))
 
     def finish(self, plan: Plan) -> None:
         """Take a planned batch into its tables, from wherever it stands."""
@@ -162,7 +173,7 @@ class Run:
     def _count(self, plan: Plan, receipt: Receipt) -> None:
         self.account.count(receipt.counts)
         self.account.files += len(plan.files)
-        self.account.bytes += sum(source.size for source in plan.files)
+        self.account.bytes += sum(source.size - source.start for source in plan.files)
 
     def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
         """Those that were never planned before, with their digests."""

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -130,16 +130,20 @@ def trouble_with(source: SourceFile) -> str | None:
     return "it was changed after its batch was planned"
 
 
-def groups(files: Iterable[SourceFile], *, most_bytes: int, most_files: int = 10_000) -> Iterator[list[SourceFile]]:
-    """Files in batches: of so many bytes at most, unless one file alone has more."""
+def groups(
+    files: Iterable[SourceFile], *, most_bytes: Callable[[], int], most_files: int = 10_000
+) -> Iterator[list[SourceFile]]:
+    """Files in batches: of so many new bytes at most, unless one file alone has more. ``most_bytes`` is asked for each
+    batch, when the one before it is done."""
     group: list[SourceFile] = []
-    size = 0
+    size, room = 0, most_bytes()
     for file in files:
-        if group and (size + file.size > most_bytes or len(group) >= most_files):
+        new = file.size - file.start
+        if group and (size + new > room or len(group) >= most_files):
             yield group
-            group, size = [], 0
+            group, size, room = [], 0, most_bytes()
         group.append(file)
-        size += file.size
+        size += new
     if group:
         yield group
 

@@ -45,6 +45,7 @@ class Asked:
     strict: bool = False
     most_dead: float | None = None  # share of a batch's records; beyond it the run stops, once the batch is committed
     batch_bytes: int | None = None  # None: as much as suits the engine
+    batch_rows: int | None = None  # about so many, where that is less
     engine: str = "auto"  # arrow, spark, or auto: Spark where there is much to do at once
     keep_segments: bool = False  # of a spool, once their rows are committed
     properties: Mapping[str, str] = field(default_factory=dict)  # of tables that are made
@@ -118,7 +119,15 @@ def begun(
         job = _job(lake, asked, tables, options) if make_job is None else make_job(tables, options)
         # On Spark a batch is shared by all cores, and costs a job.
         batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == "spark" else BATCH_BYTES)
-        run = Run(lake, checkpoint, job, batch_bytes=batch_bytes, most_dead=asked.most_dead, told=told)
+        run = Run(
+            lake,
+            checkpoint,
+            job,
+            batch_bytes=batch_bytes,
+            batch_rows=asked.batch_rows,
+            most_dead=asked.most_dead,
+            told=told,
+        )
 
         def sweep(found: list[Found]) -> None:
             """Segments that a run committed and died before it let go of them."""
