@@ -39,4 +39,16 @@ def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
     load = importer(home, VERSION)
     spark.dataSource.register(make_source(load, dict(opened.address)))
     spark.dataSource.register(make_kafka_source(load))
-    spark.conf.set(PUSH_DOWN, "true")
+    _switch_on(spark)
+
+
+def _switch_on(spark: SparkSession) -> None:
+    """A declarative pipeline lets nobody set anything: there it is for its specification to do, and without it filters
+    are asked of rows alone."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.conf.set(PUSH_DOWN, "true")
+    except PySparkException as error:
+        if not str(error.getCondition()).startswith("SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"):
+            raise
