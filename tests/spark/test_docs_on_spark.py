@@ -9,14 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from documentation import ROOT, python_of
+from kafka_broker import Broker
 from page_givens import GIVEN, order_rows
+from telemetry_samples import spans
 
 import esker
 from esker.spark.source.register import PUSH_DOWN
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/data-source.md", "docs/merge.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/guide.md", "docs/data-source.md", "docs/merge.md", "docs/kafka.md"]
+)
 def test_the_python_of_a_page_runs_on_spark(
     spark: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,11 +39,16 @@ def test_the_python_of_a_page_runs_on_spark(
         "events": spark.readStream.format("rate").load(),
     }
     spark.createDataFrame([(1, 7)], "id bigint, amount int").createOrReplaceTempView("corrections")
+    kafka = Broker()
+    kafka.send("orders", b"a", b"b", b"c")
+    kafka.send("otlp", spans([1, 2]))
+    given["broker"] = kafka.address
     program = compile(python_of(ROOT / name, ("python", "python spark")), name, "exec")
     try:
         exec(program, {"__name__": "page", **GIVEN.get(name, {}), **given})
     finally:
         for query in spark.streams.active:
             query.stop()
+        kafka.close()
         spark.catalog.dropTempView("corrections")
         spark.conf.unset(PUSH_DOWN)
