@@ -155,10 +155,13 @@ def test_a_promotion_that_clashes_is_refused_before_anything_is_read(lake: Lake,
     with pytest.raises(Unsupported, match=r"Cannot promote http\.status as date"):
         ingest(lake, tmp_path, promote={"http.status": "date"})
     ingest(lake, tmp_path, promote={"http.status": "int"})
-    write(tmp_path / "in", "b.jsonl", spans([2], **{"http.status": "200"}))
+    write(tmp_path / "in", "b.jsonl", logs([2]), spans([2], **{"http.status": "200"}))
+    before = sorted((tmp_path / "lake").rglob("*.parquet"))
     with pytest.raises(InvalidInput, match=r"cannot promote http.status as string: otel.spans has a column"):
         ingest(lake, tmp_path, promote={"http.status": "string"})
-    assert ingest(lake, tmp_path, promote={"http.status": "int"}).received == 1
+    assert "otel.logs" not in lake.tables("otel")
+    assert sorted((tmp_path / "lake").rglob("*.parquet")) == before
+    assert ingest(lake, tmp_path, promote={"http.status": "int"}).received == 2
     assert span_names(lake) == Counter(["span 1", "span 2"])
 
 

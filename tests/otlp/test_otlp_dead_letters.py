@@ -267,6 +267,44 @@ def test_oddities_are_kept_and_counted() -> None:
     assert (counts.zero_ids, counts.repeated_keys, counts.unknown_fields, counts.far_times) == (2, 1, 1, 1)
 
 
+@pytest.mark.parametrize("walk", WALKS)
+def test_containers_without_records_are_counted(walk: str) -> None:
+    traces, metrics = REQUESTS[Signal.TRACES](), REQUESTS[Signal.METRICS]()
+    traces.resource_spans.add()  # type: ignore[attr-defined]
+    full = traces.resource_spans.add()  # type: ignore[attr-defined]
+    full.scope_spans.add()
+    full.scope_spans.add().spans.add(name="a")
+    scope = metrics.resource_metrics.add().scope_metrics.add()  # type: ignore[attr-defined]
+    scope.metrics.add(name="without a kind")
+    scope.metrics.add(name="without points").gauge.SetInParent()
+    scope.metrics.add(name="whole").sum.data_points.add(as_int=1)
+    sent = [(traces, Signal.TRACES), (metrics, Signal.METRICS), (REQUESTS[Signal.LOGS](), Signal.LOGS)]
+    with using(walk):
+        batch = decoded([request(message.SerializeToString(), signal=signal) for message, signal in sent])
+    assert (batch.counts.received, batch.counts.empty_containers) == (2, 4)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_counts_of_2_to_the_63_and_more_are_letters_and_never_wrap(walk: str, as_json: bool) -> None:
+    for largest in ((1 << 63) - 1, 1 << 63, (1 << 64) - 1):
+        message = REQUESTS[Signal.METRICS]()
+        metrics = message.resource_metrics.add().scope_metrics.add().metrics  # type: ignore[attr-defined]
+        metrics.add().histogram.data_points.add(count=largest)
+        metrics.add().histogram.data_points.add(bucket_counts=[1, largest])
+        metrics.add().exponential_histogram.data_points.add(zero_count=largest)
+        metrics.add().exponential_histogram.data_points.add().positive.bucket_counts.extend([largest])
+        metrics.add().summary.data_points.add(count=largest)
+        data = to_json(message) if as_json else message.SerializeToString()
+        with using(walk):
+            batch = decoded([request(data, json=as_json, signal=Signal.METRICS)])
+        if largest < 1 << 63:
+            assert (batch.counts.received, batch.counts.dead_letters) == (5, 0)
+            assert batch.tables["metrics_summary"].column("Count").to_pylist() == [largest]
+        else:
+            assert [one["error_class"] for one in letters(batch)] == ["out_of_range"] * 5
+
+
 def test_a_batch_is_gone_when_nobody_holds_it() -> None:
     """Not only when Python looks for cycles, which it does rarely: batches are large, and objects few."""
     message = random_request(Signal.METRICS, random.Random(3)).SerializeToString()

@@ -14,6 +14,7 @@ _ODDITIES = {
     "unknown_fields": "fields of a newer protocol",
     "repeated_keys": "attributes sent twice",
     "zero_ids": "ids of nothing but zeros",
+    "empty_containers": "resources, scopes or metrics without a record",
     "far_times": "times far from now",
     "not_castable": "values that fit no promoted column",
     "skipped_offsets": "offsets that Kafka has no more",

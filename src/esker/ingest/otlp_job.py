@@ -93,6 +93,7 @@ def batch_counts(counts: Counts, writing: Mapping[str, DataFiles], resent: Resen
         "unknown_fields": counts.unknown_fields,
         "repeated_keys": counts.repeated_keys,
         "zero_ids": counts.zero_ids,
+        "empty_containers": counts.empty_containers,
         "far_times": counts.far_times,
         "not_castable": counts.not_castable.total(),
     }

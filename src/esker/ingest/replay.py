@@ -77,7 +77,7 @@ def replay_letters(
     checkpoint = Checkpoint(directory, kind=KIND)
     began = time.monotonic()
     try:
-        form = profile_of(lake, profile)
+        form = profile_of(lake, profile, promote=asked)
         tables = TelemetryTables(lake, profile=form, promote=asked)
         job: Job = LettersJob(lake, tables, options=Options(profile=form, promote=asked), dedup=dedup)
         run = Run(lake, checkpoint, job, told=told)

@@ -111,7 +111,7 @@ def begun(
     checkpoint = Checkpoint(asked.checkpoint, kind=kind)
     began = time.monotonic()
     try:
-        profile = profile_of(lake, asked.profile)
+        profile = profile_of(lake, asked.profile, promote=promote)
         tables = TelemetryTables(
             lake, profile=profile, promote=promote, partition_by=asked.partition_by, properties=asked.properties
         )

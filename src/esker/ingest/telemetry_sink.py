@@ -145,7 +145,7 @@ class TelemetrySink:
 
     def _written(self, rows: Rows, batch_id: str, applied: frozenset[str]) -> Staged:
         wishes = self._wishes
-        profile = profile_of(self._lake, wishes.profile)
+        profile = profile_of(self._lake, wishes.profile, promote=self._promote)
         options = Options(profile=profile, promote=self._promote, strict=wishes.strict)
         tables = TelemetryTables(
             self._lake,

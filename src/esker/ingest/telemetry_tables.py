@@ -30,9 +30,9 @@ def full_name(name: str) -> str:
     return f"{NAMESPACE}.{name}"
 
 
-def profile_of(lake: Lake, asked: str | None) -> Profile:
+def profile_of(lake: Lake, asked: str | None, *, promote: Mapping[str, tuple[Promotion, ...]] | None = None) -> Profile:
     """The profile to ingest in: as asked, else that of the tables, else maps. ``InvalidInput`` where a table has
-    another than was asked for, or than the tables before it."""
+    another than was asked for, or than the tables before it, or a column that a promotion would have to be."""
     if asked is not None and asked not in list(Profile):
         words = ", ".join(Profile)
         raise InvalidInput(f"cannot hold attributes as {asked!r}: the profiles are {words}", profile=asked)
@@ -44,6 +44,8 @@ def profile_of(lake: Lake, asked: str | None) -> Profile:
             continue
         found = found or _held_in(table, wanted)
         _check_profile(table, wanted, found or Profile.MAP)
+        for one in (promote or {}).get(name, ()):
+            _has(table, one)
     return found or Profile.MAP
 
 

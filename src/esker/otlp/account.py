@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from esker.otlp.columns import Level
 from esker.otlp.schemas import TIME
 
 _DAY_US = 86_400_000_000
@@ -24,6 +26,7 @@ class Counts:
     unknown_fields: int = 0  # of a newer protocol: not kept
     repeated_keys: int = 0  # of attributes sent twice: the last value is kept
     zero_ids: int = 0  # trace or span ids of nothing but zeros: kept
+    empty_containers: int = 0  # resources, scopes and metrics of which no record was kept: not kept
     far_times: int = 0  # rows more than a year before or a day after they came in: kept
     not_castable: Counter[str] = field(default_factory=Counter)  # promoted values that stay in the map, by column
 
@@ -40,8 +43,18 @@ class Counts:
         self.unknown_fields += other.unknown_fields
         self.repeated_keys += other.repeated_keys
         self.zero_ids += other.zero_ids
+        self.empty_containers += other.empty_containers
         self.far_times += other.far_times
         self.not_castable.update(other.not_castable)
+
+
+def count_empty(counts: Counts, levels: Mapping[str, Level]) -> None:
+    """Containers that have nothing below them; of the request itself, an empty one is no oddity."""
+    for path, level in levels.items():
+        below = [inner for name, inner in levels.items() if name.rpartition(".")[0] == path and name]
+        if path and below:
+            filled = pa.chunked_array([inner.parent for inner in below])
+            counts.empty_containers += len(level.parent) - pc.count_distinct(filled).as_py()
 
 
 def count_oddities(counts: Counts, table: pa.Table, ingested_at_us: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from esker.otlp.account import Counts, count_oddities
+from esker.otlp.account import Counts, count_empty, count_oddities
 from esker.otlp.alone import TooMuch, taken_out, what_it_is
 from esker.otlp.assemble import Form, Origin, tables_of
 from esker.otlp.columns import levels_of
@@ -164,6 +164,7 @@ class Decoder:
             slots, unknown, repeated = self._walkers[signal].finish()
             levels = levels_of(PROGRAMS[signal].root, slots)
             tables |= tables_of(signal, levels, origin, form)
+            count_empty(counts, levels)
             counts.unknown_fields += unknown
             counts.repeated_keys += repeated
         for name in tables:
