@@ -119,19 +119,26 @@ def test_what_cannot_be_decoded_is_refused_and_kept_for_the_dead_letters(receive
     assert receiver.counts["refused"] == 3
 
 
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"")[:-3]])
+def test_what_cannot_be_unpacked_is_refused_and_kept_as_it_came(receiver: Receiver, body: bytes) -> None:
+    status, answer, _ = post(receiver, "/v1/traces", body, Content_Encoding="gzip", Content_Type=JSON)
+    assert status == 400
+    assert json.loads(answer)["message"].startswith("the body cannot be unpacked: ")
+    assert spooled(receiver) == [(body, Signal.TRACES, True, "refused")]
+    assert receiver.counts["refused"] == 1
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "body", "status"),
     [
         ("/v1/profiles", {}, b"", 404),
         ("/v1/traces", {"Content_Type": "text/plain"}, b"", 415),
         ("/v1/traces", {"Content_Encoding": "br"}, b"", 415),
-        ("/v1/traces", {"Content_Encoding": "gzip"}, b"no gzip", 400),
-        ("/v1/traces", {"Content_Encoding": "gzip"}, gzip.compress(b"")[:-3], 400),
         ("/v1/traces", {"Content_Encoding": "gzip"}, gzip.compress(bytes(1_000_000)), 413),
         ("/v1/traces", {}, bytes(100_001), 413),
         ("/v1/traces", {"Content_Length": "many"}, b"", 411),
     ],
-    ids=["path", "type", "encoding", "no gzip", "cut", "bomb", "long", "length"],
+    ids=["path", "type", "encoding", "bomb", "long", "length"],
 )
 def test_what_cannot_be_taken_is_refused_for_good(
     receiver: Receiver, path: str, headers: dict[str, str], body: bytes, status: int

@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refusal(429, "too much is being received at once; try again", retry_after_s=1, close=True)
         held = size
         try:
-            data = self._unpacked(self._body(size))
+            data = self._unpacked(self._body(size), signal, as_json)
             if len(data) > held:
                 if not self.server.hold(len(data) - held):
                     raise _Refusal(429, "too much is being received at once; try again", retry_after_s=1)
@@ -166,19 +166,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _keep(self, data: bytes, signal: Signal, as_json: bool) -> Answer:
         verdict = self.server.checker.check(data, signal, json=as_json)
+        if verdict.refused:
+            raise self._buried(data, signal, as_json, f"the request cannot be decoded: {verdict.reason}")
+        self._spool(data, signal, as_json, refused=False)
+        self.server.count(requests=1, records=verdict.records, rejected=verdict.rejected)
+        return accepted(signal, as_json=as_json, rejected=verdict.rejected, reason=verdict.reason)
+
+    def _buried(self, data: bytes, signal: Signal, as_json: bool, why: str) -> _Refusal:
+        """What the sender is told of bytes that are a dead letter now, as they came."""
+        self._spool(data, signal, as_json, refused=True)
+        self.server.count(requests=1, refused=1)
+        return _Refusal(400, why)
+
+    def _spool(self, data: bytes, signal: Signal, as_json: bool, *, refused: bool) -> None:
         now_ms = time.time_ns() // 1_000_000
         try:
-            self.server.spool.append(
-                frame(data, signal=signal, json=as_json, refused=verdict.refused, received_at_ms=now_ms)
-            )
+            self.server.spool.append(frame(data, signal=signal, json=as_json, refused=refused, received_at_ms=now_ms))
         except SpoolFull as full:
             _LOG.warning("%s", full)
             raise _Refusal(503, "the spool is full; try again later", retry_after_s=10) from None
-        if verdict.refused:
-            self.server.count(requests=1, refused=1)
-            raise _Refusal(400, f"the request cannot be decoded: {verdict.reason}")
-        self.server.count(requests=1, records=verdict.records, rejected=verdict.rejected)
-        return accepted(signal, as_json=as_json, rejected=verdict.rejected, reason=verdict.reason)
 
     def _content_type(self) -> str:
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -246,14 +252,14 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _Refusal(400, "the chunks of the body cannot be read", close=True)
             body.write(data)
 
-    def _unpacked(self, data: bytes) -> bytes:
+    def _unpacked(self, data: bytes, signal: Signal, as_json: bool) -> bytes:
         encoding, most = self._encoding(), self.server.max_request
         if encoding == "identity":
             return data
         try:
             found = inflated(data, most + 1, gzip=encoding == "gzip")
         except Damaged as damage:
-            raise _Refusal(400, f"the body cannot be unpacked: {damage}") from None
+            raise self._buried(data, signal, as_json, f"the body cannot be unpacked: {damage}") from None
         if len(found) > most:
             raise _Refusal(413, f"the body unpacks to more than {most} bytes")
         return found
