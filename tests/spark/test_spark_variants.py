@@ -153,6 +153,12 @@ def test_a_filter_on_a_variant_reaches_the_rows(spark: Any, tmp_path: Path) -> N
     lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), spark=spark)
     found = lake.sql("SELECT id FROM a.t WHERE variant_get(v, '$.t[1]', 'double') > 7 AND v IS NOT NULL ORDER BY id")
     assert [row.id for row in found.collect()] == [7, 8, 10, 11]
+    short = lake.sql("SELECT id, v:t[0]::string FROM a.t WHERE v:n::int > 7 AND id < 11 ORDER BY id")
+    assert [tuple(row) for row in short.collect()] == [(8, "a"), (10, "a")]
+    lake.sql("""MERGE INTO a.t t USING (SELECT parse_json('{"k":8}') j) s ON t.id = s.j:k::int AND t.v:n::int = 8
+                WHEN MATCHED THEN UPDATE SET v = s.j""")
+    (row,) = lake.sql("SELECT to_json(v) v FROM a.t WHERE id = 8").collect()
+    assert row.v == '{"k":8}'
 
 
 JSON = st.recursive(

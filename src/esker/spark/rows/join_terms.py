@@ -95,7 +95,9 @@ def _sides(term: Node, names: Names) -> set[str | None]:
     """The sides its columns are of; None among them for what is not plainly of one."""
     from sqlglot import exp
 
-    if term.find(exp.Query, exp.Dot, exp.Lambda, exp.Window, exp.AggFunc, exp.Placeholder) is not None:
+    # A way into a variant would be spelt as one into JSON text.
+    unclear = (exp.Query, exp.Dot, exp.Lambda, exp.Window, exp.AggFunc, exp.Placeholder, exp.JSONExtract)
+    if term.find(*unclear) is not None:
         return {None}
     return {names.side([part.name for part in column.parts]) for column in term.find_all(exp.Column)}
 

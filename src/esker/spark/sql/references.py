@@ -7,6 +7,7 @@ conditions of a SELECT concern which of its sources. The text itself is never ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +30,10 @@ class Reference:
 
 def parse_query(text: str) -> Node:
     """sqlglot's tree of a query; ``InvalidInput`` with the place where it is none that sqlglot knows."""
-    import sqlglot
-    from sqlglot.errors import ErrorLevel, SqlglotError
+    from sqlglot.errors import SqlglotError
 
     try:
-        trees = sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE)
+        trees = _trees(text)
     except SqlglotError as error:
         raise _refused(error) from None
     except RecursionError:
@@ -43,6 +43,21 @@ def parse_query(text: str) -> Node:
     if len(trees) != 1 or trees[0] is None:
         raise InvalidInput(f"cannot read {SUBJECT}: give one query")
     return trees[0]
+
+
+def _trees(text: str) -> list[Node | None]:
+    """All statements; ``column:path`` into a variant, which Spark reads, sqlglot knows as Databricks' alone."""
+    import sqlglot
+    from sqlglot.errors import ErrorLevel, SqlglotError
+
+    try:
+        return list(sqlglot.parse(text, read="spark", error_level=ErrorLevel.IMMEDIATE))
+    except SqlglotError:
+        if ":" not in text:
+            raise
+        with suppress(SqlglotError):
+            return list(sqlglot.parse(text, read="databricks", error_level=ErrorLevel.IMMEDIATE))
+        raise
 
 
 def find_references(tree: Node, text: str) -> list[Reference]:
