@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from esker.otlp.schemas import TEXT, Profile, types_name
 
+_NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity"])
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
@@ -40,7 +42,10 @@ def _formed(values: pa.MapArray, kinds: pa.MapArray, profile: Profile) -> pa.Arr
 def as_json(values: pa.MapArray, kinds: pa.MapArray) -> pa.Array:
     """Maps as texts of JSON objects, members in the maps' order; a null for a null."""
     offsets, keys, texts = _entries(values)
-    members = pc.binary_join_element_wise(_quoted(keys), _values(texts, _kinds(values, kinds)), ":")
+    named = keys.dictionary_encode()  # few, and the same in row after row
+    members = pc.binary_join_element_wise(
+        _quoted(named.dictionary).take(named.indices), _values(texts, _kinds(values, kinds)), ":"
+    )
     inner = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ",")
     objects = pc.binary_join_element_wise("{", inner, "}", "")
     return pc.if_else(values.is_valid(), objects, pa.scalar(None, TEXT))
@@ -72,10 +77,9 @@ def _values(texts: pa.Array, kinds: pa.Array) -> pa.Array:
     """Texts of the map profile as JSON."""
     strings = _quoted(pc.if_else(kinds.is_null(), texts, pa.scalar(None, TEXT)))
     made = pc.coalesce(strings, texts)
-    is_number = pc.match_substring_regex(texts, r"\d$")
     for chosen, name in (
         (pc.equal(kinds, "bytes"), "$bytes"),
-        (pc.and_not(pc.equal(kinds, "double"), is_number), "$double"),
+        (pc.and_(pc.equal(kinds, "double"), pc.is_in(texts, value_set=_NO_NUMBERS)), "$double"),
     ):
         if pc.any(chosen).as_py():
             objects = pc.binary_join_element_wise(f'{{"{name}":"', texts, '"}', "")
@@ -86,10 +90,16 @@ def _values(texts: pa.Array, kinds: pa.Array) -> pa.Array:
 def _quoted(texts: pa.Array) -> pa.Array:
     """Texts as JSON strings. Few need more than quotes, and of these each is looked at once."""
     plain = pc.binary_join_element_wise('"', texts, '"', "")
-    escaped = pc.match_substring_regex(texts, _NEEDS_ESCAPE)
-    if not pc.any(escaped).as_py():
+    if not _may_need_escape(texts):
         return plain
-    chosen = pc.fill_null(escaped, False)
+    chosen = pc.fill_null(pc.match_substring_regex(texts, _NEEDS_ESCAPE), False)
     encoded = texts.filter(chosen).dictionary_encode()
     words = pa.array([json.dumps(word, ensure_ascii=False) for word in encoded.dictionary.to_pylist()], TEXT)
     return pc.replace_with_mask(plain, chosen, words.take(encoded.indices))
+
+
+def _may_need_escape(texts: pa.Array) -> bool:
+    """Whether some text has a sign that a string of JSON cannot have as it is: all are looked at as one."""
+    data = texts.buffers()[2]
+    signs = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return bool(((signs < 0x20) | (signs == ord('"')) | (signs == ord("\\"))).any())
