@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from catalog_contract import ORDERS, count_up, make
 from tables import with_properties
+from view_contract import EUROPE, make_view
 
 from esker.catalogs.open import open_catalog
 from esker.model.naming import TableName
@@ -148,3 +149,18 @@ def test_a_purge_of_their_table_removes_every_file_of_it(ours: Catalog, theirs: 
     assert not theirs.table_exists("sales.orders")
     assert [file for file in (tmp_path / "theirs" / "sales" / "orders").rglob("*") if file.is_file()] == []
     assert theirs.load_table("sales.neighbour").scan().to_arrow().num_rows == 3
+
+
+def test_a_view_of_ours_is_no_table_of_theirs_and_hides_none(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    made = make(ours)
+    make_view(ours)
+    assert theirs.list_tables("sales") == [("sales", "orders")]
+    assert str(theirs.load_table("sales.orders").metadata.table_uuid) == made.metadata.uuid
+    with pytest.raises(NoSuchTableError):
+        theirs.load_table("sales.europe")
+    their_table(theirs, "sales.theirs")
+    assert ours.tables(("sales",)) == (ORDERS, TableName(("sales",), "theirs"))
+    assert ours.view_catalog().views(("sales",)) == (EUROPE,)
+    assert ours.view_catalog().load_view(EUROPE).metadata.current_version.sql() == "SELECT id, name FROM orders"

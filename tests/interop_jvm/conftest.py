@@ -89,6 +89,7 @@ class Places:
         catalogs = {
             "sqlite": self._jdbc("sqlite"),
             "javas": self._jdbc("javas"),
+            "javas_views": {**self._jdbc("javas_views"), ".jdbc.schema-version": "V1"},
             "directory": {".type": "hadoop", ".warehouse": str(self.root / "directory")},
         }
         return {
@@ -132,7 +133,7 @@ def java(places: Places) -> Iterator[Peer]:
 
 def _shared(places: Places, java: Peer, catalog: str) -> Shared:
     shared = Shared(places.lake(catalog), java, catalog, f"n{next(_numbers)}")
-    if catalog == "javas":
+    if catalog.startswith("javas"):
         shared.sql("CREATE NAMESPACE {catalog}.{namespace}")
     else:
         shared.lake.create_namespace(shared.namespace)
@@ -155,6 +156,12 @@ def sqlite(places: Places, java: Peer) -> Shared:
 def javas(places: Places, java: Peer) -> Shared:
     """A new namespace in a SQLite catalog that Java made."""
     return _shared(places, java, "javas")
+
+
+@pytest.fixture(params=["sqlite", "javas_views"])
+def viewed(request: pytest.FixtureRequest, places: Places, java: Peer) -> Shared:
+    """A new namespace in a SQLite catalog with room for views, made by Esker or by Java."""
+    return _shared(places, java, request.param)
 
 
 @pytest.fixture
