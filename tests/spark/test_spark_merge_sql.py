@@ -53,6 +53,17 @@ def test_a_merge_of_a_query_inserts_and_updates_by_name(lake: Lake) -> None:
     assert rows(lake) == [(1, "eu", 1), (2, "us", 20), (3, "eu", 3), (4, "us", 4), (9, "eu", 90)]
 
 
+@pytest.mark.parametrize("source", ["fresh", "(SELECT * FROM fresh WHERE id < 9)"])
+def test_a_merge_takes_its_source_from_ctes_before_it(lake: Lake, source: str) -> None:
+    lake.sql(
+        f"""WITH few AS (SELECT * FROM s.news WHERE id <> 3), fresh AS (SELECT id, qty FROM few)
+        MERGE INTO s.orders o USING {source} AS f ON o.id = f.id WHEN MATCHED THEN UPDATE SET qty = f.qty
+        WHEN NOT MATCHED THEN INSERT (id, qty) VALUES (f.id, f.qty)"""
+    )
+    new = [(9, None, 90)] if source == "fresh" else []
+    assert rows(lake) == [(1, "eu", 1), (2, "us", 20), (3, "eu", 3), (4, "us", 4), *new]
+
+
 def test_an_update_sets_by_subqueries_and_functions(lake: Lake) -> None:
     lake.sql(
         """UPDATE s.orders SET qty = (SELECT max(qty) FROM s.news n WHERE n.id = orders.id), region = 'x' || region

@@ -22,14 +22,14 @@ def read_update(words: Words, territory: Territory) -> Update:
     return Update(table=table, alias=alias, values=values, where=where)
 
 
-def read_merge(words: Words, territory: Territory) -> Merge:
-    """Behind MERGE."""
+def read_merge(words: Words, territory: Territory, *, before: str = "") -> Merge:
+    """Behind MERGE. ``before`` is the text of CTEs that stand before it; its source may name them."""
     if words.at("with", "schema", "evolution"):
         raise words.unsupported("MERGE WITH SCHEMA EVOLUTION", "ALTER TABLE … ADD COLUMN first")
     words.expect("into")
     table = territory.table(words.name("the name of a table"))
     alias = _alias(words, "using")
-    source = _source(words)
+    source = _source(words, before)
     words.expect("on")
     on = _stretch(words, "when")
     clauses = []
@@ -45,7 +45,7 @@ def _alias(words: Words, behind: str) -> str | None:
     return words.word("an alias") if explicit or not words.at(behind) else None
 
 
-def _source(words: Words) -> MergeSource:
+def _source(words: Words, before: str) -> MergeSource:
     """``USING t AS s``, or ``USING (SELECT …) s``. Blanks keep every place of the text what it is."""
     using = words.peek()
     words.expect("using")
@@ -53,13 +53,16 @@ def _source(words: Words) -> MergeSource:
     opening = words.peek()
     if opening is not None and opening.is_sign and opening.text == "(":
         span = words.parenthesised()
-        query = Query(words.in_place(span), span)
-        return MergeSource(query, _alias(words, "on"), None)
+        text = before + words.in_place(span)[len(before) :]
+        return MergeSource(Query(text, Span(0 if before else span.start, span.end)), _alias(words, "on"), None)
     name = words.name("the name of a table, or a query in parentheses")
     if any(map(words.at, ("version", "timestamp", "for"))):
         raise words.unsupported("a version of a table behind USING", "write USING (SELECT * FROM … VERSION AS OF …)")
-    text = blanked(words.text[: using.start]) + "TABLE" + words.text[using.end + 1 : name.span.end]
-    return MergeSource(Query(text, Span(using.start, name.span.end)), _alias(words, "on"), name.parts[-1])
+    verb = "SELECT * FROM" if before else "TABLE"  # MERGE INTO and USING leave room for either
+    head = before + blanked(words.text[len(before) : using.end + 1])
+    text = head[: -len(verb)] + verb + words.text[using.end + 1 : name.span.end]
+    query = Query(text, Span(0 if before else using.start, name.span.end))
+    return MergeSource(query, _alias(words, "on"), name.parts[-1])
 
 
 def _clause(words: Words) -> MergeClause:

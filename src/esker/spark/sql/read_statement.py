@@ -109,6 +109,8 @@ def _query_or_change(words: Words, territory: Territory) -> Statement:
         words.tokens.at = at + 1
         if words.tokens.tokens[0].word == "with" and token.word == "insert":
             return read_insert(words, territory, before=before)
+        if words.tokens.tokens[0].word == "with" and token.word == "merge":
+            return read_merge(words, territory, before=before)
         raise words.unsupported(f"a query before {token.text.upper()}", place=token.place)
     return Query(words.text, Span(0, words.rest().end))
 
