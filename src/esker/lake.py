@@ -235,9 +235,9 @@ class Lake:
         """Make a view of a query in Spark's dialect, or give one that is there another query. ``schema`` is what
         ``create_table`` takes; without it Spark says what columns the query has. Tables that the query names by one
         part are those of ``default_namespace``, the view's own without it."""
-        from esker.write.make_view import make_view
+        from esker.write.make_view import checked_query, make_view
 
-        parsed = TableName.parse(name)
+        parsed, sql = TableName.parse(name), checked_query(sql)
         namespace = parsed.namespace if default_namespace is None else parse_namespace(default_namespace)
         with self._helped(parsed.namespace):
             self._catalog.namespace_properties(parsed.namespace)

@@ -52,13 +52,17 @@ def make_view(
             raise AlreadyExists(f"cannot create view {name}: a table of that name exists", view=str(name)) from None
 
 
-def _checked(definition: Definition) -> Definition:
-    sql = definition.sql
+def checked_query(sql: str) -> str:
+    """The query of a view, without what may end it; ``InvalidInput`` where it cannot be one."""
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidInput("cannot make a view without a query")
     if len(sql) > LONGEST_QUERY:
         raise InvalidInput(f"cannot make a view of a query of {len(sql):,} characters: at most {LONGEST_QUERY:,}")
+    return sql.strip().rstrip(";").rstrip()
+
+
+def _checked(definition: Definition) -> Definition:
     if not definition.schema.fields:
         raise InvalidInput("cannot make a view without columns")
     check_schema(definition.schema, NEWEST_VERSION)
-    return replace(definition, sql=sql.strip().rstrip(";").rstrip())
+    return replace(definition, sql=checked_query(definition.sql))

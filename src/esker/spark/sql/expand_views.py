@@ -20,7 +20,7 @@ from esker.spark.sql.words import Span
 from esker.view import View
 
 DEEPEST = 50
-LONGEST = 4 << 20  # views that each read another twice double the text with every one
+LONGEST = 1 << 20  # views that each read another twice double the text with every one
 SPARK_CATALOG = "spark_catalog"
 
 
@@ -76,7 +76,7 @@ def _body(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
 
 def full_names(sql: str, place: Place) -> str:
     """A query with every table of the lake by its full name, and every view by its query."""
-    read = QueryText.of(Query(sql, Span(0, len(sql))))
+    read = QueryText.of(Query(_bounded(sql), Span(0, len(sql))))
     _, references = read.parsed()
     edits = Edits(read.words)
     for reference in references:
@@ -146,6 +146,8 @@ def _under_its_columns(view: View, body: str) -> str:
     """The line's end closes a comment at the query's end."""
     names = [field.name for field in view.schema.fields]
     alias = quote_name(TableName.parse(view.name).name)
+    if not names:  # a version of somebody's that says nothing of its columns
+        return f"(SELECT * FROM (\n{body}\n) AS {alias})"
     if not view.query_columns:
         return f"(SELECT * FROM (\n{body}\n) AS {alias}({', '.join(map(quote_name, names))}))"
     columns = (
