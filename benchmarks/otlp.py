@@ -32,6 +32,7 @@ def compare(scratch: Path) -> Iterator[Comparison]:
     yield _decoding(folder / "spans.pb", "protobuf", "a loop over opentelemetry-proto")
     yield _decoding(folder / "spans.json", "JSON", "a loop over json.loads")
     yield _size(folder, texts)
+    yield from _profiles(folder)
 
 
 def generated(spans: int) -> Iterator[ExportTraceServiceRequest]:
@@ -95,10 +96,14 @@ def _write(path: Path, requests: list[bytes]) -> None:
 _OURS = """
 from pathlib import Path
 from esker.otlp.sources import read_file
-from esker.otlp.decode import decode
+from esker.otlp.decode import Options, decode
+from esker.otlp.schemas import Profile
+
+options = Options(profile=Profile("{profile}"))
 
 def run():
-    return sum(b.tables["spans"].num_rows for b in decode(read_file(Path({path!r})), batch_id="b", ingested_at_us=0))
+    made = decode(read_file(Path({path!r})), batch_id="b", ingested_at_us=0, options=options)
+    return sum(b.tables["spans"].num_rows for b in made)
 """
 _THEIRS = """
 from pathlib import Path
@@ -117,7 +122,7 @@ def _decoding(path: Path, what: str, peer: str, *, turns: int = 3) -> Comparison
     ours, theirs = [], []
     for _ in range(turns):
         for times, setup in ((ours, _OURS), (theirs, _THEIRS)):
-            rows, seconds = measure(setup.format(path=str(path), loop=loop), _TIMED).answer  # type: ignore[misc]
+            rows, seconds = measure(setup.format(path=str(path), loop=loop, profile="map"), _TIMED).answer  # type: ignore[misc]
             assert rows == SPANS
             times.append(seconds)
     rate, peer_rate = SPANS / min(ours), SPANS / min(theirs)
@@ -134,25 +139,7 @@ def _decoding(path: Path, what: str, peer: str, *, turns: int = 3) -> Comparison
 
 def _size(folder: Path, texts: list[bytes]) -> Comparison:
     """What the table's files take beside the same requests as gzipped JSON lines; every span is unique."""
-    import uuid
-
-    from esker.otlp.decode import decode
-    from esker.otlp.schemas import SPANS as TABLE
-    from esker.otlp.sources import read_file
-    from esker.wiring import connect
-
-    lake = connect(f"sqlite:///{folder}/{uuid.uuid4().hex[:8]}.db")
-    lake.create_namespace("otel")
-    table = lake.create_table(
-        "otel.spans",
-        TABLE.schema,
-        partition_by=list(TABLE.partition_by),
-        sort_by=list(TABLE.sort_by),
-        properties=TABLE.properties,
-    )
-    for batch in decode(read_file(folder / "spans.pb"), batch_id="b", ingested_at_us=0):
-        table.append(batch.tables["spans"])
-    ours = sum(table.inspect.files().column("file_size_in_bytes").to_pylist())
+    ours = _written(folder, "map")
     theirs = len(gzip.compress(b"\n".join(texts)))
     return Comparison(
         "the table's files, gzipped JSON lines of the same spans",
@@ -162,3 +149,62 @@ def _size(folder: Path, texts: list[bytes]) -> Comparison:
         "smaller",
         theirs > ours,
     )
+
+
+def _written(folder: Path, profile: str) -> int:
+    """The bytes of the data files of a table with attributes in that form."""
+    import uuid
+
+    from esker.otlp.decode import Options, decode
+    from esker.otlp.schemas import SPANS as TABLE
+    from esker.otlp.schemas import Profile
+    from esker.otlp.sources import read_file
+    from esker.wiring import connect
+
+    lake = connect(f"sqlite:///{folder}/{uuid.uuid4().hex[:8]}.db")
+    lake.create_namespace("otel")
+    wanted = TABLE.of(Profile(profile))
+    table = lake.create_table(
+        "otel.spans",
+        wanted.definition,
+        partition_by=list(wanted.partition_by),
+        sort_by=list(wanted.sort_by),
+        properties=wanted.properties,
+        format_version=wanted.format_version,
+    )
+    options = Options(profile=wanted.profile)
+    for batch in decode(read_file(folder / "spans.pb"), batch_id="b", ingested_at_us=0, options=options):
+        table.append(batch.tables["spans"])
+    return sum(table.inspect.files().column("file_size_in_bytes").to_pylist())
+
+
+def _profiles(folder: Path, *, turns: int = 3) -> Iterator[Comparison]:
+    """Other forms of attributes beside maps: how fast they are made, and how small they are."""
+    path = folder / "spans.pb"
+    times: dict[str, list[float]] = {"map": [], "flat": [], "variant": []}
+    for _ in range(turns):
+        for profile, taken in times.items():
+            rows, seconds = measure(_OURS.format(path=str(path), profile=profile), _TIMED).answer  # type: ignore[misc]
+            assert rows == SPANS
+            taken.append(seconds)
+    maps = SPANS / min(times.pop("map"))
+    size = _written(folder, "map")
+    for profile, taken in times.items():
+        rate = SPANS / min(taken)
+        other = _written(folder, profile)
+        yield Comparison(
+            f"decoding {SPANS:,} spans in protobuf with attributes as {profile}, as maps",
+            f"{rate / 1e3:,.0f} k spans/CPU-s",
+            f"{maps / 1e3:,.0f} k",
+            rate / maps,
+            "at least a quarter as fast",
+            rate / maps >= 0.25,
+        )
+        yield Comparison(
+            f"the table's files with attributes as {profile}, as maps",
+            f"{other / 1e6:.2f} MB",
+            f"{size / 1e6:.2f} MB",
+            size / other,
+            "at most a fifth larger",
+            other <= 1.2 * size,
+        )
