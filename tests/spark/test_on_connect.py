@@ -117,6 +117,12 @@ def test_a_connect_session_has_the_data_source_too(seen: dict[str, Any]) -> None
     assert "cannot take the option 'colums': did you mean columns?" in found["refusal"]
 
 
+def test_a_connect_session_takes_telemetry_where_the_query_is_named(seen: dict[str, Any]) -> None:
+    found = seen["telemetry"]
+    assert (found["spans"], found["letters"]) == ({"span 1": 1, "span 2": 1}, 1)
+    assert "cannot tell which query this batch is of" in found["refusal"]
+
+
 def test_rows_are_merged_deleted_and_upserted(seen: dict[str, Any]) -> None:
     found = seen["merged"]
     assert found["rows"] == [[5, "old"], [6, "old"], [7, "old"], [9, "{9}"], [10, "{10}"], [11, "{11}"], [12, "{11}"]]

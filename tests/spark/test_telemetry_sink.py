@@ -99,6 +99,42 @@ def test_a_batch_of_which_some_tables_have_their_part_is_finished(lake: Lake, tm
     assert (span_names(lake), log_bodies(lake), letters(lake).total()) == (Counter(["span 0"]), Counter(["log 0"]), 1)
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["receipts kept", "receipts lost"])
+def test_a_batch_that_fails_between_any_two_commits_is_made_whole_by_the_next_start(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    import esker.ingest.deliver as delivering
+
+    real = delivering.commit
+    frame = lake.spark.createDataFrame([(spans([1]),), (logs([1]),), (b"{broken",)], "value binary")
+    for epoch, most in enumerate(range(4)):
+        made: list[object] = []
+
+        def dying(*given: Any, made: list[object] = made, most: int = most) -> Any:
+            if len(made) >= most:
+                raise ConnectionResetError("the line went dead")
+            made.append(real(*given))
+
+        sink = telemetry_sink(lake, application="one", receipts=tmp_path / "receipts", engine="arrow")
+        with monkeypatch.context() as patch:
+            patch.setattr(delivering, "commit", dying)
+            if most < 3:
+                with pytest.raises(EskerError, match=f"cannot commit batch {epoch} of one"):
+                    sink(frame, epoch)
+            else:
+                sink(frame, epoch)
+        assert len(made) == most
+        if not kept:  # the driver comes back on another machine
+            for receipt in (tmp_path / "receipts/pending").glob("*.json"):
+                receipt.unlink()
+        again = telemetry_sink(lake, application="one", receipts=tmp_path / "receipts", engine="arrow")
+        again(frame, epoch)
+        assert (again.checked().holds, again.account.already_committed) == (True, most)
+        assert span_names(lake) == Counter({"span 1": epoch + 1})
+        assert log_bodies(lake) == Counter({"log 1": epoch + 1})
+        assert letters(lake).total() == epoch + 1
+
+
 def test_text_files_and_columns_without_a_place_are_taken_too(lake: Lake, tmp_path: Path) -> None:
     text = lake.spark.createDataFrame([(spans([0]).decode(),), ("{broken",), (None,)], "body string")
     sink = telemetry_sink(lake, application="text", value="body")

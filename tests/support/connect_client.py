@@ -55,6 +55,7 @@ def main(folder: str, table: str, answer: str) -> None:
         "sql": answered(lake),
         "merged": merged(spark, lake),
         "source": sourced(spark, lake, folder),
+        "telemetry": telemetry(spark, lake, folder),
         "settings kept": before == dict(spark.conf.getAll),
     }
     Path(answer).write_text(json.dumps(found))
@@ -154,6 +155,24 @@ def sourced(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
     }
     spark.conf.unset(PUSH_DOWN)
     return found
+
+
+def telemetry(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
+    """Requests in lines of text, streamed into the telemetry tables by a sink that goes to the server."""
+    from telemetry_samples import letters, span_names, spans, write
+
+    from esker.otlp import telemetry_sink
+
+    write(Path(folder, "lines"), "a.txt", spans([1]), b"{broken\n", spans([2]))
+    found: dict[str, Any] = {}
+    for run, sink in enumerate((telemetry_sink(lake, application="lines"), telemetry_sink(lake))):
+        lines = spark.readStream.schema("value string").text(f"{folder}/lines")
+        stream = lines.writeStream.foreachBatch(sink).option("checkpointLocation", f"{folder}/lines-{run}")
+        try:
+            stream.trigger(availableNow=True).start().awaitTermination(120)
+        except Exception as error:
+            found["refusal"] = str(error)
+    return {**found, "spans": dict(span_names(lake)), "letters": letters(lake).total()}
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ def main(folder: Path, master: str) -> None:
     vectors = lake.create_table("a.vectors", "id bigint", format_version=3, properties=merging)
     vectors.append(table.scan(columns=["id"]).to_arrow())
     vectors.delete("id IN (3, 5, 3999)")
+    heard = telemetry(spark, lake, folder)
     print(
         json.dumps(
             {
@@ -81,11 +82,32 @@ def main(folder: Path, master: str) -> None:
                 "written": [len(ids), len(set(ids))],
                 "read": [frame.count(), frame.selectExpr("sum(id)").collect()[0][0]],
                 "streamed": lake.table("a.copy").scan().count(),
+                "heard": heard,
                 "found": rows.mapInArrow(imports(), "found string").distinct().collect()[0][0],
             }
         )
     )
     spark.stop()
+
+
+def telemetry(spark: Any, lake: Any, folder: Path) -> list[int]:
+    """Messages of Kafka, read and decoded by executors: spans and dead letters in the tables, and what is lost."""
+    from kafka_broker import Broker
+    from telemetry_samples import spans
+
+    from esker.otlp import telemetry_sink
+
+    kafka = Broker()
+    for partition in range(4):
+        kafka.send("t", *(spans([partition * 100 + at]) for at in range(1, 51)), b"{broken", partition=partition)
+    topic = spark.readStream.format("esker_kafka").option("bootstrap.servers", kafka.address).option("topic", "t")
+    sink = telemetry_sink(lake)
+    stream = topic.option("startingOffsets", "earliest").load().writeStream.foreachBatch(sink)
+    query = stream.option("checkpointLocation", str(folder / "heard")).trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    account = sink.checked()
+    kafka.close()
+    return [account.tables["otel.spans"], account.dead_letters, account.lost + account.duplicated]
 
 
 def unlucky() -> Any:
