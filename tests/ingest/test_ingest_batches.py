@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections import Counter
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
-from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
+from telemetry_samples import START_NS, bad_span, letters, log_bodies, logs, span_names, spans, write
 
 import esker
 from esker.errors import Conflict, InvalidInput, Unsupported
@@ -138,6 +139,30 @@ def test_tables_are_partitioned_by_day_and_late_rows_land_in_their_own(lake: Lak
     assert len(table.sort_order.fields) == 2
     rows = table.inspect.partitions().to_pylist()
     assert sorted(row["record_count"] for row in rows) == [1, 3]
+
+
+def test_rows_of_a_file_are_sorted_by_service_and_time(lake: Lake, tmp_path: Path) -> None:
+    metrics = [
+        {
+            "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": service}}]},
+            "scopeMetrics": [
+                {"metrics": [{"name": name, "gauge": {"dataPoints": [{"timeUnixNano": str(START_NS + at * 1000)}]}}]}
+            ],
+        }
+        for service in "ba"
+        for at in (2, 1)
+        for name in "nm"
+    ]
+    shuffled = [spans([number], service=service) for number, service in ((5000, "b"), (1000, "b"), (9000, "a"))]
+    write(tmp_path / "in", "a.jsonl", *shuffled, json.dumps({"resourceMetrics": metrics}).encode() + b"\n")
+    assert ingest(lake, tmp_path).holds
+    for name, columns in (
+        ("otel.spans", ["ServiceName", "Timestamp"]),
+        ("otel.metrics_gauge", ["ServiceName", "MetricName", "Timestamp"]),
+    ):
+        rows = lake.table(name).scan(columns=columns).to_arrow().to_pylist()  # of one file
+        assert len(lake.table(name).inspect.files()) == 1
+        assert rows == sorted(rows, key=lambda row: [row[column] for column in columns])
 
 
 def test_promoted_attributes_have_columns_before_the_first_file_that_has_them(lake: Lake, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def check_whole(lake: Lake) -> None:
 def attempt(lake: Lake, folder: Path) -> Account | None:
     try:
         return ingest_otlp(lake, asked(folder))
-    except (EskerError, ConnectionResetError):
+    except (EskerError, OSError):
         return None
 
 
@@ -87,6 +88,66 @@ def test_whatever_call_is_lost_the_next_run_ends_with_everything_once(tmp_path: 
         if len(door.calls) < at:
             return
     raise AssertionError("an ingest that makes so many calls has lost its way")
+
+
+class Delayed(Door):
+    """A swap is on its way for longer than anyone waits for it; meanwhile nobody can ask."""
+
+    def __init__(self, swap: int) -> None:
+        super().__init__()
+        self.swap, self.swaps = swap, 0
+        self.arrive: Callable[[], Any] | None = None
+
+    def go(self, verb: str, what: str, do: Callable[[], T]) -> T:
+        self.swaps += verb == "move"
+        if verb == "move" and self.swaps == self.swap:
+            self.arrive = do
+        if self.swaps >= self.swap and verb in ("move", "get"):
+            raise TimeoutError("no answer")
+        return do()
+
+
+@pytest.mark.parametrize("swap", [1, 2, 3])
+@pytest.mark.parametrize("before_the_replay", [True, False])
+def test_a_commit_that_arrives_long_after_it_was_sent_counts_once(
+    tmp_path: Path, swap: int, before_the_replay: bool
+) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+    door = Delayed(swap)
+    account = ingest_otlp(held.lake(door), asked(tmp_path))
+    assert account.pending > 0
+    assert account.pending + account.unproved == 4
+    assert door.arrive is not None
+    if before_the_replay:
+        door.arrive()
+    assert replay_receipts(held.lake(), tmp_path / "checkpoint").holds
+    if not before_the_replay:
+        door.arrive()  # and is turned away: the table has moved on
+    check_whole(held.lake())
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("kind", [".parquet", ".avro", ".metadata.json"])
+def test_a_disk_that_fails_once_costs_a_run_and_loses_nothing(tmp_path: Path, kind: str, code: int) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+
+    class Failing(Door):
+        failed = False
+
+        def go(self, verb: str, what: str, do: Callable[[], T]) -> T:
+            if verb in ("write", "begin") and what.endswith(kind) and not self.failed:
+                self.failed = True
+                raise OSError(code, os.strerror(code))
+            return do()
+
+    door = Failing()
+    account = attempt(held.lake(door), tmp_path)
+    assert account is None or account.lost == account.duplicated == 0
+    assert door.failed
+    assert ingest_otlp(held.lake(), asked(tmp_path)).holds
+    check_whole(held.lake())
 
 
 def test_another_writer_in_between_is_no_trouble(tmp_path: Path) -> None:
