@@ -97,6 +97,9 @@ def test_batches_are_about_as_large_as_was_asked_for(kafka: Broker, tmp_path: Pa
     account = KafkaTopics(topic(kafka)).ingest(held.lake(), asked(tmp_path, batch_bytes=50 * len(request)))
     assert (account.received, account.holds) == (2000, True)
     assert 4 <= account.batches <= 12
+    counted = KafkaTopics(topic(kafka)).ingest(MemoryLake().lake(), asked(tmp_path / "rows", batch_rows=500))
+    assert (counted.received, counted.holds) == (2000, True)
+    assert 4 <= counted.batches <= 8
 
 
 def test_a_stream_takes_what_comes_while_it_runs_and_ends_when_it_is_told_to(kafka: Broker, tmp_path: Path) -> None:

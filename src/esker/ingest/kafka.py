@@ -82,6 +82,7 @@ class _Pump:
         self._client = client
         self._dedup = asked.dedup
         self._batch_bytes = asked.batch_bytes or BATCH_BYTES
+        self._batch_rows = asked.batch_rows
         self._job: KafkaJob | None = None
         self.is_full = False  # whether the last batch left something for the next
 
@@ -94,9 +95,16 @@ class _Pump:
         """Ingest one batch; False where nothing waits."""
         assert self._job is not None  # a run has one
         most = self._job.most_offsets(self._batch_bytes)
+        if self._batch_rows is not None:
+            most = min(most, max(1, int(self._batch_rows / _rows_of_a_message(run.account))))
         taken = feed.next(most)
         if taken is None:
             return False
         self.is_full = taken.offsets >= most
         run.take(feed.cluster, taken)
         return True
+
+
+def _rows_of_a_message(account: Account) -> float:
+    """By what was read so far; before that, as a collector's own batches are."""
+    return max(account.received, 1) / account.requests if account.requests else 100.0

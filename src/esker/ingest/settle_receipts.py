@@ -12,6 +12,8 @@ from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.run import Pending
 from esker.lake import Lake
 
+_MANY_PARTS = 500  # of batches whose commits are not looked up yet
+
 
 def hand_over(lake: Lake, receipt: Receipt, account: Account, *, receipts: Receipts | None, counted: set[int]) -> None:
     """Make the commits of a receipt and forget it; ``Pending`` where one cannot be made now. What came in is counted
@@ -22,6 +24,8 @@ def hand_over(lake: Lake, receipt: Receipt, account: Account, *, receipts: Recei
         counted.add(receipt.number)
         account.count(receipt.counts)
     account.already_committed += len(outcome.found)
+    account.conflicts += outcome.conflicts
+    account.folded += outcome.folded
     account.expect(receipt.number, (*outcome.made, *outcome.found))
     account.pending = sum(delivery.rows for delivery, _ in outcome.failed)
     account.failures = [(delivery.table, error) for delivery, error in outcome.failed]
@@ -31,6 +35,8 @@ def hand_over(lake: Lake, receipt: Receipt, account: Account, *, receipts: Recei
         receipts.remove(receipt.number)
     counted.discard(receipt.number)
     account.batches += 1
+    if account.unchecked >= _MANY_PARTS:  # a stream may run for months
+        account.check(lake, receipt.application)
 
 
 def settle_earlier(lake: Lake, receipts: Receipts, account: Account, *, before: int, counted: set[int]) -> None:
