@@ -144,6 +144,16 @@ def test_only_files_that_may_hold_the_same_are_read(tmp_path: Path, monkeypatch:
     assert len({path for path in read if path.endswith(".parquet")}) == 1
 
 
+def test_copies_are_found_however_many_days_a_batch_touches(tmp_path: Path) -> None:
+    held = MemoryLake()
+    days = [spans([day + 1], day=day) for day in range(70)]
+    write(tmp_path / "in", "a.jsonl", *days[::2])
+    ingest(held, tmp_path)
+    write(tmp_path / "in", "b.jsonl", *days)
+    account = ingest(held, tmp_path)
+    assert (account.received, account.deduplicated, account.holds) == (70, 35, True)
+
+
 def test_other_ways_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "in", "a.jsonl", spans([1]))
     with pytest.raises(InvalidInput, match=r"cannot leave out what was sent again by 'name': use span_id"):

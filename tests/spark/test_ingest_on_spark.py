@@ -55,7 +55,7 @@ def test_spark_decodes_what_arrow_does(spark: Any, tmp_path: Path, monkeypatch: 
     assert lake_rows(spark, on_spark) == 100
 
 
-@pytest.mark.parametrize("profile", ["map", "flat"])
+@pytest.mark.parametrize("profile", ["map", "flat", "variant"])
 def test_spark_leaves_out_what_arrow_does(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str
 ) -> None:

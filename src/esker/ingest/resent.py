@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from esker.table import Table
 
 WAYS = ("span_id",)
+_EPOCH, _DAY_US = datetime(1970, 1, 1, tzinfo=UTC), 86_400_000_000
 _MOST_RANGES = 64  # of times that are looked up one by one
 
 
@@ -101,16 +102,15 @@ class Resent:
 
 def _when(times: pa.ChunkedArray) -> Expression:
     """The spans of time, one for each day, that the rows are of."""
-    days = pc.floor_temporal(times, unit="day")
-    ranges = pa.table({"day": days, "at": times}).group_by("day").aggregate([("at", "min"), ("at", "max")])
-    if ranges.num_rows > _MOST_RANGES:
-        bounds = pc.min_max(times).as_py()
-        return col("Timestamp").between(bounds["min"], bounds["max"])
-    lows: list[datetime] = ranges.column("at_min").to_pylist()
-    return reduce(
-        or_,
-        (
-            col("Timestamp").between(low, high)
-            for low, high in zip(lows, ranges.column("at_max").to_pylist(), strict=True)
-        ),
+    at = times.cast(pa.int64())
+    ranges = (
+        pa.table({"day": pc.divide(at, _DAY_US), "at": at}).group_by("day").aggregate([("at", "min"), ("at", "max")])
     )
+    lows, highs = ranges.column("at_min").to_pylist(), ranges.column("at_max").to_pylist()
+    if len(lows) > _MOST_RANGES:
+        lows, highs = [min(lows)], [max(highs)]
+    return reduce(or_, (_between(low, high) for low, high in zip(lows, highs, strict=True)))
+
+
+def _between(low: int, high: int) -> Expression:
+    return col("Timestamp").between(_EPOCH + timedelta(microseconds=low), _EPOCH + timedelta(microseconds=high))
