@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from esker.errors import InvalidInput
 from esker.ingest.account import Account
 from esker.ingest.replay import pending_receipts, replay_letters
 from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.otlp.decode import Decoded, Limits, Options, decode
 
 BATCHES = 3
 
@@ -152,6 +154,22 @@ def test_copies_are_found_however_many_days_a_batch_touches(tmp_path: Path) -> N
     write(tmp_path / "in", "b.jsonl", *days)
     account = ingest(held, tmp_path)
     assert (account.received, account.deduplicated, account.holds) == (70, 35, True)
+
+
+def test_copies_in_other_parts_of_a_batch_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_small_parts(*requests: Any, options: Options, **more: Any) -> Iterator[Decoded]:
+        return decode(*requests, options=replace(options, limits=Limits(batch=30_000)), **more)
+
+    monkeypatch.setattr("esker.ingest.otlp_job.decode", in_small_parts)
+    held = MemoryLake()
+    sent = [spans(range(10 * at + 1, 10 * at + 31)) for at in range(50)]
+    sent += [logs(range(5 * at, 5 * at + 30)) for at in range(20)]
+    write(tmp_path / "in", "a.jsonl", *sent)
+    account = ingest(held, tmp_path)
+    assert (account.received, account.holds) == (2100, True)
+    assert account.tables == {"otel.spans": 520, "otel.logs": 125}
+    assert len(held.lake().table("otel.spans").inspect.files()) > 3
+    assert set(span_names(held.lake()).values()) == set(log_bodies(held.lake()).values()) == {1}
 
 
 def test_other_ways_are_refused(tmp_path: Path) -> None:

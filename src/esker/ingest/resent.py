@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import chain
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +40,14 @@ def check_way(dedup: str | None) -> None:
         raise InvalidInput(f"cannot leave out what was sent again by {dedup!r}: use {', '.join(WAYS)}", dedup=dedup)
 
 
+class _Seen(NamedTuple):
+    """Keys of an earlier part, and the times it is of: what is the same is of the same time."""
+
+    low: int
+    high: int
+    keys: pa.Array
+
+
 class Resent:
     """What one batch must leave out. Its own rows in a table, of a try that came to nothing, do not count."""
 
@@ -47,7 +55,7 @@ class Resent:
         self._tables = tables
         self._profile = profile
         self._batch_id = batch_id
-        self._seen: dict[str, list[pa.Array]] = {}
+        self._seen: dict[str, list[_Seen]] = {}
         self.left_out: Counter[str] = Counter()  # by table
 
     def without(self, name: str, rows: pa.Table) -> pa.Table:
@@ -69,12 +77,14 @@ class Resent:
     def _new(self, name: str, rows: pa.Table) -> pa.Array:
         """Which rows are to be kept: the first of each key that nobody has, and those without a key."""
         keys = keys_of(rows, key_columns(name, self._profile))
+        low, high = pc.min_max(rows.column("Timestamp").cast(pa.int64())).as_py().values()
         seen = self._seen.setdefault(name, [])
-        known = common(keys, chain(seen, self._in_table(name, rows)))
+        earlier = (one.keys for one in seen if one.low <= high and low <= one.high)
+        known = common(keys, chain(earlier, self._in_table(name, rows)))
         places = pc.index_in(keys, value_set=keys)
         is_first = pc.equal(places, pa.array(range(len(keys)), places.type))
         keep = pc.or_(keys.is_null(), pc.and_not(is_first, pc.is_in(keys, value_set=known)))
-        seen.append(keys.filter(keep).drop_null())
+        seen.append(_Seen(low, high, keys.filter(keep).drop_null()))
         self.left_out[full_name(name)] += len(keep) - keep.true_count
         return keep
 
