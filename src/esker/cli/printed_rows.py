@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from esker.cli.screen import Screen
 
+from esker.cli.shown_variants import shown_variants, type_text
+
 BLOCK = 1_000  # rows laid out together: columns are aligned within a block, and no more is held
 
 
@@ -40,7 +42,7 @@ def _values(column: pa.Array) -> list[Any]:
 
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
         try:
-            return list(column.to_pylist())
+            return shown_variants(column.type, column.to_pylist())
         except (ValueError, OverflowError):
             pass
     try:
@@ -54,7 +56,7 @@ def print_rows_json(found: Batches, shown: int | None, facts: Mapping[str, Any])
     from esker.cli.answer import print_json_rows
 
     rows = _rows(found)
-    columns = [{"name": field.name, "type": str(field.type)} for field in found.schema]
+    columns = [{"name": field.name, "type": type_text(field.type)} for field in found.schema]
     print_json_rows({**facts, "columns": columns, "limit": shown}, rows if shown is None else islice(rows, shown))
 
 

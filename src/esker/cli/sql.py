@@ -84,7 +84,12 @@ def _of_frame(frame: DataFrame, shown: int | None) -> pa.Table:
     if not frame.columns:
         return pa.table({})
     # one row more than is shown tells whether there are more
-    return (frame if shown is None else frame.limit(shown + 1)).toArrow()
+    rows = frame if shown is None else frame.limit(shown + 1)
+    if "variant" not in frame.schema.simpleString():
+        return rows.toArrow()
+    from esker.spark.gather import gathered
+
+    return gathered(rows)  # toArrow fails on a variant that is null
 
 
 def _show(rows: pa.Table, shown: int | None) -> None:
