@@ -30,7 +30,7 @@ def show(screen: Screen, account: Account) -> None:
     pairs = [(table, number(rows)) for table, rows in sorted(account.tables.items())]
     pairs.append(("dead letters", number(account.dead_letters) if account.dead_letters else ""))
     pairs.append(("known files", f"{number(account.known_files)} passed over" if account.known_files else ""))
-    pairs.append(("odd, kept", ", ".join(f"{n:,} {_ODDITIES.get(name, name)}" for name, n in account.oddities.items())))
+    pairs.append(("oddities", ", ".join(f"{n:,} {_ODDITIES.get(name, name)}" for name, n in account.oddities.items())))
     pairs.append(("commits", _commits(account)))
     screen.card(pairs)
     screen.line(identity(account), style="" if account.holds else "bold red")
