@@ -37,6 +37,20 @@ def test_the_account_closes_the_run(tmp_path: Path) -> None:
     assert (document["received"], document["known_files"], document["holds"]) == (0, 1, True)
 
 
+def test_what_is_left_out_is_a_term_of_the_sum(tmp_path: Path) -> None:
+    write(tmp_path / "in", "a.jsonl", spans(range(1, 8)), spans(range(1, 4)), logs(range(3)))
+    result = run("ingest", "otlp", "in", "--dedup", "span_id", "--profile", "flat", "--partition-by", "hour")
+    assert result.exit_code == 0, result.output
+    assert "received 13 = tables 10 + dead letter 0 + pending 0 + deduplicated 3      lost 0" in result.stdout
+    write(tmp_path / "in", "b.jsonl", logs(range(4)))
+    document = run_json("ingest", "otlp", "in", "--dedup", "span_id", "--batch-rows", "100")
+    assert (document["received"], document["deduplicated"], document["tables"]) == (4, 3, {"otel.logs": 1})
+    refused = run("ingest", "otlp", "in", "--profile", "map")
+    assert refused.exit_code == 2
+    assert "cannot ingest attributes as map into otel.logs: it has them as flat" in refused.stderr
+    assert run_json("replay", "--dead-letters", "--profile", "flat", "--dedup", "span_id")["holds"]
+
+
 def test_rows_and_replays_have_accounts_too(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n2\n")
     (tmp_path / "b.csv").write_text("id\nx\n")
