@@ -204,6 +204,23 @@ def test_a_view_that_cannot_be_read_says_which_and_why(lake: Lake, sql: str, why
         rewritten(lake, "select * from sales.bad", spark=FakeSpark(views=("memory",)))
 
 
+def test_a_sample_is_taken_of_a_view_as_of_a_table(lake: Lake) -> None:
+    text = "select * from sales.europe tablesample (5 percent) repeatable (3) where id = 1"
+    assert rewritten(lake, text).template.endswith(
+        ") AS europe(id, region)) tablesample (5 percent) repeatable (3)) AS europe where id = 1"
+    )
+    named = rewritten(lake, "select * from sales.europe tablesample (5 rows) e where e.id = 1").template
+    assert named.endswith(") AS europe(id, region)) tablesample (5 rows)) e where e.id = 1")
+    assert _kept(lake, text) == 4  # rows that are left out are not sampled, so nothing is
+
+
+def test_a_view_outside_the_lake_over_its_tables_is_refused_with_a_hint(lake: Lake) -> None:
+    with pytest.raises(
+        Unsupported, match=r"sales\.orders is a table of the lake; give the view a namespace of the lake"
+    ):
+        rewritten(lake, "CREATE VIEW loose AS SELECT * FROM sales.orders")
+
+
 def test_braces_of_a_views_query_reach_spark_as_they_are(lake: Lake) -> None:
     _view(lake, "sales.braces", "SELECT id, '{x}' AS t FROM orders", "id bigint, t string")
     assert "'{{x}}'" in rewritten(lake, "select * from sales.braces").template

@@ -21,11 +21,12 @@ class Edits:
         """A stretch of the text by another."""
         self._edits.append((start, end, new))
 
-    def add_alias(self, reference: Reference, end: int) -> None:
+    def add_alias(self, reference: Reference, end: int, before: str = "") -> None:
         """The name's last part as alias, where what is read ends; none where the query gives one."""
-        if reference.alias is None:
-            at = self._behind_sample(end)
-            self._edits.append((at, at, f" AS {quote_name(reference.parts[-1])}"))
+        alias = f" AS {quote_name(reference.parts[-1])}" if reference.alias is None else ""
+        if before or alias:
+            at = self.behind_sample(end)
+            self._edits.append((at, at, before + alias))
 
     def shorten_columns(self, reference: Reference) -> None:
         """``sales.orders.id`` becomes ``orders.id``: what stands for the table has its last name only."""
@@ -49,7 +50,7 @@ class Edits:
             at = end
         return "".join([*pieces, keep(self._words.text[at:])])
 
-    def _behind_sample(self, end: int) -> int:
+    def behind_sample(self, end: int) -> int:
         """An alias stands behind TABLESAMPLE (…) [REPEATABLE (…)]."""
         tokens = self._words.tokens.tokens
         at = next((n for n, token in enumerate(tokens) if token.start >= end), len(tokens))

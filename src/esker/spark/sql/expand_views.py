@@ -91,9 +91,15 @@ def _replace(edits: Edits, read: QueryText, reference: Reference, new: str | Non
     if start in read.bare and new.startswith("("):  # TABLE v is a query by itself, and so is one in parentheses
         edits.replace(read.bare[start], reference.span.end, new)
         return
-    edits.replace(start, reference.span.end, new)
-    if start not in read.bare:
-        edits.add_alias(reference, read.end_of(reference))
+    end = read.end_of(reference)
+    if new.startswith("(") and edits.behind_sample(end) != end:
+        # sqlglot reads no alias behind the sample of a query, where Spark has it: so the sample goes inside
+        edits.replace(start, reference.span.end, f"(SELECT * FROM {new}")
+        edits.add_alias(reference, end, before=")")
+    else:
+        edits.replace(start, reference.span.end, new)
+        if start not in read.bare:
+            edits.add_alias(reference, end)
     if reference.alias is None:
         edits.shorten_columns(reference)
 

@@ -145,5 +145,6 @@ def _foreign(words: Words, territory: Territory) -> Foreign:
             continue
         if territory.holds(found.parts):
             what = f"{first.text} {kind.text if kind is not None else ''}".strip().upper()
-            raise words.unsupported(what, f"{found} is a table of the lake", place=found.place)
+            hint = "; give the view a namespace of the lake, or USE one" if what == "CREATE VIEW" else ""
+            raise words.unsupported(what, f"{found} is a table of the lake{hint}", place=found.place)
     return Foreign(words.text)
