@@ -138,6 +138,8 @@ def _why_no_identifier(path: tuple[Field, ...]) -> str | None:
         return "it is optional"
     if is_floating(field.type):
         return f"a {field.type} has values that do not equal themselves"
+    if isinstance(field.type, VariantType):
+        return "values of type variant are not compared for equality"
     return None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate import Bound
 from esker.model.schema import Schema
-from esker.model.types import Field, is_nested
+from esker.model.types import Field, VariantType, is_nested
 from esker.ports.changes import CHANGE_COLUMNS, ChangeRequest, Commit
 from esker.ports.engine import Engine
 from esker.ports.spark_frames import SparkFrames
@@ -134,7 +134,7 @@ def _chosen(schema: Schema, names: Sequence[str], what: str, *, comparable: bool
     for field in fields:
         if field not in schema.fields:
             raise InvalidInput(f"cannot take {field.name!r} for {what} of a change feed: give whole columns")
-        if comparable and is_nested(field.type):
+        if comparable and (is_nested(field.type) or isinstance(field.type, VariantType)):
             raise InvalidInput(
                 f"cannot tell rows apart by {field.name!r}, a {field.type}: give columns of single values"
             )
