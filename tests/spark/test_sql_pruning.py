@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from sql_lakes import lake_of, rewritten
 
 from esker.lake import Lake
 from esker.read.scan import Scan
+from esker.write.view_versions import QUERY_COLUMNS
 
 IDS = list(range(8))
 
@@ -180,15 +182,29 @@ def conditions(draw: st.DrawFn, tables: tuple[str, ...]) -> str:
     return f"NOT ({text})" if draw(st.integers(0, 5)) == 0 else text
 
 
+def subqueries(table: str) -> list[str]:
+    """Queries that show a table with columns of the same names and other values."""
+    views = (
+        f"SELECT id, x FROM {table}",
+        f"SELECT x AS id, id AS x FROM {table}",
+        f"SELECT id + 1 AS id, x FROM {table}",
+    )
+    limits = f"SELECT id, x FROM {table} ORDER BY id LIMIT 3", f"SELECT id, max(x) AS x FROM {table} GROUP BY id"
+    return [*views, *limits, f"SELECT id, x FROM {table} WHERE x > 1"]
+
+
 def sources(table: str) -> st.SearchStrategy[str]:
-    """The table, or a subquery that shows it with columns of the same names and other values."""
-    views = (f"SELECT * FROM {table}", f"SELECT x AS id, id AS x FROM {table}", f"SELECT id + 1 AS id, x FROM {table}")
-    limits = f"SELECT * FROM {table} ORDER BY id LIMIT 3", f"SELECT id, max(x) AS x FROM {table} GROUP BY id"
-    return st.sampled_from([table, table, *(f"({view})" for view in (*views, *limits))])
+    """The table, or a subquery."""
+    return st.sampled_from([table, table, *(f"({query})" for query in subqueries(table))])
+
+
+def view_names(table: str) -> list[str]:
+    """The views of the subqueries, columns told by name, by place, and by a view on the view."""
+    return [f"{table}_{how}{at}" for at in range(len(subqueries(table))) for how in ("name", "place", "twice")]
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> str:
+def queries(draw: st.DrawFn, sources: Callable[[str], st.SearchStrategy[str]] = sources) -> str:
     visible: tuple[str, ...] = ("p",)
     text = f"FROM {draw(sources('t.a'))} AS p"
     for name, table in draw(st.sampled_from([(("q", "t.b"),), (("q", "t.b"), ("r", "t.a"))])):
@@ -235,6 +251,36 @@ def oracle(lake: Lake) -> Oracle:
 @given(text=queries())
 def test_a_query_over_pruned_tables_answers_as_one_over_whole_tables(lake: Lake, oracle: Oracle, text: str) -> None:
     found = rewritten(lake, text)
+    for name, rows in found.frames.items():
+        assert isinstance(rows, Scan)
+        oracle.whole.register(name, oracle.of_files(rows))
+    pruned = found.template.format(**{name: name for name in found.frames})
+    assert _answer(oracle.whole, pruned) == _answer(oracle.whole, text)
+
+
+@pytest.fixture(scope="module")
+def viewed(lake: Lake, oracle: Oracle) -> Lake:
+    """The lake with views, which DuckDB has too."""
+    for table in ("t.a", "t.b"):
+        for at, query in enumerate(subqueries(table)):
+            for name, text, known in (
+                (f"{table}_name{at}", query.replace("t.", ""), {QUERY_COLUMNS: "id,x"}),
+                (f"{table}_place{at}", query, {}),
+                (f"{table}_twice{at}", f"SELECT x, id FROM {table[2:]}_name{at} WHERE id < 7", {QUERY_COLUMNS: "x,id"}),
+            ):
+                columns = "x bigint, id bigint" if "twice" in name else "id bigint, x bigint"
+                lake.create_view(name, text, schema=columns, properties=known)
+                oracle.whole.execute(
+                    f"create view {name} as {text.replace(' FROM a', ' FROM t.a').replace(' FROM b', ' FROM t.b')}"
+                )
+    return lake
+
+
+@given(text=queries(lambda table: st.sampled_from([table, *view_names(table)])))
+def test_a_query_over_views_of_pruned_tables_answers_as_one_over_whole_tables(
+    viewed: Lake, oracle: Oracle, text: str
+) -> None:
+    found = rewritten(viewed, text)
     for name, rows in found.frames.items():
         assert isinstance(rows, Scan)
         oracle.whole.register(name, oracle.of_files(rows))
