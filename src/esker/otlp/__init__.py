@@ -2,7 +2,8 @@
 
 ``read_requests`` (``sources``) finds the requests in a file, whatever its framing; ``decode`` makes tables of them, and
 a dead letter of each record that cannot be one; ``spool`` and ``receiver`` take requests over HTTP and keep them.
-For users there is ``telemetry_sink``, which takes DataFrames of requests into the tables.
+For users there are ``telemetry_sink``, which takes DataFrames of requests into the tables, and ``telemetry_frame``,
+which makes of them DataFrames of rows.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from esker.ingest.telemetry_frame import telemetry_frame
     from esker.ingest.telemetry_sink import telemetry_sink
 
-__all__ = ["telemetry_sink"]
+__all__ = ["telemetry_frame", "telemetry_sink"]
 
 
 # Found when first used, and by name: what this package imports travels to every executor.
 def __getattr__(name: str) -> Any:
-    if name != "telemetry_sink":
+    if name not in __all__:
         raise AttributeError(f"module 'esker.otlp' has no attribute {name!r}")
     import importlib
 
-    return importlib.import_module("esker.ingest.telemetry_sink").telemetry_sink
+    return getattr(importlib.import_module(f"esker.ingest.{name}"), name)

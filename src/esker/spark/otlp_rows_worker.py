@@ -25,8 +25,14 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     framed: bool
     told, framed = pickle.loads(order)
     install(told.extension)
+    requests = requests_in(batches, framed=framed)
+    yield write_requests(told, requests, task.partitionId(), attempt=task.taskAttemptId())
+
+
+def requests_in(batches: Iterable[pa.RecordBatch], *, framed: bool) -> Iterator[Request]:
+    """The requests of rows that come with their places."""
     rows = ((value.as_py(), *place) for batch in batches for value, *place in _columns(batch))
-    yield write_requests(told, requests_of(rows, framed=framed), task.partitionId(), attempt=task.taskAttemptId())
+    return requests_of(rows, framed=framed)
 
 
 def _columns(batch: pa.RecordBatch) -> Iterator[tuple[pa.Scalar, str | None, int | None]]:
