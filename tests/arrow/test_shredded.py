@@ -103,6 +103,21 @@ def test_whatever_was_taken_apart_is_put_together_again(values: list[Any], shape
     assert seen(rebuilt(array.slice(1))) == values[1:]
 
 
+@given(st.lists(VALUES, min_size=1, max_size=4), SHAPES)
+def test_many_that_are_alike_are_put_together_at_once(values: list[Any], shape: Any) -> None:
+    many = [value for value in values for _ in range(20)]
+    one_by_one = [each for value in values for each in rebuilt(shredded([value], shape)).to_pylist() * 20]
+    made = rebuilt(shredded(many, shape))
+    assert seen(made) == many
+    assert [each and each["value"] for each in made.to_pylist()] == [each and each["value"] for each in one_by_one]
+
+
+@pytest.mark.parametrize("size", [10, 300, 70_000])
+def test_offsets_take_the_bytes_that_they_need(size: int) -> None:
+    values = [{"a": "x" * (size + at), "b": at} for at in range(20)]
+    assert seen(rebuilt(shredded(values, {"a": pa.string(), "b": pa.int64()}))) == values
+
+
 @pytest.mark.parametrize(
     ("values", "type_", "expected"),
     [

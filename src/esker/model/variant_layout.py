@@ -123,12 +123,16 @@ def array_value(items: Sequence[bytes]) -> bytes:
 def object_value(members: Sequence[tuple[int, bytes]]) -> bytes:
     """An object of places in the dictionary and values; members come in the order of their keys."""
     items = [value for _, value in members]
-    size = sum(map(len, items))
-    width, large = width_of(size), len(items) > 0xFF
-    id_width = width_of(max((place for place, _ in members), default=0))
+    width = width_of(sum(map(len, items)))
+    return b"".join((object_head([place for place, _ in members], width), _offsets(items, width), *items))
+
+
+def object_head(places: Sequence[int], width: int) -> bytes:
+    """What an object begins with: all before its offsets, which take ``width`` bytes each."""
+    id_width, large = width_of(max(places, default=0)), len(places) > 0xFF
     header = (width - 1 | id_width - 1 << 2 | large << 4) << 2 | Basic.OBJECT
-    places = b"".join(place.to_bytes(id_width, "little") for place, _ in members)
-    return b"".join((bytes((header,)), _count(len(items), large), places, _offsets(items, width), *items))
+    ids = b"".join([place.to_bytes(id_width, "little") for place in places])
+    return b"".join((bytes((header,)), _count(len(places), large), ids))
 
 
 def metadata_of(keys: Sequence[bytes]) -> bytes:
