@@ -20,6 +20,7 @@ STATEMENTS = (
     "INSERT OVERWRITE sales.orders PARTITION (region = 'us') SELECT 100, ts FROM sales.copy LIMIT 1",
     "DELETE FROM sales.orders WHERE id = 0",
     "CREATE TEMP VIEW mine AS SELECT id AS key FROM sales.orders",
+    "CREATE VIEW sales.europe (key, time) AS SELECT id, ts FROM copy WHERE region = 'eu'",
 )
 QUERIES = (
     "SELECT o.id, c.id, m.key FROM sales.orders o LEFT JOIN sales.copy c USING (id) JOIN mine m ON m.key = o.id "
@@ -27,6 +28,7 @@ QUERIES = (
     "SELECT count(*) FROM sales.orders.files f JOIN sales.orders.snapshots s ON true",
     "SHOW TABLES IN sales",
     "TABLE sales.copy ORDER BY id",
+    "SELECT key FROM sales.europe WHERE key > 1 ORDER BY key",
 )
 
 
