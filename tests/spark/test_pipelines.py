@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from kafka_broker import broker
+from telemetry_samples import span_names, spans
 
 import esker
 
@@ -30,11 +32,14 @@ from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
 
 import esker
+from esker.otlp import telemetry_frame
 
 spark = SparkSession.active()
-esker.spark.register(spark, esker.connect({uri!r}))
+lake = esker.connect({uri!r})
+esker.spark.register(spark, lake)
 dp.create_sink(name="doubled", format="esker", options={{"path": "sales.doubled"}})
 dp.create_sink(name="heard", format="esker", options={{"path": "sales.heard"}})
+dp.create_sink(name="spans", format="esker", options={{"path": "otel.spans"}})
 
 
 @dp.append_flow(target="doubled")
@@ -47,6 +52,16 @@ def of_a_topic():
     topic = spark.readStream.format("esker_kafka").option("bootstrap.servers", {broker!r})
     topic = topic.option("subscribe", "t").option("startingOffsets", "earliest")
     return topic.load().selectExpr("cast(value as string) value", "`offset`")
+
+
+topic = spark.readStream.format("esker_kafka").option("bootstrap.servers", {broker!r})
+requests = topic.option("subscribe", "otlp").option("startingOffsets", "earliest").load()
+decoded = telemetry_frame(lake, requests, "otel.spans")
+
+
+@dp.append_flow(target="spans")
+def of_telemetry():
+    return decoded
 """
 
 
@@ -58,6 +73,7 @@ def test_a_pipeline_streams_tables_and_topics_into_sinks_once(tmp_path: Path) ->
     lake.create_table("sales.heard", "value string, `offset` bigint")
     with broker() as kafka:
         kafka.send("t", b"a", b"b")
+        kafka.send("otlp", spans([1, 2]), spans([3]))
         (tmp_path / "definitions").mkdir()
         (tmp_path / "spark-pipeline.yml").write_text(SPECIFICATION.format(folder=tmp_path.as_uri()))
         (tmp_path / "definitions" / "flows.py").write_text(DEFINITIONS.format(uri=uri, broker=kafka.address))
@@ -67,6 +83,8 @@ def test_a_pipeline_streams_tables_and_topics_into_sinks_once(tmp_path: Path) ->
     assert "Run is COMPLETED" in said, said[-3000:]
     doubled = lake.table("sales.doubled").scan().to_arrow().sort_by("id").to_pydict()
     assert doubled == {"id": [1, 2, 3], "twice": [2, 4, 6]}
+    assert set(lake.table("otel.spans").scan().to_arrow()["_source"].to_pylist()) == {"otlp/0"}
+    assert span_names(lake) == Counter(["span 1", "span 2", "span 3"])
     assert lake.table("sales.heard").scan().to_arrow().to_pydict() == {"value": ["a", "b"], "offset": [0, 1]}
 
 
@@ -94,4 +112,4 @@ def run_pipeline(folder: Path) -> str:
         check=False,
         start_new_session=True,  # the end of a local server is a signal to its whole group
     )
-    return done.stdout
+    return "\n".join(line for line in done.stdout.splitlines() if not line.startswith("\tat "))
