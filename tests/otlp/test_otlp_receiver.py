@@ -119,7 +119,7 @@ def test_what_cannot_be_decoded_is_refused_and_kept_for_the_dead_letters(receive
     assert receiver.counts["refused"] == 3
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"")[:-3]])
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"")[:-3]], ids=["no gzip", "cut"])
 def test_what_cannot_be_unpacked_is_refused_and_kept_as_it_came(receiver: Receiver, body: bytes) -> None:
     status, answer, _ = post(receiver, "/v1/traces", body, Content_Encoding="gzip", Content_Type=JSON)
     assert status == 400
