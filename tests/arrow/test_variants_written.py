@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from write_tables import table_of, write
 
 from esker.arrow.keys import key_schema
+from esker.arrow.new_schema import schema_from_arrow
 from esker.arrow.types import to_arrow
 from esker.arrow.variant_annotation import annotated
 from esker.arrow.variant_arrays import first_unsound
@@ -176,3 +177,14 @@ def test_a_footer_without_such_groups_is_left_alone() -> None:
     with pytest.raises(ValueError, match="do not end as a Parquet file does"):
         annotated(data[:-1], [("v",)])
     assert annotated(data, []) == data
+
+
+def test_a_struct_that_says_it_is_a_variant_makes_a_column_of_them() -> None:
+    said = {b"ARROW:extension:name": b"arrow.parquet.variant", b"ARROW:extension:metadata": b""}
+    named = pa.field("v", to_arrow(VARIANT), metadata=said)
+    plain = pa.field("s", to_arrow(VARIANT))
+    nested = pa.field("l", pa.list_(pa.field("item", to_arrow(VARIANT), metadata=said)))
+    found = schema_from_arrow(pa.schema([named, plain, nested]))
+    assert found.find("v").type == VARIANT
+    assert isinstance(found.find("s").type, StructType)
+    assert str(found.find("l").type) == "list<variant>"

@@ -37,7 +37,7 @@ WHOLE = [
 @pytest.mark.parametrize("entry", WHOLE, ids=[entry["id"] for entry in WHOLE])
 def test_a_table_of_another_engine_reads_in_spark_as_in_arrow(entry: dict[str, Any], spark: Any) -> None:
     table = esker.open_table(corpus_root() / "iceberg" / entry["id"])
-    # Spark has no nanoseconds, and Arrow reads no shredded variants.
+    # Spark has no nanoseconds, in variants neither.
     unfit = {
         path[0].name
         for id_, path in table.schema.path_by_id.items()

@@ -21,6 +21,7 @@ from esker.model.types import (
     TIME,
     UNKNOWN,
     UUID,
+    VARIANT,
     DecimalType,
     Field,
     FixedType,
@@ -55,12 +56,20 @@ def _fields(fields: list[pa.Field], above: tuple[str, ...], next_id: NextId) -> 
         Field(
             id=id_,
             name=field.name,
-            type=_type(field.type, (*above, field.name), next_id),
+            type=_type_of(field, (*above, field.name), next_id),
             required=not field.nullable and not pa.types.is_null(field.type),  # an unknown is always optional (E11)
             doc=_doc(field),
         )
         for id_, field in zip(ids, fields, strict=True)
     )
+
+
+def _type_of(field: pa.Field, path: tuple[str, ...], next_id: NextId) -> Type:
+    """The type of a field; a struct may say that it is a variant, by the name of Arrow's extension type for it."""
+    said = (field.metadata or {}).get(b"ARROW:extension:name")
+    if said == b"arrow.parquet.variant" and pa.types.is_struct(field.type):
+        return VARIANT
+    return _type(field.type, path, next_id)
 
 
 def _doc(field: pa.Field) -> str | None:
@@ -78,14 +87,14 @@ def _type(type_: pa.DataType, path: tuple[str, ...], next_id: NextId) -> Type:
             key_id=key_id,
             key=_type(type_.key_type, (*path, "key"), next_id),
             value_id=value_id,
-            value=_type(type_.item_type, (*path, "value"), next_id),
+            value=_type_of(type_.item_field, (*path, "value"), next_id),
             value_required=not type_.item_field.nullable,
         )
     if _is_list(type_):
         element_id = next_id()
         return ListType(
             element_id=element_id,
-            element=_type(type_.value_type, (*path, "element"), next_id),
+            element=_type_of(type_.value_field, (*path, "element"), next_id),
             element_required=not type_.value_field.nullable,
         )
     if kinds.is_dictionary(type_):
