@@ -103,12 +103,13 @@ def test_a_connect_session_writes_as_a_classic_one_does(seen: dict[str, Any]) ->
 
 
 def test_a_connect_session_answers_sql_as_a_classic_one_does(seen: dict[str, Any]) -> None:
-    joined, counted, tables, copied, viewed = seen["sql"]
+    joined, counted, tables, copied, viewed, things = seen["sql"]
     assert joined == [["2", "2", "2"], ["4", "4", "4"], ["100", "None", "100"]]
     assert len(counted) == 1
     assert tables == [["sales", "copy", "False"], ["sales", "orders", "False"]]
     assert [row[:2] for row in copied] == [["0", "eu"], ["2", "eu"], ["4", "eu"]]
     assert viewed == [["2"], ["4"]]
+    assert things == [["0", "None"], ["5", "7"]]
 
 
 def test_a_connect_session_has_the_data_source_too(seen: dict[str, Any]) -> None:

@@ -21,6 +21,10 @@ STATEMENTS = (
     "DELETE FROM sales.orders WHERE id = 0",
     "CREATE TEMP VIEW mine AS SELECT id AS key FROM sales.orders",
     "CREATE VIEW sales.europe (key, time) AS SELECT id, ts FROM copy WHERE region = 'eu'",
+    "CREATE NAMESPACE odd",
+    """CREATE TABLE odd.things TBLPROPERTIES ('format-version' = '3') AS
+        SELECT id, if(id = 0, null, parse_json('{"a":[7]}')) v FROM range(2)""",
+    "UPDATE odd.things SET id = 5 WHERE v IS NOT NULL",
 )
 QUERIES = (
     "SELECT o.id, c.id, m.key FROM sales.orders o LEFT JOIN sales.copy c USING (id) JOIN mine m ON m.key = o.id "
@@ -29,6 +33,7 @@ QUERIES = (
     "SHOW TABLES IN sales",
     "TABLE sales.copy ORDER BY id",
     "SELECT key FROM sales.europe WHERE key > 1 ORDER BY key",
+    "SELECT id, v:a[0]::int FROM odd.things ORDER BY id",
 )
 
 
