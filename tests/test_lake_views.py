@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,9 @@ import esker
 from esker.catalogs.memory import memory_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.lake import Lake
+from esker.model.naming import TableName
+from esker.tree.view_metadata import SqlRepresentation
+from esker.write.commit_view import commit_view
 
 SQL = "SELECT id FROM orders"
 
@@ -62,6 +66,20 @@ def test_another_query_is_another_version(lake: Lake) -> None:
     assert lake.create_view("sales.fresh", SQL, schema="id bigint", replace=True).current_version.version_id == 1
 
 
+def test_a_view_of_another_dialect_is_replaced_only_where_it_says_so(lake: Lake) -> None:
+    view = lake.create_view("sales.v", SQL, schema="id bigint")
+    trino = SqlRepresentation(sql="select 1", dialect="trino")
+    both = replace(view.current_version, representations=(*view.current_version.representations, trino))
+    name = TableName.parse("sales.v")
+    commit_view(lake.catalog.view_catalog(), name, lambda base: replace(base, versions=(both,)))
+    assert lake.view("sales.v").dialects == ("spark", "trino")
+    with pytest.raises(Unsupported, match=r"cannot replace view sales\.v: it is there in trino too"):
+        lake.create_view("sales.v", "SELECT 2 AS id", schema="id bigint", replace=True)
+    allowed = {"replace.drop-dialect.allowed": "true"}
+    lake.create_view("sales.v", "SELECT 2 AS id", schema="id bigint", replace=True, properties=allowed)
+    assert lake.view("sales.v").dialects == ("spark",)
+
+
 def test_properties_are_set_and_removed_one_commit_each(lake: Lake) -> None:
     view = lake.create_view("sales.v", SQL, schema="id bigint", properties={"a": "1"})
     view.set_properties({"b": "2"})
@@ -87,9 +105,9 @@ def test_what_is_missing_is_said_with_what_is_there(lake: Lake) -> None:
 
 
 def test_a_table_in_the_way_stays(lake: Lake) -> None:
-    for replace in (False, True):
+    for replaces in (False, True):
         with pytest.raises(AlreadyExists, match=r"cannot create view sales\.orders: a table of that name exists"):
-            lake.create_view("sales.orders", SQL, schema="id bigint", replace=replace)
+            lake.create_view("sales.orders", SQL, schema="id bigint", replace=replaces)
     assert lake.table("sales.orders").schema.fields[0].name == "id"
 
 

@@ -11,6 +11,7 @@ from esker.model.naming import Namespace, TableName
 from esker.model.schema_rules import NEWEST_VERSION, check_schema
 from esker.ports.catalog import Catalog
 from esker.ports.view_catalog import ViewState
+from esker.tree.view_metadata import ViewMetadata
 from esker.write.commit_view import commit_view
 from esker.write.new_table import FromArrow, read_schema
 from esker.write.view_versions import QUERY_COLUMNS, Definition, new_view, replaced
@@ -37,9 +38,13 @@ def make_view(
     names = given.split(",") if given else [field.name for field in schema.fields] if is_analysed else []
     definition = _checked(Definition(sql=sql, schema=schema, default_namespace=namespace, query_columns=tuple(names)))
     views = catalog.view_catalog()
+
+    def change(base: ViewMetadata) -> ViewMetadata:
+        return replaced(base, definition, properties, called=f"view {name}")
+
     if replaces:
         with suppress(NoSuchView):
-            return commit_view(views, name, lambda base: replaced(base, definition, properties))
+            return commit_view(views, name, change)
     try:
         metadata = new_view(definition, location=catalog.location_for(name), properties=properties)
         return views.create_view(name, metadata)
@@ -47,7 +52,7 @@ def make_view(
         if not replaces:
             raise
         try:  # it was made meanwhile; a table of that name stays in the way
-            return commit_view(views, name, lambda base: replaced(base, definition, properties))
+            return commit_view(views, name, change)
         except NoSuchView:
             raise AlreadyExists(f"cannot create view {name}: a table of that name exists", view=str(name)) from None
 

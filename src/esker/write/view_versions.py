@@ -46,7 +46,13 @@ def new_view(definition: Definition, *, location: str, properties: Mapping[str, 
     )
 
 
-def replaced(base: ViewMetadata, definition: Definition, properties: Mapping[str, str] | None = None) -> ViewMetadata:
+def replaced(
+    base: ViewMetadata,
+    definition: Definition,
+    properties: Mapping[str, str] | None = None,
+    *,
+    called: str = "the view",
+) -> ViewMetadata:
     """The view with another definition. A definition that it had before is that version again."""
     schemas, schema_id = _with_schema(base.schemas, definition.schema)
     number = max(version.version_id for version in base.versions) + 1
@@ -54,7 +60,7 @@ def replaced(base: ViewMetadata, definition: Definition, properties: Mapping[str
     again = next((version for version in base.versions if version.says_the_same(wanted)), None)
     current = again or wanted
     changed = {**base.properties, **checked_view_properties(properties)}
-    _check_dialects(base, current, changed)
+    _check_dialects(base, current, changed, called)
     log = base.version_log
     if current.version_id != base.current_version_id:
         log = (*log, VersionLogEntry(timestamp_ms=wanted.timestamp_ms, version_id=current.version_id))
@@ -113,12 +119,12 @@ def _with_columns(properties: dict[str, str], definition: Definition) -> dict[st
     return {**rest, QUERY_COLUMNS: ",".join(definition.query_columns)} if definition.query_columns else rest
 
 
-def _check_dialects(base: ViewMetadata, new: ViewVersion, properties: Mapping[str, str]) -> None:
+def _check_dialects(base: ViewMetadata, new: ViewVersion, properties: Mapping[str, str], called: str) -> None:
     """A query that other engines read is not lost by the way: the spec's writers ask for a word of leave."""
     lost = sorted(set(base.current_version.dialects) - set(new.dialects))
     if lost and not switch(properties, DROP_DIALECT, default=False):
         raise Unsupported(
-            f"cannot replace the view: it is there in {', '.join(lost)} too, and only a query in {SPARK} was given; "
+            f"cannot replace {called}: it is there in {', '.join(lost)} too, and only a query in {SPARK} was given; "
             f"set the property {DROP_DIALECT} = true to let the others go",
             feature="dialects other than spark",
         )
