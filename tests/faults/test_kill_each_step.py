@@ -6,25 +6,21 @@ commit succeeds.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import fastavro
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mortal import Mortal
 from orders import SCHEMA, rows
 from sound_tables import check_sound, reachable, rows_of
 
 import esker
 from esker.lake import Lake
 
-SUPPORT = Path(__file__).parents[1] / "support"
 BEFORE = [1, 2, 3, 4]
 AFTER = {
     "append": [1, 2, 3, 4, 10, 11],
@@ -43,38 +39,17 @@ CASES = [
 ]
 
 
-class Mortal:
-    """The program that dies, kept for all tests: it forks for each command."""
-
-    def __init__(self) -> None:
-        source = str(Path(esker.__file__).parents[1])
-        self._process = subprocess.Popen(
-            [sys.executable, str(SUPPORT / "dying_writer.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PYTHONPATH": source, "PATH": ""},
-        )
+class DyingWriter(Mortal):
+    """A writer of one commit."""
 
     def write(self, uri: str, name: str, verb: str, at: int | None = None) -> tuple[int, list[str]]:
-        """Exit status and the steps taken; a writer that dies at a step has taken it last."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps({"uri": uri, "name": name, "verb": verb, "at": at}), file=self._process.stdin, flush=True)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer["status"], answer["steps"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()
+        """Exit status and the steps taken."""
+        return self.run(uri=uri, name=name, verb=verb, at=at)
 
 
 @pytest.fixture(scope="module")
-def mortal() -> Iterator[Mortal]:
-    program = Mortal()
+def mortal() -> Iterator[DyingWriter]:
+    program = DyingWriter("dying_writer.py")
     yield program
     program.close()
 
@@ -93,7 +68,7 @@ def visible_from(steps: list[str], uri: str) -> int:
     return steps.index(label) + 1
 
 
-def test_the_steps_of_a_commit_are_all_there(mortal: Mortal, uri: str) -> None:
+def test_the_steps_of_a_commit_are_all_there(mortal: DyingWriter, uri: str) -> None:
     made(esker.connect(uri), "sales.orders")
     status, steps = mortal.write(uri, "sales.orders", "append")
     assert status == 0
@@ -109,7 +84,7 @@ def test_the_steps_of_a_commit_are_all_there(mortal: Mortal, uri: str) -> None:
     ("verb", "how"), CASES, ids=lambda part: part if isinstance(part, str) else f"v{part[0]}-{part[1]}"
 )
 def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(
-    mortal: Mortal, uri: str, verb: str, how: tuple[int, str]
+    mortal: DyingWriter, uri: str, verb: str, how: tuple[int, str]
 ) -> None:
     lake = esker.connect(uri)
     made(lake, "sales.whole", how)

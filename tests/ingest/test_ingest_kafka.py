@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,6 +14,7 @@ import pytest
 from command_line import run, run_json
 from doors import MemoryLake
 from kafka_broker import Broker, broker
+from mortal import Mortal
 from outages import IMPATIENT, Outage
 from telemetry_samples import letters, log_bodies, logs, span_names, spans
 
@@ -29,7 +27,6 @@ from esker.kafka.address import source_of
 from esker.kafka.source import Source
 from esker.lake import Lake
 
-SUPPORT = Path(__file__).parents[1] / "support"
 QUICK = Pace(every_s=0.02, idle_s=0.5, first_wait_s=0.05)
 
 
@@ -235,42 +232,20 @@ def test_the_command_takes_a_topic_and_says_what_it_read(
     assert (result.exit_code, "cannot decode messages of Kafka on Spark" in result.stderr) == (2, True)
 
 
-class Mortal:
-    """The program that dies, kept for all kills: it forks for each command."""
-
-    def __init__(self) -> None:
-        source = str(Path(esker.__file__).parents[1])
-        self._process = subprocess.Popen(
-            [sys.executable, str(SUPPORT / "dying_ingest.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PYTHONPATH": source, "PATH": ""},
-        )
+class DyingIngest(Mortal):
+    """An ingest of a topic."""
 
     def ingest(self, folder: Path, address: str, *, at: int | None = None) -> tuple[int, list[str]]:
         """Exit status and the steps taken."""
-        command = {
-            "uri": f"sqlite:///{folder}/lake/catalog.db",
-            "kafka": address,
-            "source": "",
-            "checkpoint": str(folder / "checkpoint"),
-            "batch_bytes": 64 << 10,  # a few messages: more than one batch
-            "follow": False,
-            "at": at,
-        }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(command), file=self._process.stdin, flush=True)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer["status"], answer["steps"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()
+        return self.run(
+            uri=f"sqlite:///{folder}/lake/catalog.db",
+            kafka=address,
+            source="",
+            checkpoint=str(folder / "checkpoint"),
+            batch_bytes=64 << 10,  # a few messages: more than one batch
+            follow=False,
+            at=at,
+        )
 
 
 def lake_in(folder: Path) -> Lake:
@@ -282,7 +257,7 @@ def test_an_ingest_killed_at_any_step_is_finished_by_the_next(kafka: Broker, scr
     kafka.send("telemetry", spans([0, 1]), logs([0]), b"{broken", spans([2]), spans([3]), logs([1]))
     kafka.send("telemetry", spans([4]), partition=1)
     source = topic(kafka)
-    mortal = Mortal()
+    mortal = DyingIngest("dying_ingest.py")
     status, steps = mortal.ingest(scratch / "whole", f"kafka://{kafka.address}/telemetry")
     assert status == 0
     between = ("before", "after fsync", "after unlink")

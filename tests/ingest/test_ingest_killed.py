@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from mortal import Mortal
 from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
 import esker
@@ -20,52 +17,29 @@ from esker.otlp.messages import Signal
 from esker.otlp.segment import SPOOL_MAGIC, frame
 
 FIRST, SECOND = "1700000000001-0000001-000001.otlp", "1700000000002-0000001-000002.otlp"
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
-class Mortal:
-    """The program that dies, kept for all tests: it forks for each command."""
-
-    def __init__(self) -> None:
-        source = str(Path(esker.__file__).parents[1])
-        self._process = subprocess.Popen(
-            [sys.executable, str(SUPPORT / "dying_ingest.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PYTHONPATH": source, "PATH": ""},
-        )
+class DyingIngest(Mortal):
+    """An ingest of the files in a folder."""
 
     def ingest(
         self, folder: Path, *, at: int | None = None, follow: bool = False, dedup: str | None = None
     ) -> tuple[int, list[str]]:
         """Exit status and the steps taken."""
-        command = {
-            "uri": f"sqlite:///{folder}/lake/catalog.db",
-            "source": str(folder / "in"),
-            "checkpoint": str(folder / "checkpoint"),
-            "batch_bytes": 1 if follow else 1 << 20,
-            "follow": follow,
-            "dedup": dedup,
-            "at": at,
-        }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(command), file=self._process.stdin, flush=True)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer["status"], answer["steps"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()
+        return self.run(
+            uri=f"sqlite:///{folder}/lake/catalog.db",
+            source=str(folder / "in"),
+            checkpoint=str(folder / "checkpoint"),
+            batch_bytes=1 if follow else 1 << 20,
+            follow=follow,
+            dedup=dedup,
+            at=at,
+        )
 
 
 @pytest.fixture(scope="module")
-def mortal() -> Iterator[Mortal]:
-    program = Mortal()
+def mortal() -> Iterator[DyingIngest]:
+    program = DyingIngest("dying_ingest.py")
     yield program
     program.close()
 
@@ -92,7 +66,7 @@ def check_whole(folder: Path, where: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_ingest_killed_at_any_step_is_finished_by_the_next(mortal: Mortal, scratch: Path) -> None:
+def test_an_ingest_killed_at_any_step_is_finished_by_the_next(mortal: DyingIngest, scratch: Path) -> None:
     begun(scratch / "whole")
     status, steps = mortal.ingest(scratch / "whole")
     assert status == 0
@@ -139,7 +113,7 @@ def signal_of(request: bytes) -> Signal:
 
 @pytest.mark.slow
 def test_a_stream_killed_at_any_step_lets_go_of_segments_only_when_their_rows_are_there(
-    mortal: Mortal, scratch: Path
+    mortal: DyingIngest, scratch: Path
 ) -> None:
     spooled(scratch / "whole")
     status, steps = mortal.ingest(scratch / "whole", follow=True)
@@ -165,7 +139,7 @@ def test_a_stream_killed_at_any_step_lets_go_of_segments_only_when_their_rows_ar
 
 
 @pytest.mark.slow
-def test_a_batch_killed_at_any_step_never_takes_its_own_rows_for_copies(mortal: Mortal, scratch: Path) -> None:
+def test_a_batch_killed_at_any_step_never_takes_its_own_rows_for_copies(mortal: DyingIngest, scratch: Path) -> None:
     def begin(folder: Path) -> Asked:
         begun(folder)
         write(folder / "in", "d.jsonl", spans([1, 3]), logs([0, 1]))
