@@ -16,11 +16,16 @@ SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start 
 # Where tests take their time by nature: they break everything there is to break, or write tables by the hundred.
 SLOW = (
     "tests/faults/",
-    "tests/golden/test_corpus_changes.py",
+    "tests/golden/",
+    "tests/ingest/test_ingest_f",
+    "tests/ingest/test_ingest_kafka.py",
+    "tests/ingest/test_ingest_resent.py",
     "tests/kafka/",
+    "tests/laws/test_binding.py",
     "tests/laws/test_changes_",
     "tests/laws/test_row_",
     "tests/laws/test_verdicts.py",
+    "tests/model/test_value_text.py::test_nesting_is_counted_before_it_exhausts_the_stack",
     "tests/write/test_deletes_beside_files.py::test_a_delete_of_100_rows_in_1000_files",
 )
 
@@ -45,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
-        if "spark" in getattr(item, "fixturenames", ()):
+        if not {"spark", "spark_session"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("spark")
 
 
