@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Event
 from typing import Any
 
 import pytest
@@ -104,6 +105,14 @@ def test_a_broker_that_is_not_there_is_said_so_in_time() -> None:
     ):
         client.bounds()
     assert time.monotonic() - began < 10
+
+
+def test_a_reader_that_is_told_to_stop_waits_for_no_broker() -> None:
+    stop = Event()
+    stop.set()
+    source = Source(config={SERVERS: "127.0.0.1:1"}, subscription=Topics(("t",)), timeout_s=600)
+    with Client(source, stop=stop) as client, pytest.raises(EskerError, match="is the broker there"):
+        client.partitions()  # else for ten minutes
 
 
 def test_a_broker_that_goes_away_in_the_middle_is_said_so_in_time(kafka: Broker) -> None:

@@ -57,7 +57,7 @@ class KafkaTopics:
     ) -> Account:
         """Ingest what comes into the topics until ``stop`` is set. A broker that goes away is waited for."""
         stop = stop or Event()
-        with Client(self._source) as client:
+        with Client(self._source, stop=stop) as client:
             pump = _Pump(client, asked)
             with begun(lake, asked, told, kind=KIND, make_job=pump.job_of) as (run, _):
                 feed = KafkaFeed(client, run.checkpoint)

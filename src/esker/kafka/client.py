@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import EskerError, InvalidInput, Unsupported
@@ -31,11 +33,15 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-class Client:
-    """A connection to the brokers of a source."""
+_SLICE_S = 0.5  # librdkafka hears no signal while it waits: after so long Python looks whether it is to stop
 
-    def __init__(self, source: Source) -> None:
+
+class Client:
+    """A connection to the brokers of a source. Once ``stop`` is set, no broker is waited for any longer."""
+
+    def __init__(self, source: Source, *, stop: Event | None = None) -> None:
         self.source = source
+        self._stop = stop or Event()
         self._last_error = ""
         self.consumer = self._made()
 
@@ -69,7 +75,7 @@ class Client:
     def cluster_id(self) -> str:
         """Which cluster answers: offsets of one mean nothing to another."""
         with self._asking("the cluster"):
-            found = self.consumer.list_topics(timeout=self.source.timeout_s)
+            found = self._metadata()
         return str(found.cluster_id or self.source.servers)
 
     def partitions(self) -> list[Partition]:
@@ -77,7 +83,7 @@ class Client:
         from confluent_kafka import KafkaError
 
         with self._asking("the topics"):
-            topics = self.consumer.list_topics(timeout=self.source.timeout_s).topics
+            topics = self._metadata().topics
         for name in self._named():
             known = topics.get(name)
             if known is None or (known.error and known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -92,6 +98,19 @@ class Client:
             case Assigned(places):
                 return sorted(place for place in places if place.number in topics[place.topic].partitions)
         return sorted(Partition(name, number) for name in wanted for number in topics[name].partitions)
+
+    def _metadata(self) -> Any:
+        """What the brokers say of themselves. The wait is cut in slices, so that Ctrl-C need not wait it out."""
+        from confluent_kafka import KafkaException
+
+        end = time.monotonic() + self.source.timeout_s
+        while True:
+            left = end - time.monotonic()
+            try:
+                return self.consumer.list_topics(timeout=max(0.01, min(_SLICE_S, left)))
+            except KafkaException:
+                if left <= _SLICE_S or self._stop.is_set():
+                    raise
 
     def _named(self) -> list[str]:
         match self.source.subscription:
