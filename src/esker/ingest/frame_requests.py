@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput
+from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_worker import DDL, DecodeOrder
 from esker.spark.ship import shipped
 
@@ -58,7 +59,7 @@ def run_on_workers(rows: Rows, *, framed: bool) -> Callable[[DecodeOrder], list[
 
     def run(order: DecodeOrder) -> list[dict[str, Any]]:
         work = shipped(_WORKER, pickle.dumps((order, framed)))
-        return rows.frame.mapInArrow(work, DDL).toArrow().to_pylist()
+        return map_arrow(rows.frame, work, DDL).toArrow().to_pylist()
 
     return run
 

@@ -26,6 +26,7 @@ from esker.otlp.carried import packed
 from esker.otlp.decode import Options
 from esker.otlp.schemas import TABLES
 from esker.ports.storage import Storage
+from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_worker import DDL, DecodeOrder, Slice, TableOrder
 from esker.spark.ship import shipped
 from esker.spark.sweep import sweep
@@ -169,7 +170,7 @@ def _cores(session: Any) -> int:
 def _run(session: Any, order: DecodeOrder) -> list[dict[str, Any]]:
     tasks = len(order.slices)
     numbers = session.range(0, tasks, 1, tasks)
-    return numbers.mapInArrow(shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
+    return map_arrow(numbers, shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
 
 
 def _table_order(files: DataFiles) -> TableOrder:

@@ -14,6 +14,7 @@ from esker.lake import Lake
 from esker.otlp.carried import packed
 from esker.otlp.decode import Options
 from esker.otlp.schemas import NAMESPACE, TABLES, Profile
+from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_frame_worker import FrameOrder
 from esker.spark.ship import shipped
 
@@ -67,4 +68,4 @@ def telemetry_frame(
         name=f"frame-{uuid4()}",
         extension=packed(),
     )
-    return rows.frame.mapInArrow(shipped(_WORKER, pickle.dumps(order)), shown_schema(fields))
+    return map_arrow(rows.frame, shipped(_WORKER, pickle.dumps(order)), shown_schema(fields))

@@ -12,6 +12,7 @@ from esker.model.schema import Schema
 from esker.model.types import UnknownType
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.arrow_worker import TASK, Order, output_name
+from esker.spark.map_arrow import map_arrow
 from esker.spark.ship import shipped
 from esker.spark.types import comment_of, shown_schema
 from esker.tree.table_metadata import TableMetadata
@@ -36,7 +37,7 @@ def frame_through_arrow(
     work = session.createDataFrame([(pickle.dumps(task),) for task in tasks], f"{TASK} binary")
     named = [replace(f, name=output_name(at)) for at, f in enumerate(kept)]
     schema = shown_schema(named) if kept else f"{TASK} int"
-    rows = work.repartition(_pieces(tasks)).mapInArrow(shipped(_WORKER, pickle.dumps(order)), schema)
+    rows = map_arrow(work.repartition(_pieces(tasks)), shipped(_WORKER, pickle.dumps(order)), schema)
     places = {f.id: at for at, f in enumerate(kept)}
     return rows.select(
         *(

@@ -18,6 +18,7 @@ from esker.spark.batch_size import batch_settings
 from esker.spark.frame_schema import arrow_schema_of
 from esker.spark.gather import gathered
 from esker.spark.layout import laid_out, spread_settings
+from esker.spark.map_arrow import map_arrow
 from esker.spark.settings import settings
 from esker.spark.ship import shipped
 from esker.spark.sweep import delete, sweep
@@ -61,7 +62,7 @@ class SparkWriter:
             # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
             try:
-                reports = numbered.mapInArrow(task, DDL).toArrow()
+                reports = map_arrow(numbered, task, DDL).toArrow()
             except BaseException:
                 sweep(order.storage, order.locations.base, order.operation_id)
                 raise
