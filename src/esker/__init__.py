@@ -23,6 +23,7 @@ from esker.errors import (
     NoSuchView,
     NotFound,
     OutcomeUnknown,
+    StorageFailed,
     Unsupported,
 )
 from esker.version import VERSION
@@ -54,6 +55,7 @@ __all__ = [
     "OutcomeUnknown",
     "Plan",
     "Scan",
+    "StorageFailed",
     "Table",
     "Unsupported",
     "View",

@@ -10,6 +10,7 @@ EskerError
 ├── AlreadyExists           the name is taken
 ├── Conflict                another writer won; nothing of ours is visible
 ├── OutcomeUnknown          the catalog never answered; our files may be live and are kept
+├── StorageFailed           a full disk, an I/O error, a store that does not answer; says whether to retry
 ├── Corrupt                 a file says what its format forbids; names the file
 ├── Unsupported             a feature nobody here can do; names the feature
 └── InvalidInput            the caller asked for something that cannot be
@@ -87,6 +88,18 @@ class Conflict(EskerError):
 
 class OutcomeUnknown(EskerError):
     """The catalog never answered; our files may be live and are kept."""
+
+
+class StorageFailed(EskerError):
+    """The storage could not do its work: a full disk, an I/O error, a store that does not answer.
+
+    Nothing was changed. ``retryable`` is ``True`` where the same call may succeed later without a change to it, for
+    example once there is space. ``operation`` and ``file`` say what was tried on which file, ``reason`` is the answer
+    of the system.
+    """
+
+    def __init__(self, message: str, *, retryable: bool, **facts: Any) -> None:
+        super().__init__(message, retryable=retryable, **facts)
 
 
 class Corrupt(EskerError):

@@ -24,6 +24,7 @@ from esker.errors import (
     NoSuchSnapshot,
     NoSuchTable,
     OutcomeUnknown,
+    StorageFailed,
     Unsupported,
 )
 
@@ -47,6 +48,7 @@ def _copy(name: str, into: Path) -> Path:
         (Conflict("lost"), 3),
         (OutcomeUnknown("silence"), 4),
         (Corrupt("f.avro", "cut short"), 5),
+        (StorageFailed("full", retryable=True), 6),
         (PermissionError(13, "Permission denied", "f"), 2),
         (KeyboardInterrupt(), 130),
         (BrokenPipeError(32, "Broken pipe"), 141),

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from esker.cli.plain_values import to_json
-from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown
+from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown, StorageFailed
 
-DONE, FINDING, USAGE, CONFLICT, UNKNOWN, CORRUPT = range(6)
+DONE, FINDING, USAGE, CONFLICT, UNKNOWN, CORRUPT, STORAGE = range(7)
 INTERNAL = 70  # a mistake of ours, apart from everything a caller may meet
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -85,6 +85,8 @@ def _status(error: EskerError) -> int:
             return UNKNOWN
         case Corrupt():
             return CORRUPT
+        case StorageFailed():
+            return STORAGE
         case _:
             return USAGE
 
