@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from compaction import compact
 from doors import MemoryLake
 from orders import NAME, orders, rows
 from sound_tables import check_sound, live_files, reachable, rows_of
@@ -121,6 +122,26 @@ def test_f27_a_file_added_and_moved_to_another_manifest_since_is_still_seen(memo
             lambda t: t.delete("id = 8"),
         )
     assert 9 in rows_of(memory.lake().table(NAME))
+
+
+def test_f27_what_a_compaction_wrote_is_not_an_append(memory: MemoryLake) -> None:
+    """Each small file is outside the filter; the bounds of the compacted file include it."""
+    table = start(memory, partition_by=[])
+    table.append(rows([6, 7]))
+    table.append(rows([11, 12]))
+    table = race(memory, lambda tx: tx.overwrite(rows([9]), "id BETWEEN 8 AND 10"), lambda t: compact(t, "id > 5"))
+    assert rows_of(table) == [1, 2, 3, 4, 6, 7, 9, 11, 12]
+
+
+def test_f27_an_append_that_was_compacted_meanwhile_is_still_seen(memory: MemoryLake) -> None:
+    start(memory, partition_by=[])
+    with pytest.raises(Conflict, match=r"cannot overwrite: another commit has (added|removed) .* meanwhile"):
+        race(
+            memory,
+            lambda tx: tx.overwrite(rows([9]), "id BETWEEN 8 AND 10"),
+            lambda t: t.append(rows([10])),
+            lambda t: compact(t, "id = 10"),
+        )
 
 
 def test_f27_a_folded_manifest_does_not_hide_what_was_added(memory: MemoryLake) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from compaction import compact
 from doors import Door, MemoryLake
 from orders import NAME, orders, rows
 from sound_tables import check_sound, live_files, reachable, rows_of
@@ -106,6 +107,36 @@ def test_what_the_key_range_leaves_out_may_arrive(memory: MemoryLake) -> None:
     start(memory, BESIDE, partition_by=[])
     table = race(memory, lambda tx: tx.upsert(rows([2, 3], "jp"), on=["id"]), lambda t: t.append(rows([100], "jp")))
     assert rows_of(table) == [1, 2, 3, 4, 5, 6, 100]
+
+
+def between(tx: Any) -> None:
+    """Rows from 4 to 6: between the two files that ``spread`` adds."""
+    tx.update({"n": "n + 10"}, "id BETWEEN 4 AND 6")
+
+
+def spread(table: Table) -> None:
+    """A file of small ids and one of large ones; written as one, its bounds include everything between them."""
+    table.append(rows([1, 2], "jp"))
+    table.append(rows([8, 9], "jp"))
+
+
+def test_what_a_compaction_wrote_is_not_new(memory: MemoryLake) -> None:
+    spread(start(memory))
+    table = race(memory, between, lambda t: compact(t, "region = 'jp'"))
+    assert table.snapshots[-2].operation == "replace"
+    assert ns(table) == {1: 1, 2: 1, 3: 1, 4: 11, 5: 11, 6: 11, 8: 1, 9: 1}
+
+
+def test_what_a_compaction_rewrote_is_new_if_it_arrived_meanwhile(memory: MemoryLake) -> None:
+    start(memory)
+    with pytest.raises(Conflict, match=r"cannot update rows: snapshot \d+ has added .*\.parquet meanwhile"):
+        race(memory, between, lambda t: t.append(rows([5], "jp")), lambda t: compact(t, "region = 'jp'"))
+    assert memory.lake().table(NAME).current_snapshot.operation == "replace"  # type: ignore[union-attr]
+
+
+def test_what_arrived_elsewhere_and_was_compacted_is_no_conflict(memory: MemoryLake) -> None:
+    start(memory)
+    race(memory, between, spread, lambda t: compact(t, "region = 'jp'"), lambda t: compact(t, "region = 'jp'"))
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])

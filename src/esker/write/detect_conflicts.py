@@ -23,7 +23,7 @@ from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.modes import is_serializable, isolation_property
 from esker.write.row_conflicts import check_row_changes
-from esker.write.since import made_by, own_manifests, snapshots_since
+from esker.write.since import arrivals, made_by, own_manifests, snapshots_since
 from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, Replacement, Step
 
 _WAY_OUT = f", or set {isolation_property('delete')} = snapshot"
@@ -59,10 +59,8 @@ def _check_replacing(
     asked = {id_ for step in replacing if isinstance(step, RemoveRows) for id_ in field_ids(step.predicate)}
     columns = EntryColumns(metrics=frozenset(asked))
     if is_serializable(metadata, "delete"):
-        # whoever folded or rewrote a manifest since has it in a new one, where the file is listed as existing
-        newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
-        for entries in table_format.entries(metadata, newer, columns):
-            _refuse(metadata, replacing, entries.take(entries.is_live & made_by(entries, since)), "added", _WAY_OUT)
+        for entries in arrivals(table_format, metadata, since, manifests, columns):
+            _refuse(metadata, replacing, entries, "added", _WAY_OUT)
     for snapshot in since.values():
         if snapshot.operation != "append":
             _check_removed(table_format, metadata, snapshot, replacing, columns)

@@ -21,7 +21,7 @@ from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.modes import is_serializable, isolation_property
-from esker.write.since import made_by, own_manifests
+from esker.write.since import arrivals, made_by, own_manifests
 from esker.write.steps import ChangeRows
 
 
@@ -85,12 +85,8 @@ def _check_added(
     manifests: Sequence[ManifestFile],
     step: ChangeRows,
 ) -> None:
-    """Data that came, wherever a later commit may have listed it; what a compaction wrote is not new."""
-    newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
-    coming = {id_ for id_, snapshot in since.items() if snapshot.operation != "replace"}
     columns = EntryColumns(metrics=frozenset(field_ids(step.predicate)))
-    for entries in table_format.entries(metadata, newer, columns):
-        fresh = entries.take(entries.is_live & made_by(entries, coming))
+    for fresh in arrivals(table_format, metadata, since, manifests, columns):
         hits = np.flatnonzero(examine_entries(step.predicate, metadata.schema, fresh).verdict.some)
         if len(hits):
             at = int(hits[0])
