@@ -16,7 +16,7 @@ from tables import empty_table, with_properties
 
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.open import open_catalog
-from esker.errors import Corrupt, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
+from esker.errors import Corrupt, InvalidInput, NoSuchNamespace, NoSuchTable, StorageFailed, Unsupported
 from esker.model.naming import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected, Unanswered
 
@@ -283,7 +283,7 @@ def test_f41_a_failing_disk_fails_the_commit_and_leaves_the_table(
     for call in ("fsync", "link") if code != errno.EIO else ("fsync",):
         with monkeypatch.context() as patch:
             patch.setattr(os, call, fail)
-            with pytest.raises(InvalidInput, match=os.strerror(code)):
+            with pytest.raises(StorageFailed, match=rf"cannot commit to sales\.orders: /.*: {os.strerror(code)}; "):
                 catalog.swap(ORDERS, base, with_properties(base.metadata, {"a": "b"}))
         assert sorted(file.name for file in folder.iterdir()) == before
     assert isinstance(catalog.swap(ORDERS, base, with_properties(base.metadata, {"a": "b"})), Accepted)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from storage_contract import StorageContract
 
-from esker.errors import EskerError, InvalidInput, NoSuchFile, Unsupported
+from esker.errors import EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
 from esker.storage.local import LocalStorage
 
 
@@ -151,9 +151,32 @@ def test_f41_a_failing_disk_leaves_no_file_of_that_name(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, call, fail)
-    with pytest.raises(InvalidInput, match=os.strerror(code)):
+    with pytest.raises(StorageFailed, match=os.strerror(code)) as raised:
+        LocalStorage().write_new(f"{tmp_path}/a", b"x")
+    assert raised.value.retryable == (code != errno.EROFS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_may_not_last_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+
+    def fail_for_the_folder(handle: int) -> None:
+        synced.append(handle)
+        if len(synced) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail_for_the_folder)
+    with pytest.raises(StorageFailed, match="Input/output error"):
         LocalStorage().write_new(f"{tmp_path}/a", b"x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_fails_while_it_is_read_is_named(tmp_path: Path) -> None:
+    if not Path("/proc/self/mem").exists():
+        pytest.skip("the system has no file that opens and cannot be read")
+    with LocalStorage().open("/proc/self/mem") as file, pytest.raises(StorageFailed) as raised:
+        file.read(10)
+    assert raised.value.message.startswith("cannot read /proc/self/mem: Input/output error; look at the disk")
 
 
 def test_f44_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +196,7 @@ def test_a_folder_that_cannot_be_read_does_not_pass_for_an_empty_one(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", fail)
-    with pytest.raises(InvalidInput, match=r"cannot list .*Permission denied"):
+    with pytest.raises(StorageFailed, match=r"cannot list .*Permission denied; give this user the right"):
         list(LocalStorage().list(str(tmp_path)))
 
 

@@ -9,13 +9,15 @@ import pyarrow as pa
 
 from esker.errors import Corrupt, Unsupported
 from esker.ports.storage import Storage
+from esker.storage.failures import failure_of, is_failure, naming_failures
 
 
 def open_input(storage: Storage, location: str) -> pa.NativeFile:
     """The object as an Arrow file: natively where it lies on this machine, else through the storage."""
     path = storage.local_path(location)
     if path is not None:
-        return pa.OSFile(path)
+        with naming_failures("open", location):
+            return pa.OSFile(path)
     return pa.PythonFile(storage.open(location), mode="r")
 
 
@@ -28,6 +30,8 @@ def blaming(file: str, *, encrypted: bool = False) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and is_failure(error):  # the disk failed, which says nothing of the file
+            raise failure_of(error, "read", file) from error
         if encrypted:
             raise encrypted_file(file) from None
         raise Corrupt(file, _sentence(error)) from None

@@ -40,6 +40,7 @@ from esker.model.naming import Namespace, TableName
 from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered
 from esker.ports.storage import Storage
 from esker.ports.view_catalog import ViewCatalog
+from esker.storage.failures import failure_of, is_failure
 from esker.storage.local import LocalStorage, sync_folder
 from esker.storage.location import Location
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
@@ -58,7 +59,7 @@ class DirectoryCatalog:
         self._seen: dict[TableName, tuple[TableState, Mark]] = {}
 
     def namespaces(self) -> tuple[Namespace, ...]:
-        with _told("list namespaces"):
+        with _told("list namespaces", self._root):
             return tuple(sorted(self._below(self._root, ())))
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
@@ -72,7 +73,7 @@ class DirectoryCatalog:
                 feature="namespace properties",
             )
         folder = self._folder(checked_namespace(namespace))
-        with _told(f"create namespace {dotted(namespace)}"):
+        with _told(f"create namespace {dotted(namespace)}", folder):
             for depth in range(1, len(namespace)):
                 above = self._folder(namespace[:depth])
                 if _is_table_like(above):
@@ -88,7 +89,7 @@ class DirectoryCatalog:
 
     def drop_namespace(self, namespace: Namespace) -> None:
         folder = self._existing(namespace)
-        with _told(f"drop namespace {dotted(namespace)}"):
+        with _told(f"drop namespace {dotted(namespace)}", folder):
             held = [str(name) for name in self.tables(namespace)]
             held += [dotted(below) for below in self._below(folder, namespace)]
             held += [] if held else [str(file.relative_to(folder)) for file in folder.rglob("*") if not file.is_dir()]
@@ -100,7 +101,7 @@ class DirectoryCatalog:
 
     def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
         folder = self._existing(namespace)
-        with _told(f"list tables of {dotted(namespace)}"):
+        with _told(f"list tables of {dotted(namespace)}", folder):
             names = (entry for entry in _folders(folder) if _is_table_like(folder / entry))
             return tuple(sorted(TableName(namespace, name) for name in names if _has_versions(folder / name)))
 
@@ -108,7 +109,7 @@ class DirectoryCatalog:
         return str(self._folder((*checked_name(name).namespace, name.name)))
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        with _told(f"load table {name}"):
+        with _told(f"load table {name}", self._home(name)):
             for _ in range(_ATTEMPTS):
                 with suppress(FileNotFoundError), self._versions(name) as folder:
                     found = folder.newest()
@@ -124,7 +125,7 @@ class DirectoryCatalog:
         self._check_place(name, metadata)
         codec_of(metadata.properties)
         state = TableState(metadata=metadata, metadata_location=self._file(name, "v1.metadata.json"))
-        with _told(f"create table {name}"):
+        with _told(f"create table {name}", self._home(name)):
             self._make_folders(name)
             with self._versions(name) as folder:
                 if folder.newest() is not None:
@@ -143,7 +144,7 @@ class DirectoryCatalog:
         self._check_place(name, new)
         codec_of(new.properties)
         try:
-            with _told(f"commit to {name}"), self._versions(name) as folder:
+            with _told(f"commit to {name}", self._home(name)), self._versions(name) as folder:
                 return self._swap(name, folder, base, with_log(base, new))
         except FileNotFoundError:
             return Rejected(f"table {name} was dropped")
@@ -164,7 +165,7 @@ class DirectoryCatalog:
         with suppress(Corrupt, Unsupported):  # a table that cannot be read can still be dropped
             uuid = self.load(name).metadata.uuid
         try:
-            with _told(f"drop table {name}"):
+            with _told(f"drop table {name}", folder):
                 (folder / _METADATA).rename(folder / f"{dropped_folder(uuid)}{uuid4().hex[:8]}")
                 sync_folder(folder)
         except FileNotFoundError:
@@ -187,7 +188,11 @@ class DirectoryCatalog:
 
     def _current_version(self, name: TableName) -> int:
         """The number of the current version; `NoSuchTable` where there is none."""
-        with _told(f"look for table {name}"), suppress(FileNotFoundError), self._versions(name) as folder:
+        with (
+            _told(f"look for table {name}", self._home(name)),
+            suppress(FileNotFoundError),
+            self._versions(name) as folder,
+        ):
             found = folder.newest()
             if found is not None:
                 return found.version
@@ -249,8 +254,11 @@ class DirectoryCatalog:
     def _file(self, name: TableName, file: str) -> str:
         return f"{self.location_for(name)}/{_METADATA}/{file}"
 
+    def _home(self, name: TableName) -> Path:
+        return self._folder((*checked_name(name).namespace, name.name))
+
     def _versions(self, name: TableName) -> VersionFolder:
-        return VersionFolder(self._folder((*checked_name(name).namespace, name.name)) / _METADATA)
+        return VersionFolder(self._home(name) / _METADATA)
 
     def _folder(self, levels: Namespace) -> Path:
         """A folder below the root, reached by no symbolic link that leads out of it."""
@@ -262,7 +270,7 @@ class DirectoryCatalog:
 
     def _existing(self, namespace: Namespace) -> Path:
         folder = self._folder(checked_namespace(namespace))
-        with _told(f"look at namespace {dotted(namespace)}"):
+        with _told(f"look at namespace {dotted(namespace)}", folder):
             if not folder.is_dir() or _is_table_like(folder):
                 raise no_such_namespace(namespace)
         return folder
@@ -324,17 +332,21 @@ def _is_table_like(folder: Path) -> bool:
 
 
 def _has_versions(folder: Path) -> bool:
-    with suppress(OSError), VersionFolder(folder / _METADATA) as versions:
-        return versions.newest() is not None
-    return False
+    try:
+        with VersionFolder(folder / _METADATA) as versions:
+            return versions.newest() is not None
+    except OSError as error:
+        if is_failure(error):  # a table that cannot be looked at must not pass for none
+            raise
+        return False
 
 
 @contextmanager
-def _told(act: str) -> Iterator[None]:
+def _told(act: str, place: Path) -> Iterator[None]:
     """What the system refuses, as an error of ours; a missing file stays one, for the caller to read its meaning."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise InvalidInput(f"cannot {act}: {error.filename}: {error.strerror}", file=str(error.filename)) from error
+        raise failure_of(error, act, place, whole=True) from error

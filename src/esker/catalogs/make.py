@@ -8,6 +8,7 @@ from pathlib import Path
 from esker.catalogs.open import open_catalog, scheme_of, sqlite_file
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.errors import AlreadyExists, InvalidInput
+from esker.storage.failures import naming_failures
 from esker.storage.location import Location
 
 
@@ -56,7 +57,5 @@ def _make_directory(uri: str) -> MadeCatalog:
 
 
 def _make_folder(place: Path) -> None:
-    try:
+    with naming_failures("make", place):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot make {place}: {error.strerror}", path=str(place)) from error

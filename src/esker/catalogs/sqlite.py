@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from esker.catalogs.sql import CREATE_TABLES, Row, Session
+from esker.catalogs.sqlite_failures import BROKEN, LOCKED, sqlite_code, sqlite_failure
 from esker.errors import AlreadyExists, Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown
+from esker.storage.failures import failure_of
 
 T = TypeVar("T")
 
-_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_BROKEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _MOST_IDLE = 8
 
 
@@ -79,7 +79,7 @@ class SqliteDatabase:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if _code(error) in _LOCKED and connection.in_transaction:
+            if sqlite_code(error) in LOCKED and connection.in_transaction:
                 connection.execute("ROLLBACK")  # SQLite says so: a busy commit has done nothing and may be undone
                 raise
             raise OutcomeUnknown(
@@ -160,16 +160,17 @@ class SqliteDatabase:
         except sqlite3.IntegrityError as error:
             raise AlreadyExists(f"cannot {act}: {error}", file=file) from error
         except sqlite3.Error as error:
-            code = _code(error)
-            if code in _LOCKED:
+            code = sqlite_code(error)
+            if code in LOCKED:
                 raise Conflict(
                     f"cannot {act}: {file} stayed locked for {self._busy_seconds:g} s; nothing was changed", file=file
                 ) from error
-            if code in _BROKEN:
+            if code in BROKEN:
                 raise Corrupt(file, f"{error}") from error
-            raise InvalidInput(f"cannot {act}: {file}: {error}", file=file) from error
+            refused = InvalidInput(f"cannot {act}: {file}: {error}", file=file)
+            raise sqlite_failure(error, act, self._path) or refused from error
         except OSError as error:
-            raise InvalidInput(f"cannot {act}: {error.filename}: {error.strerror}", file=file) from error
+            raise failure_of(error, act, error.filename or file, whole=True) from error
 
 
 class SqliteSession:
@@ -200,10 +201,6 @@ class _Open:
         self.connection = connection
         self.process = process
         self.file = file
-
-
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the extended codes refine the low byte
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
 from esker.ports.storage import StoredFile
+from esker.storage.failures import failure_of, naming_failures
 from esker.storage.location import Location
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 
@@ -26,7 +32,7 @@ class LocalStorage:
     """
 
     def __init__(self, roots: Iterable[str | Path] | None = None, *, remembered: Path | None = None) -> None:
-        known = remembered.read_text().splitlines() if remembered is not None and remembered.is_file() else ()
+        known = () if remembered is None else _lines(remembered)
         self._roots = None if roots is None else tuple(Path(root).resolve() for root in (*roots, *known))
         self._remembered = remembered
 
@@ -39,7 +45,7 @@ class LocalStorage:
             return
         self._roots = (*self._roots, root)
         if for_good and self._remembered is not None:
-            with self._remembered.open("a") as file:
+            with naming_failures("write to", self._remembered), self._remembered.open("a") as file:
                 file.write(f"{root}\n")
 
     def check(self, location: str) -> None:
@@ -52,18 +58,18 @@ class LocalStorage:
 
     def open(self, location: str) -> BinaryIO:
         path = self._existing(location)
-        with _told("open", location):
-            return path.open("rb")
+        with naming_failures("open", location):
+            return io.BufferedReader(_NamedFile(path, location))
 
     def size(self, location: str) -> int:
         path = self._existing(location)
-        with _told("measure", location):
+        with naming_failures("measure", location):
             return path.stat().st_size
 
     def exists(self, location: str) -> bool:
         path = self._path(location)
-        with _told("look for", location):
-            return path.is_file()
+        with naming_failures("look for", location):
+            return _is_file(path)
 
     def local_path(self, location: str) -> str | None:
         return str(self._existing(location))
@@ -75,7 +81,7 @@ class LocalStorage:
     @contextmanager
     def open_new(self, location: str) -> Iterator[BinaryIO]:
         path = self._path(location)
-        with _told("create", location):
+        with naming_failures("create", location):
             _make_folders(path.parent)
             # A hard link fails when the name is taken, so the file appears whole, once, or not at all.
             draft = path.with_name(f".{uuid4().hex}.tmp")
@@ -88,11 +94,16 @@ class LocalStorage:
             finally:
                 with suppress(OSError):
                     draft.unlink(missing_ok=True)
-            sync_folder(path.parent)
+            try:
+                sync_folder(path.parent)
+            except OSError:  # the name is this call's own and may not last: the caller hears that nothing was created
+                with suppress(OSError):
+                    path.unlink()
+                raise
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
         base = self._path(prefix)
-        with _told("list", prefix):
+        with naming_failures("list", prefix):
             if not base.is_dir():
                 return
             # A folder that cannot be read must not pass for an empty one: callers conclude from what is not listed.
@@ -115,13 +126,13 @@ class LocalStorage:
         path = _local(location)
         if self._roots is not None:  # the entry itself goes, be it a link: only the way to it is followed
             path = self._path(str(path.parent)) / path.name
-        with _told("delete", location), suppress(FileNotFoundError, NotADirectoryError):
+        with naming_failures("delete", location), suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
 
     def _existing(self, location: str) -> Path:
         path = self._path(location)
-        with _told("reach", location):
-            if path.is_file():
+        with naming_failures("reach", location):
+            if _is_file(path):
                 return path
             why = "it is a directory" if path.is_dir() else "there is no such file"
         raise NoSuchFile(f"cannot read {location}: {why}", file=location)
@@ -140,7 +151,9 @@ class LocalStorage:
     def _real(location: str) -> Path:
         try:
             return _local(location).resolve()
-        except (OSError, RuntimeError) as error:
+        except OSError as error:
+            raise failure_of(error, "follow", location) from error
+        except RuntimeError as error:  # links that lead round in a circle
             raise InvalidInput(f"cannot follow {location}: {error}", file=location) from error
 
 
@@ -155,15 +168,37 @@ def _local(location: str) -> Path:
     return Path(parsed.path or ".")
 
 
-@contextmanager
-def _told(act: str, location: str) -> Iterator[None]:
-    """What the system refuses, as an error of ours that names the file."""
+class _NamedFile(io.FileIO):
+    """A file being read, whose failures name it."""
+
+    def __init__(self, path: Path, location: str) -> None:
+        super().__init__(path, "rb")
+        self._location = location
+
+    def readinto(self, buffer: Buffer, /) -> int | None:
+        with naming_failures("read", self._location):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with naming_failures("read", self._location):
+            return super().readall()
+
+
+def _lines(file: Path) -> list[str]:
+    with naming_failures("read", file):
+        return file.read_text().splitlines() if _is_file(file) else []
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is there. ``Path.is_file`` of newer versions of Python calls a file that cannot be reached missing."""
     try:
-        yield
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NoSuchFile(f"cannot {act} {location}: there is no such file", file=location) from error
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:
-        raise InvalidInput(f"cannot {act} {location}: {error.strerror or error}", file=location) from error
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _raise(error: OSError) -> None:
