@@ -7,7 +7,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test check bench java interop-jvm interop-jvm-tests format clean
+.PHONY: demo test test-corpus check bench java interop-jvm interop-jvm-tests format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -26,6 +26,9 @@ test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
+
+test-corpus: $(STAMP) java  ## of the suite, the modules that read the corpus of other projects' tables (beside the project, or $$ESKER_CORPUS)
+	$(BIN)/python -m pytest -n 2 -m corpus
 
 check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/ruff format --check src tests benchmarks

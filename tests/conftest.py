@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
+from types import ModuleType
 from typing import Any
 
 import pytest
+from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
@@ -52,6 +54,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         if not {"spark", "spark_session"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("spark")
+        if isinstance(item, pytest.Function) and _reads_the_corpus(item.module):
+            item.add_marker("corpus")
+
+
+def _reads_the_corpus(module: ModuleType) -> bool:
+    """Whether a test module takes anything from ``tests/support/corpus.py``, the one way to the corpus."""
+    return any(getattr(value, "__module__", None) == "corpus" for value in vars(module).values())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what a checkout without the corpus did not test. In a parallel run the controller says it."""
+    skipped = skips_for_want_of_it(terminalreporter.stats.get("skipped", []))
+    if skipped:
+        terminalreporter.write_line(f"Skipped {skipped} tests: {ABSENT}", yellow=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from change_feeds import applied, rows_at
-from corpus import corpus_root
+from corpus import found_corpus, of_each
 
 import esker
 from esker.errors import EskerError
@@ -16,13 +15,9 @@ from esker.errors import EskerError
 MOST_ROWS = 20_000
 
 
-@cache
 def tables() -> list[Path]:
-    try:
-        root = corpus_root() / "iceberg"
-    except pytest.skip.Exception:
-        return []
-    return sorted(path.parent for path in root.glob("*/*/metadata"))
+    root = found_corpus()
+    return [] if root is None else sorted(path.parent for path in (root / "iceberg").glob("*/*/metadata"))
 
 
 def told_of(path: Path) -> str:
@@ -36,8 +31,7 @@ def steps(table: esker.Table) -> list[tuple[Any, Any]]:
     return [(before, after) for before, after in known if before is not None or after.parent_snapshot_id is None]
 
 
-@pytest.mark.skipif(not tables(), reason="the corpus of other engines' tables is not beside the project")
-@pytest.mark.parametrize("path", tables(), ids=told_of)
+@of_each("path", tables(), ids=told_of)
 def test_the_changes_of_other_engines_lead_on(path: Path) -> None:
     try:
         table = esker.open_table(path)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import Any
 
 import pytest
-from corpus import corpus_root
+from corpus import corpus_index, corpus_root, of_each
 from spark_tables import agrees
 
 import esker
@@ -17,24 +15,15 @@ NEEDED_TO_READ = ("datafile(current)", "manifest-list(current)", "manifest(curre
 MOST_ROWS = 100_000
 
 
-@cache
-def index() -> list[dict[str, Any]]:
-    try:
-        return json.loads((corpus_root() / "iceberg" / "index.json").read_text())
-    except pytest.skip.Exception:
-        return []
-
-
 WHOLE = [
     entry
-    for entry in index()
+    for entry in corpus_index()
     if not any(part in entry["missing"] for part in NEEDED_TO_READ) and (entry["expected_rows"] or 0) < MOST_ROWS
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not WHOLE, reason="the corpus of other engines' tables is not beside the project")
-@pytest.mark.parametrize("entry", WHOLE, ids=[entry["id"] for entry in WHOLE])
+@of_each("entry", WHOLE, ids=[entry["id"] for entry in WHOLE])
 def test_a_table_of_another_engine_reads_in_spark_as_in_arrow(entry: dict[str, Any], spark: Any) -> None:
     table = esker.open_table(corpus_root() / "iceberg" / entry["id"])
     # Spark has no nanoseconds, in variants neither.
