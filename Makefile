@@ -7,7 +7,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-corpus check bench java interop-jvm interop-jvm-tests format clean
+.PHONY: demo test test-corpus check bench conformance java interop-jvm interop-jvm-tests format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -39,6 +39,9 @@ check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks
+
+conformance: $(STAMP)  ## write the tests column of docs/conformance.md again
+	$(BIN)/python tests/support/conformance.py
 
 interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime; skipped, aloud, where Maven cannot bring its jars
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \

@@ -138,7 +138,7 @@ def test_a_namespace_may_name_where_its_tables_go(catalog: Catalog, tmp_path: Pa
 def test_files_that_fell_off_the_log_are_deleted_only_in_the_tables_own_folder(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    """The log of a hostile table may name any file at all (I6, S18)."""
+    """The log of a hostile table may name any file at all (INV6, S18)."""
     victim = tmp_path / "w" / "victim.metadata.json"
     base = make(
         catalog,

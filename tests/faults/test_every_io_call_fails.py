@@ -1,7 +1,7 @@
-"""H1: every call of storage and catalog fails once, before it is done or after, and the table is whole each time.
+"""Every call of storage and catalog fails once, before it is done or after, and the table is whole each time.
 
 Each operation runs once per call it makes: the first call fails, then the second, until a run comes through
-untouched. After each run the invariants I1 to I7 are checked through a lake that does not fail, and one more commit
+untouched. After each run the invariants INV1 to INV7 are checked through a lake that does not fail, and one more commit
 must succeed.
 """
 
@@ -92,11 +92,11 @@ def test_a_table_is_whole_whichever_call_fails(verb: Verb, how: str) -> None:
             assert at > 5, "no call was made to fail"
             return
         where = f"{how} call {at}, {door.calls[at - 1]}"
-        table = check_sound(memory.lake(), NAME)  # I1, I2, I4, I5
-        check_rows(table, verb, error, where)  # I3
-        assert not set(door.of("delete")) & there, where  # I6
+        table = check_sound(memory.lake(), NAME)  # INV1, INV2, INV4, INV5
+        check_rows(table, verb, error, where)  # INV3
+        assert not set(door.of("delete")) & there, where  # INV6
         left = memory.files() - reachable(table)
-        assert left <= memory.files() - there, where  # I7
+        assert left <= memory.files() - there, where  # INV7
         if how == "before" and door.broke not in ("delete", "move"):
             assert error is None or left == set(), where
         table.append(rows([99]))

@@ -1,4 +1,4 @@
-"""H3, F26 to F32: two writers at every interleaving of their steps. The outcome is that of one after the other.
+"""Two writers at every interleaving of their steps (F26 to F32). The outcome is that of one after the other.
 
 The oracle is a dict of rows: whoever came through is applied to it in one order or the other, whoever met a conflict
 is not, and the table must hold exactly what one of these orders gives.

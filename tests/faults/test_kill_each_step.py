@@ -1,4 +1,4 @@
-"""H2, F02 to F07: a writer is killed with SIGKILL at every step of a commit that leaves a trace on the disk.
+"""A writer is killed with SIGKILL at every step of a commit that leaves a trace on the disk (F02 to F07).
 
 Whatever the step, the table is at its old or its new snapshot, every file under a final name is whole, and the next
 commit succeeds.

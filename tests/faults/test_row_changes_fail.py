@@ -1,4 +1,4 @@
-"""H1 and H3 for changes of rows: every call fails once, and two writers meet at every interleaving of their steps.
+"""Changes of rows: every call fails once, and two writers meet at every interleaving of their steps.
 
 The oracle is a list of rows: what was acknowledged is there once, what was refused is not there at all.
 """
@@ -102,7 +102,7 @@ def started(version: int, mode: str) -> MemoryLake:
 BEGINNING = [r for r in START if r["id"] != 6]
 
 
-# ---------------------------------------------------------------- H1: the k-th call fails
+# ---------------------------------------------------------------- the k-th call fails
 
 
 @pytest.mark.slow
@@ -123,12 +123,12 @@ def test_a_table_is_whole_whichever_call_fails_while_rows_change(
             assert at > 5, "no call was made to fail"
             return
         where = f"{how} call {at}, {door.calls[at - 1]}"
-        table = check_sound(memory.lake(), NAME)  # I1, I2, I4, I5
+        table = check_sound(memory.lake(), NAME)  # INV1, INV2, INV4, INV5
         expected = [after] if error is None else [before, after] if isinstance(error, OutcomeUnknown) else [before]
-        assert rows_in(table) in expected, where  # I3
-        assert not set(door.of("delete")) & there, where  # I6
+        assert rows_in(table) in expected, where  # INV3
+        assert not set(door.of("delete")) & there, where  # INV6
         left = memory.files() - reachable(table)
-        assert left <= memory.files() - there, where  # I7
+        assert left <= memory.files() - there, where  # INV7
         if how == "before" and door.broke not in ("delete", "move"):
             assert error is None or left == set(), where
         table.append(arrow([row(99, 0)]))
@@ -136,7 +136,7 @@ def test_a_table_is_whole_whichever_call_fails_while_rows_change(
     raise AssertionError("never came through")
 
 
-# ---------------------------------------------------------------- H3: every interleaving
+# ---------------------------------------------------------------- every interleaving
 
 
 def check_every_interleaving(chosen: tuple[Operation, ...], version: int, mode: str, sample: int | None = None) -> int:

@@ -115,7 +115,7 @@ def test_every_increment_counts_once_whoever_else_increments(version: int, mode:
 
 
 @pytest.mark.slow
-def test_f3_a_hundred_random_commits_of_two_writers_are_the_union_of_their_successes() -> None:
+def test_p6_a_hundred_random_commits_of_two_writers_are_the_union_of_their_successes() -> None:
     """Those that came through are there once; those that met a conflict are not there at all."""
     import random
 

@@ -68,7 +68,7 @@ def year() -> TableMaker:
     return daily(365)
 
 
-def test_l8_of_365_daily_manifests_a_month_opens_30(year: TableMaker) -> None:
+def test_p5_of_365_daily_manifests_a_month_opens_30(year: TableMaker) -> None:
     funnel, manifests = opened(year, "ts >= '2026-01-01' AND ts < '2026-01-31'")
     assert len(manifests) == 30
     assert funnel.manifests_total - len(manifests) == 335
@@ -82,13 +82,13 @@ def test_l8_of_365_daily_manifests_a_month_opens_30(year: TableMaker) -> None:
     )
 
 
-def test_l4_a_week_of_a_year_drops_ninety_five_in_a_hundred(year: TableMaker) -> None:
+def test_p3_a_week_of_a_year_drops_ninety_five_in_a_hundred(year: TableMaker) -> None:
     funnel, manifests = opened(year, "ts BETWEEN TIMESTAMP_NTZ '2026-03-02' AND TIMESTAMP_NTZ '2026-03-08 23:59:59'")
     assert len(manifests) == funnel.manifests_read == 7
     assert 1 - funnel.manifests_read / funnel.manifests_total > 0.95
 
 
-def test_f7_manifests_of_other_partitions_are_never_opened(year: TableMaker) -> None:
+def test_p1_manifests_of_other_partitions_are_never_opened(year: TableMaker) -> None:
     storage = CountingStorage(year.storage)
     table = year.table(storage)
     table.scan("ts = '2026-07-04 12:00:00'").plan()
@@ -114,7 +114,7 @@ def missions() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.slow
-def test_l3_a_mission_and_a_week_of_40000_partitions_keep_at_most_6_manifests() -> None:
+def test_p2_a_mission_and_a_week_of_40000_partitions_keep_at_most_6_manifests() -> None:
     maker = TableMaker(EVENTS, specs=[BY_MISSION_AND_DAY])
     listed = [file(f"{mission}-{day}", mission, day) for mission, day in missions()]
     for start in range(0, len(listed), 100):  # 400 manifests of 100 partitions
@@ -124,11 +124,11 @@ def test_l3_a_mission_and_a_week_of_40000_partitions_keep_at_most_6_manifests() 
     assert funnel.files_kept == 7
     assert funnel.files_total == 40_000
     alone, _ = opened(maker, "mission = 'mission-17'")
-    assert 1 - alone.manifests_read / alone.manifests_total >= 0.95  # L4
+    assert 1 - alone.manifests_read / alone.manifests_total >= 0.95  # P3
     assert alone.files_kept == 1000
 
 
-def test_l3_daily_ingest_before_any_rewrite_keeps_a_manifest_a_day() -> None:
+def test_p2_daily_ingest_before_any_rewrite_keeps_a_manifest_a_day() -> None:
     maker = TableMaker(EVENTS, specs=[BY_MISSION_AND_DAY])
     for day in range(FIRST_DAY, FIRST_DAY + 30):
         maker.manifest([file(f"{mission}-{day}", f"mission-{mission:02}", day) for mission in range(40)])
@@ -140,7 +140,7 @@ def test_l3_daily_ingest_before_any_rewrite_keeps_a_manifest_a_day() -> None:
 # ---------------------------------------------------------------- numbers
 
 
-def test_l6_statistics_narrow_what_partitions_left(year: TableMaker) -> None:
+def test_p4_statistics_narrow_what_partitions_left(year: TableMaker) -> None:
     funnel, _ = opened(year, "ts >= '2026-01-01' AND ts < '2026-01-03' AND id < 100")
     assert (funnel.manifests_read, funnel.files_kept, funnel.rows_kept) == (2, 2, 2 * ROWS)
 

@@ -1,4 +1,4 @@
-"""H3: every interleaving of writers at the borders of their steps, one after the other and always the same.
+"""Every interleaving of writers at the borders of their steps, one after the other and always the same.
 
 Each writer runs in a thread of its own and stops at each border until it is let on. Files are written once, under
 names nobody else has, so what writers can see of each other goes through the catalog's pointer: its reads and swaps

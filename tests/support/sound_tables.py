@@ -1,4 +1,4 @@
-"""What must hold of a table after whatever befell it, checked file by file: the invariants I1 to I7."""
+"""What must hold of a table after whatever befell it, checked file by file: the invariants INV1 to INV7."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def rows_of(table: Table, column: str = "id", **how: Any) -> list[Any]:
 
 
 def check_sound(lake: Lake, name: str, *, deep: bool = True) -> Table:
-    """I1, I2, I4 and I5 of the table as its catalog has it; with ``deep`` for every snapshot it keeps."""
-    table = lake.table(name)  # I1
+    """INV1, INV2, INV4 and INV5 of the table as its catalog has it; with ``deep`` for every snapshot it keeps."""
+    table = lake.table(name)  # INV1
     current = [] if table.current_snapshot is None else [table.current_snapshot]
     for snapshot in table.snapshots if deep else current:
         _check_snapshot(table, snapshot)
@@ -67,10 +67,10 @@ def _check_snapshot(table: Table, snapshot: Snapshot) -> None:
     assert storage.exists(snapshot.manifest_list)
     live: list[DataFile] = []
     for manifest in manifests_of(table, snapshot):
-        assert storage.size(manifest.path) == manifest.length, manifest.path  # I2
+        assert storage.size(manifest.path) == manifest.length, manifest.path  # INV2
         live += _check_manifest(table, manifest)
     for file in live:
-        assert storage.size(file.path) == file.file_size, file.path  # I2
+        assert storage.size(file.path) == file.file_size, file.path  # INV2
     names = [(file.path, file.content_offset) for file in live]
     assert len(names) == len(set(names)), "a live file is listed once (B6)"
     _check_deletes(live)
@@ -90,7 +90,7 @@ def _check_manifest(table: Table, manifest: ManifestFile) -> list[DataFile]:
             assert file.spec_id == manifest.spec_id  # B7
             if status is not EntryStatus.DELETED:
                 found.append(file)
-    assert (manifest.added_files, manifest.existing_files, manifest.deleted_files) == _by_status(counts)  # I4
+    assert (manifest.added_files, manifest.existing_files, manifest.deleted_files) == _by_status(counts)  # INV4
     assert (manifest.added_rows, manifest.existing_rows, manifest.deleted_rows) == _by_status(rows)
     if found and table.format_version > 1:
         assert manifest.min_sequence_number == min(file.sequence_number for file in found)  # C2
@@ -105,7 +105,7 @@ def _by_status(counts: dict[EntryStatus, int]) -> tuple[int, int, int]:
 def _check_deletes(live: Collection[DataFile]) -> None:
     data = {file.path for file in live if file.content is FileContent.DATA}
     targets = [file.referenced_data_file for file in live if file.is_deletion_vector]
-    assert len(targets) == len(set(targets)), "two deletion vectors for one file"  # I5
+    assert len(targets) == len(set(targets)), "two deletion vectors for one file"  # INV5
     assert set(targets) <= data, "a deletion vector without its data file"
     named = {file.referenced_data_file for file in live if file.referenced_data_file is not None}
     assert named <= data, "a position delete without its data file"
@@ -124,7 +124,7 @@ def _check_totals(snapshot: Snapshot, live: Collection[DataFile]) -> None:
     assert set(expected) <= known
     for key, value in expected.items():
         if key in snapshot.summary:
-            assert snapshot.summary[key] == str(value), key  # I4
+            assert snapshot.summary[key] == str(value), key  # INV4
 
 
 def _rows(live: Collection[DataFile], content: FileContent) -> int:

@@ -175,7 +175,7 @@ def test_a_table_dropped_in_mid_commit_is_said_to_be_gone(memory: MemoryLake) ->
     assert memory.files() == there
 
 
-def test_f8_conflicts_are_logged(memory: MemoryLake, caplog: pytest.LogCaptureFixture) -> None:
+def test_p7_conflicts_are_logged(memory: MemoryLake, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "esker.commit"):
         told(memory, "lose")[1].append(rows([2]))
     assert caplog.messages == [f"commit to {NAME} lost the race (attempt 1): lost"]

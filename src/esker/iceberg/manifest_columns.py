@@ -1,4 +1,4 @@
-"""A manifest on the wire: T3 and T4 of the spec as tables, and what of them a reader asks for."""
+"""A manifest on the wire: the records of entries and files (T3, T4) as tables, and what of them a reader asks for."""
 
 from __future__ import annotations
 

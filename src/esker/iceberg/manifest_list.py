@@ -1,4 +1,4 @@
-"""A manifest list on the wire: T1 of the spec as a table, and its reader.
+"""A manifest list on the wire: the record of a manifest (T1) as a table, and its reader.
 
 Rules of this file. Fields are found by id, by name only where the writer left ids out (A7). What v1 lacked is
 optional whatever the table's version (A8): no content means data, no sequence number means 0 (B4), no count

@@ -135,7 +135,7 @@ def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[d
         if entry.status is not EntryStatus.DELETED:
             key = (file.path, file.content_offset)  # several deletion vectors may share a file
             if key in live:
-                raise InvalidInput(f"cannot list {file.path} twice: a live file has one entry (B6)")
+                raise InvalidInput(f"cannot list {file.path} twice: a live file has one entry")
             live.add(key)
         added = entry.status is EntryStatus.ADDED
         yield {
@@ -163,7 +163,7 @@ def _check(entry: ManifestEntry, form: ManifestForm) -> None:
     """What would make a manifest that readers misread."""
     file = entry.data_file
     if (file.content is FileContent.DATA) != (form.content is ManifestContent.DATA):
-        raise InvalidInput(f"cannot list {file.path}: a manifest holds data files or delete files, not both (B7)")
+        raise InvalidInput(f"cannot list {file.path}: a manifest holds data files or delete files, not both")
     if file.spec_id != form.spec.spec_id:
         raise InvalidInput(
             f"cannot list {file.path}: it is of spec {file.spec_id}, its manifest of {form.spec.spec_id}"
