@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import re
+import shutil
 import socket
 import threading
 import zlib
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from failing_disk import FailingDisk, Fault
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from otlp_messages import random_request, to_json
 
@@ -155,6 +157,33 @@ def test_a_full_spool_puts_senders_off(tmp_path: Path) -> None:
         assert (status, headers["Retry-After"]) == (503, "10")
         assert json.loads(body) == {"message": "the spool is full; try again later"}
         assert len(spooled(made)) == sum(status == 200 for status, _, _ in answers)
+
+
+def test_a_disk_that_fails_is_told_to_senders_and_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    """The disk is full for some steps and then has room again, over and over; the process is killed at the end."""
+    for step in range(12):
+        disk = FailingDisk()
+        made = Receiver(Spool(tmp_path / str(step), disk=disk, segment_age_s=3600), port=0)
+        answered = []
+        for _ in running(made):
+            connection = http.client.HTTPConnection("127.0.0.1", made.server_port, timeout=10)
+            for number in range(10):
+                if number % 3 == 0:
+                    disk.fault = Fault(step=len(disk.steps) + step % 4, lasts=1 + step // 4, bytes=step)
+                data = random_request(Signal.TRACES, random.Random(number)).SerializeToString()
+                connection.request("POST", "/v1/traces", data, {"Content-Type": PROTOBUF})
+                response = connection.getresponse()
+                response.read()
+                if response.status == 200:
+                    answered.append(data)
+                else:
+                    assert (response.status, response.headers["Retry-After"]) == (503, "10")
+            connection.close()
+            assert 0 < len(answered) < 10
+            copy = shutil.copytree(tmp_path / str(step), tmp_path / f"{step} killed")
+            Spool(copy).close()
+            kept = [one.data for segment in sealed_segments(copy) for one in read_file(segment)]
+            assert kept == answered
 
 
 def test_too_much_at_once_is_put_off(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

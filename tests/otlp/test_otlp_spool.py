@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from esker.errors import Conflict
+from esker.otlp.durable import Disk
 from esker.otlp.messages import Signal
 from esker.otlp.segment import SPOOL_MAGIC, frame
 from esker.otlp.sources import read_file
@@ -82,7 +81,11 @@ def test_many_senders_share_syncs_and_each_waits_for_its_own(tmp_path: Path) -> 
         os.fsync(handle)
         synced.append(os.fstat(handle).st_size)
 
-    spool = Spool(tmp_path, sync=slow)
+    class Slow(Disk):
+        def sync(self, handle: int) -> None:
+            slow(handle)
+
+    spool = Spool(tmp_path, disk=Slow())
     threads = [threading.Thread(target=spool.append, args=(framed(bytes([at])),)) for at in range(20)]
     for thread in threads:
         thread.start()
@@ -93,25 +96,6 @@ def test_many_senders_share_syncs_and_each_waits_for_its_own(tmp_path: Path) -> 
     assert max(synced) == len(SPOOL_MAGIC) + 20 * len(framed(b"x"))
     spool.close()
     assert sorted(kept(tmp_path)) == [bytes([at]) for at in range(20)]
-
-
-def test_a_failed_sync_is_told_to_all_whose_frames_are_in_doubt(tmp_path: Path) -> None:
-    failing = False
-
-    def sync(handle: int) -> None:
-        if failing:
-            raise OSError(errno.EIO, "the disk is gone")
-        os.fsync(handle)
-
-    spool = Spool(tmp_path, sync=sync)
-    spool.append(framed(b"kept"))
-    failing = True
-    with pytest.raises(SpoolFull, match=r"Cannot sync the spool .*: look at its disk"):
-        spool.append(framed(b"in doubt"))
-    failing = False
-    spool.append(framed(b"after"))
-    spool.close()
-    assert kept(tmp_path) in ([b"kept", b"after"], [b"kept", b"in doubt", b"after"])
 
 
 def test_a_full_spool_takes_more_once_something_is_ingested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,35 +116,6 @@ def test_a_full_spool_takes_more_once_something_is_ingested(tmp_path: Path, monk
     spool.append(framed(b"y" * 60))
     spool.close()
     assert kept(tmp_path)[-1] == b"y" * 60
-
-
-def test_a_disk_that_is_full_leaves_no_half_frame(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    spool.append(framed(b"before"))
-
-    class Full:
-        """Takes three bytes and no more."""
-
-        def __init__(self, file: Any) -> None:
-            self.file, self.left = file, 3
-
-        def write(self, data: Any) -> int:
-            if not self.left:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            self.left = 0
-            return int(self.file.write(bytes(data)[:3]))
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.file, name)
-
-    real = spool._file
-    spool._file = Full(real)  # type: ignore[assignment]
-    with pytest.raises(SpoolFull, match=r"Cannot write to the spool .*No space left on device; make room on its disk"):
-        spool.append(framed(b"too much"))
-    spool._file = real
-    spool.append(framed(b"after"))
-    spool.close()
-    assert kept(tmp_path) == [b"before", b"after"]
 
 
 def test_a_spool_has_one_writer(tmp_path: Path) -> None:

@@ -25,9 +25,12 @@ class ReceiverProcess:
             [*command, "--spool", str(self._spool), *self._options], stderr=subprocess.PIPE, text=True
         )
         assert self.process.stderr is not None
-        said = self.process.stderr.readline()
-        found = re.search(r":(\d+), keeping", said)
-        assert found, said
+        said, found = "", None
+        while found is None:
+            line = self.process.stderr.readline()
+            said += line
+            assert line, said
+            found = re.search(r":(\d+), keeping", line)
         self.port = int(found[1])
 
     def kill(self) -> None:

@@ -68,7 +68,8 @@ def _report(counts: dict[str, int]) -> None:
     if current_settings().as_json:
         answer(counts, lambda screen: None)
         return
-    told = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in counts.items())
+    shown = {name: value for name, value in counts.items() if value or name != "set_aside"}
+    told = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in shown.items())
     click.echo(f"Received {told}.", err=True)
 
 

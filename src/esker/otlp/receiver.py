@@ -15,7 +15,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, StorageFailed
 from esker.otlp.answers import JSON, Answer, accepted, failed
 from esker.otlp.check import Checker
 from esker.otlp.messages import Signal
@@ -61,6 +61,7 @@ class Receiver(ThreadingHTTPServer):
         self.spool, self.token, self.max_request = spool, token, max_request
         self.checker = Checker(strict=strict)
         self.counts = {"requests": 0, "records": 0, "rejected": 0, "refused": 0, "put_off": 0}
+        self.counts["set_aside"] = len(spool.set_aside)
         self._counting, self._in_flight = threading.Lock(), 0
         try:
             super().__init__((host, port), _Handler)
@@ -69,10 +70,7 @@ class Receiver(ThreadingHTTPServer):
 
     def service_actions(self) -> None:
         """Twice a second: segments that are old enough become readable."""
-        try:
-            self.spool.seal_if_old()
-        except OSError:
-            _LOG.exception("cannot seal a segment of the spool")
+        self.spool.seal_if_old()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no error of ours."""
@@ -185,6 +183,9 @@ class _Handler(BaseHTTPRequestHandler):
         except SpoolFull as full:
             _LOG.warning("%s", full)
             raise _Refusal(503, "the spool is full; try again later", retry_after_s=10) from None
+        except StorageFailed as failure:
+            _LOG.error("%s", failure)
+            raise _Refusal(503, "the disk of the spool has failed; try again later", retry_after_s=10) from None
 
     def _content_type(self) -> str:
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
