@@ -24,6 +24,7 @@ from esker.ports.catalog import Accepted, Catalog, Rejected, Unanswered
 class TestDirectoryCatalog(CatalogContract):
     keeps_properties = False
     renames = False
+    names_stay = True
 
     @pytest.fixture
     def uri(self, tmp_path: Path) -> str:
@@ -99,7 +100,14 @@ def test_a_hint_that_is_a_folder_or_cannot_be_written_harms_nothing(catalog: Cat
 def test_drafts_and_strangers_in_the_folder_are_no_versions(catalog: Catalog, folder: Path) -> None:
     make(catalog)
     (folder / "version-hint.text").unlink()
-    for name in (".abc.tmp", "v9.metadata.json.tmp", "00009-x.metadata.json", "v.metadata.json", "vv9.metadata.json"):
+    for name in (
+        ".abc.tmp",
+        "v9.metadata.json.tmp",
+        "00009-x.metadata.json",
+        "v.metadata.json",
+        "vv9.metadata.json",
+        "v09.metadata.json",
+    ):
         (folder / name).write_text("{")
     assert catalog.load(ORDERS).metadata_location.endswith("/v1.metadata.json")
 
@@ -248,27 +256,6 @@ def test_a_drop_during_a_commit_takes_the_late_version_with_it(
     assert not folder.exists()
     anew = make(catalog)
     assert catalog.load(ORDERS).metadata.uuid == anew.metadata.uuid
-
-
-def test_a_version_number_used_again_after_cleaning_is_no_answer(
-    catalog: DirectoryCatalog, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others commit twice and clean up while a writer holds its breath: the name it reaches for is free again."""
-    base = make(
-        catalog,
-        **{"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"},
-    )
-    link = os.link
-
-    def others_first(*args: object, **kwargs: object) -> None:
-        monkeypatch.setattr(os, "link", link)
-        count_up(catalog, ORDERS, 4)
-        link(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "link", others_first)
-    outcome = catalog.swap(ORDERS, base, with_properties(base.metadata, {"lost": "yes"}))
-    assert isinstance(outcome, Unanswered), outcome
-    assert catalog.load(ORDERS).metadata.properties["n"] == "4"
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS])

@@ -32,8 +32,8 @@ from esker.catalogs.refusals import (
     no_such_table,
     table_exists,
 )
-from esker.catalogs.version_folder import Mark, VersionFolder
-from esker.errors import AlreadyExists, Corrupt, InvalidInput, OutcomeUnknown, Unsupported
+from esker.catalogs.version_folder import Mark, VersionFile, VersionFolder, version_file
+from esker.errors import AlreadyExists, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.iceberg.table_metadata import decode_table_metadata
 from esker.maintain.purge import DROPPED, dropped_folder
 from esker.model.naming import Namespace, TableName
@@ -135,7 +135,8 @@ class DirectoryCatalog:
                     folder.create("v1.metadata.json", encoded(metadata, "none"))
                 except AlreadyExists:
                     raise table_exists(name) from None
-                folder.leave_hint(1)
+                self._check_first(name, folder)
+                folder.leave_hint()
                 self._saw(name, folder, state)
         return state
 
@@ -151,12 +152,29 @@ class DirectoryCatalog:
         except OutcomeUnknown as error:
             return Unanswered(error.message, error.facts.get("made"))
 
+    def _check_first(self, name: TableName, folder: VersionFolder) -> None:
+        """`OutcomeUnknown` where the first version was made beside later ones: another engine had removed theirs."""
+        if folder.versions(2):
+            folder.tidy(VersionFile(1, "v1.metadata.json"))
+            raise OutcomeUnknown(
+                f"cannot tell whether table {name} was created: another writer created it too and has changed it; "
+                "open the table and look at it",
+                table=str(name),
+            )
+
     def register(self, name: TableName, metadata_location: str) -> TableState:
         self._existing(checked_name(name).namespace)
         content = self._storage.read(metadata_location)
         metadata = decode_table_metadata(metadata_location, content)
         entry = MetadataLogEntry(timestamp_ms=metadata.last_updated_ms, metadata_file=metadata_location)
-        return self.create(name, replace(metadata, metadata_log=(*metadata.metadata_log, entry)))
+        # Versions of a table that was here before are not there any more, and the numbers begin again.
+        own = [self._file(name, _file_name(before.metadata_file)) for before in metadata.metadata_log]
+        log = [
+            before
+            for before, here in zip(metadata.metadata_log, own, strict=True)
+            if version_file(_file_name(here)) is None or Location.parse(before.metadata_file) != Location.parse(here)
+        ]
+        return self.create(name, replace(metadata, metadata_log=(*log, entry)))
 
     def drop(self, name: TableName) -> None:
         self._current_version(name)
@@ -209,30 +227,77 @@ class DirectoryCatalog:
         # The name follows the base's codec: writers on one base reach for one name even when one changes the codec.
         codec = codec_of(base.metadata.properties)
         file = f"v{current.version + 1}{'.gz' if codec == 'gzip' else ''}.metadata.json"
+        made = VersionFile(current.version + 1, file)
         try:
             folder.create(file, encoded(new, codec))
         except AlreadyExists:
-            return Rejected(f"another writer made version {current.version + 1} of {name} first")
-        try:
-            base_is_there = folder.has(current.name)
-        except OSError as error:  # the new version is made: no error may say otherwise
-            return Unanswered(f"cannot tell whether version {current.version} of {name} is still there: {error}")
-        if not base_is_there:
-            return Unanswered(
-                f"version {current.version} of {name} was cleaned up during the commit, so the next may be an old name "
-                "used again"
-            )
+            return Rejected(f"another writer made version {made.version} of {name} first")
+        except OutcomeUnknown as error:
+            is_newest = folder.newest() == made  # below a later version its name says nothing
+            return Unanswered(error.message, error.facts.get("made") if is_newest else None)
         state = TableState(metadata=new, metadata_location=self._file(name, file))
-        folder.leave_hint(current.version + 1)
+        if doubt := self._doubt(name, folder, base, made, state):
+            return Unanswered(doubt)
+        folder.leave_hint()
         self._saw(name, folder, state)
-        for old in forgotten(base, new):
-            folder.remove(old.rpartition("/")[2])
+        self._tidy(name, folder, made, forgotten(base, new))
         return Accepted(state)
+
+    def _doubt(
+        self, name: TableName, folder: VersionFolder, base: TableState, made: VersionFile, state: TableState
+    ) -> str | None:
+        """Why it is not certain that the version just made is part of the table; None where it is.
+
+        Esker keeps the names of old versions taken, other engines do not: below their versions a free name proves
+        nothing. The version made must be the highest, or the newest must know of it.
+        """
+        try:
+            there = folder.versions(made.version - 1)
+            if any(file.version == made.version and file != made for file in there):
+                return f"another engine made version {made.version} of {name} too, under another name"
+            if all(file.version <= made.version for file in there):
+                if _file_name(base.metadata_location) in {file.name for file in there}:
+                    return None
+                return f"version {made.version - 1} of {name} was removed during the commit"
+            if _follows(self._newest(name, folder).metadata, base.metadata, state):
+                return None
+        except (OSError, EskerError) as error:  # the new version is made: no error may say otherwise
+            return (
+                f"cannot tell whether version {made.version} of {name} is the one that later versions follow: {error}"
+            )
+        folder.tidy(made)  # at most an old version: no reader that starts at an old hint may take it for the newest
+        return f"later versions of {name} are there, and none of them says that it follows this version {made.version}"
+
+    def _newest(self, name: TableName, folder: VersionFolder) -> TableState:
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError):
+                found = folder.newest()
+                if found is not None:
+                    return self._read(name, folder, found.name)
+        raise no_such_table(name)
+
+    def _tidy(self, name: TableName, folder: VersionFolder, made: VersionFile, old: list[str]) -> None:
+        """Remove old metadata files: of this folder alone, and no version that is newer than the base."""
+        for location in old:
+            file = _file_name(location)
+            version = version_file(file)
+            if Location.parse(location) != Location.parse(self._file(name, file)):
+                continue
+            if version is None:
+                folder.remove(file)
+            elif version.version < made.version - 1:
+                folder.tidy(version)
+        if old:
+            folder.free_old_names(made.version)
 
     def _read(self, name: TableName, folder: VersionFolder, file: str) -> TableState:
         location = self._file(name, file)
         mark = folder.mark(file)
-        metadata = decode_table_metadata(location, folder.read(file))
+        content = folder.read(file)
+        newest = None if content else folder.newest()
+        if newest is not None and newest.name != file:
+            raise FileNotFoundError(file)  # tidied away meanwhile
+        metadata = decode_table_metadata(location, content)
         state = TableState(metadata=metadata, metadata_location=location)
         self._seen[name] = (state, mark)
         return state
@@ -329,6 +394,23 @@ def _is_table_like(folder: Path) -> bool:
     with suppress(FileNotFoundError, NotADirectoryError):
         return any(entry.name.startswith(DROPPED) for entry in folder.iterdir())
     return False
+
+
+def _follows(newest: TableMetadata, base: TableMetadata, state: TableState) -> bool:
+    """Whether a later version says that it was made after ``state``, the version on ``base``.
+
+    A snapshot has an id of its own. A change of something else is known by its entry in the log.
+    """
+    ours = state.metadata
+    added = ours.snapshots[-1].snapshot_id if ours.snapshots else None
+    if added is not None and base.snapshot(added) is None:
+        return newest.snapshot(added) is not None
+    entry = (_file_name(state.metadata_location), ours.last_updated_ms)
+    return entry in ((_file_name(before.metadata_file), before.timestamp_ms) for before in newest.metadata_log)
+
+
+def _file_name(location: str) -> str:
+    return location.rpartition("/")[2]
 
 
 def _has_versions(folder: Path) -> bool:

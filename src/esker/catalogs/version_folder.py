@@ -1,8 +1,10 @@
 """The ``metadata`` folder of a table in a directory catalog: ``v1.metadata.json``, ``v2.metadata.json`` and so on.
 
-Making the next version's file is the compare-and-swap: a hard link fails when the name is taken. All names are
-looked up from one open handle of the folder, so a folder that is dropped meanwhile takes a late file with it, and no
-commit lands in a table made anew under the old name (D10).
+Making the next version's file is the compare-and-swap: a hard link fails when the name is taken. That means something
+only while no name becomes free again, so a version that is tidied away leaves an empty file under its name
+(``docs/decisions/0018-a-version-number-is-used-once.md``). All names are looked up from one open handle of the folder,
+so a folder that is dropped meanwhile takes a late file with it, and no commit lands in a table created again under
+the old name (D10).
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -20,15 +23,17 @@ from esker.errors import AlreadyExists, OutcomeUnknown, Unsupported
 
 Mark = tuple[int, int, int, int]
 
-_NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_NAME = re.compile(r"v(0|[1-9][0-9]{0,17})(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")  # as in `_names`
 _HINT = "version-hint.text"
 # What a system says before it does anything; after any other error a network file system may still do it.
 _REFUSED = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EMLINK, errno.ENOENT}
 )
+_NO_LOCKS = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
 _HANDLES = os.link in os.supports_dir_fd
 _LONGEST_HINT = 32
-_LONGEST_PROBE = 64
+_HINTS = 3  # how often one commit writes the hint while others go on
+NAMES_KEPT = 1000  # versions for which a tidied name stays taken; a listing has to go through all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +60,18 @@ class VersionFolder:
         os.close(self._handle)
 
     def newest(self) -> VersionFile | None:
-        """The current version: from the hint as far up as versions go, or by a listing where the hint is no good."""
-        found = self._find(self._hint())
-        for _ in range(_LONGEST_PROBE):
-            after = None if found is None else self._find(found.version + 1)
-            if after is None:
-                break
-            found = after
-        else:
-            found = None  # far behind: one listing is cheaper than walking up to it
-        return found or self._last_listed()
+        """The current version: the highest number in the folder.
+
+        Neither the hint nor a gap in the numbers is trusted: a slow writer may leave an old hint, and other engines
+        delete versions. A name that is there when a listing begins is in the listing, and names stay for long.
+        """
+        listed = self._listed()
+        highest = max(listed.values(), default=0)
+        return next((VersionFile(highest, name) for name in _names(highest) if name in listed), None)
+
+    def versions(self, least: int = 0) -> list[VersionFile]:
+        """The versions from a number on, in no order, those tidied away too."""
+        return [VersionFile(number, name) for name, number in self._listed().items() if number >= least]
 
     def has(self, name: str) -> bool:
         """Whether a file of that name is there."""
@@ -107,14 +114,60 @@ class VersionFolder:
         with suppress(OSError):
             os.unlink(name, dir_fd=self._handle)
 
-    def leave_hint(self, version: int) -> None:
-        """Say where to begin looking. Only a hint: it may be late, lost or overtaken."""
+    def tidy(self, version: VersionFile) -> None:
+        """The content of an old version goes, its name stays taken. Never raises."""
         draft = f".{uuid4().hex}.tmp"
         try:
-            self._write(draft, str(version).encode(), durable=False)
-            os.rename(draft, _HINT, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+            self._write(draft, b"", durable=False)
+            os.rename(draft, version.name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
         except OSError:
             self.remove(draft)
+
+    def free_old_names(self, current: int) -> None:
+        """Remove the name of the version tidied so long ago that it need not stay taken. Never raises."""
+        for name in _names(current - NAMES_KEPT):
+            with suppress(OSError):
+                if os.stat(name, dir_fd=self._handle).st_size == 0:
+                    self.remove(name)
+
+    def leave_hint(self) -> None:
+        """Write the newest version's number for readers of other engines, who begin to look there. Never raises.
+
+        The number never goes back: who writes it holds a lock and looks at the folder first. A writer that finds the
+        lock taken leaves the hint to its holder, or to the next commit: a reader goes up from an old number.
+        """
+        with suppress(OSError), self._hint_lock():
+            for _ in range(_HINTS):
+                hint, newest = self._hint(), self.newest()  # in this order: a version is there before its hint
+                if newest is None or hint == newest.version:
+                    break
+                draft = f".{uuid4().hex}.tmp"
+                try:
+                    self._write(draft, str(newest.version).encode(), durable=False)
+                    os.rename(draft, _HINT, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+                finally:
+                    self.remove(draft)
+
+    @contextmanager
+    def _hint_lock(self) -> Iterator[None]:
+        import fcntl  # POSIX alone, as the whole class
+
+        own = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._handle)
+        try:
+            try:
+                fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            yield
+        finally:
+            os.close(own)
+
+    def _listed(self) -> dict[str, int]:
+        """The names of all versions, each with its number."""
+        names = os.listdir(self._handle)  # noqa: PTH208  # a handle, not a path
+        matches = (_NAME.fullmatch(name) for name in names if name[0] == "v")
+        return {match[0]: int(match[1]) for match in matches if match}
 
     def _hint(self) -> int | None:
         try:
@@ -123,18 +176,6 @@ class VersionFolder:
             return None
         digits = text.strip()
         return int(digits) if len(text) <= _LONGEST_HINT and digits.isdigit() and len(digits) <= 18 else None
-
-    def _find(self, version: int | None) -> VersionFile | None:
-        if version is None:
-            return None
-        stem = f"v{version}"
-        names = (f"{stem}.metadata.json", f"{stem}.gz.metadata.json", f"{stem}.metadata.json.gz")
-        return next((VersionFile(version, name) for name in names if self.has(name)), None)
-
-    def _last_listed(self) -> VersionFile | None:
-        matches = (_NAME.fullmatch(name) for name in os.listdir(self._handle))  # noqa: PTH208  # a handle, not a path
-        found = (VersionFile(int(match[1]), match[0]) for match in matches if match)
-        return max(found, key=lambda file: file.version, default=None)
 
     def _write(self, name: str, data: bytes, *, durable: bool) -> None:
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=self._handle)
@@ -160,3 +201,15 @@ class VersionFolder:
             if error.errno not in _REFUSED:
                 raise OutcomeUnknown(f"cannot tell whether {self._path / name} was made: {error}") from error
             raise
+
+
+def version_file(name: str) -> VersionFile | None:
+    """The version that a file name stands for; None for a name of another kind."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else VersionFile(int(match[1]), name)
+
+
+def _names(version: int) -> tuple[str, ...]:
+    """What the file of a version may be called, in the order in which readers look."""
+    stem = f"v{version}"
+    return f"{stem}.metadata.json", f"{stem}.gz.metadata.json", f"{stem}.metadata.json.gz"
