@@ -216,10 +216,10 @@ def _updated_ms(storage: Storage, file: Path) -> tuple[int, str]:
 
 
 def _exists(place: Path) -> bool:
-    try:
+    from esker.storage.failures import naming_failures
+
+    with naming_failures("open", place):
         return place.exists()
-    except OSError as error:
-        raise InvalidInput(f"cannot open {place}: {error.strerror or error}", path=str(place)) from error
 
 
 def _table_root(metadata_file: Path) -> Path:

@@ -56,8 +56,9 @@ def describe(error: BaseException) -> Failure:
         case OSError() if error.errno == errno.EPIPE:
             return Failure(PIPE_CLOSED, "PipeClosed", "the reader went away", quiet=True)
         case OSError():
-            where = f" {error.filename}" if error.filename else ""
-            return Failure(USAGE, "System", f"cannot reach{where}: {error.strerror or error}")
+            from esker.storage.failures import failure_of
+
+            return describe(failure_of(error, "reach", error.filename or "a file or a host"))
         case SystemExit(code=int(code)):
             return Failure(PIPE_CLOSED if code else DONE, "Exit", "ended", quiet=True)
         case MemoryError():

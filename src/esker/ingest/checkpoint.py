@@ -16,11 +16,13 @@ from uuid import uuid4
 
 import msgspec
 
-from esker.errors import Conflict, Corrupt, InvalidInput
+from esker.catalogs.sqlite_failures import LOCKED, sqlite_code, sqlite_failure
+from esker.errors import Conflict, Corrupt, EskerError, InvalidInput
 from esker.ingest.counts import BatchCounts
 from esker.ingest.sources import Found, SourceFile
 from esker.kafka.ranges import OffsetRange, Partition, Positions
 from esker.otlp.durable import locked
+from esker.storage.failures import naming_failures
 
 _VERSION = "1"
 _TABLES = """
@@ -59,16 +61,14 @@ class Checkpoint:
     ) -> None:
         self.directory = directory
         self.pending = directory / "pending"
-        try:
+        with naming_failures("keep a checkpoint in", directory):
             self.pending.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"cannot keep a checkpoint in {directory}: {error.strerror or error}") from error
-        self._lock = _locked(directory)
+            self._lock = _locked(directory)
         try:
-            self._database = sqlite3.connect(
-                directory / "checkpoint.db", isolation_level=None, factory=connection, check_same_thread=False
-            )
             with self._reading():
+                self._database = sqlite3.connect(
+                    directory / "checkpoint.db", isolation_level=None, factory=connection, check_same_thread=False
+                )
                 self._open(kind)
         except BaseException:
             os.close(self._lock)
@@ -282,13 +282,11 @@ class Checkpoint:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        file = str(self.directory / "checkpoint.db")
+        file = self.directory / "checkpoint.db"
         try:
             yield
-        except sqlite3.OperationalError as error:  # a full disk, a lock that is held too long
-            raise Conflict(f"cannot use the checkpoint {file}: {error}; try again", path=file) from error
         except sqlite3.DatabaseError as error:
-            raise Corrupt(file, str(error)) from error
+            raise _named(error, file) from error
 
 
 def written_kind(directory: Path) -> str | None:
@@ -300,8 +298,15 @@ def written_kind(directory: Path) -> str | None:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
             row = database.execute("SELECT value FROM about WHERE key = 'kind'").fetchone()
     except sqlite3.DatabaseError as error:
-        raise Corrupt(str(file), str(error)) from error
+        raise _named(error, file) from error
     return None if row is None else str(row[0])
+
+
+def _named(error: sqlite3.DatabaseError, file: Path) -> EskerError:
+    """What a failed statement means. Each says that nothing was changed."""
+    if sqlite_code(error) in LOCKED:
+        return Conflict(f"cannot use the checkpoint {file}: {error}; try again", path=str(file))
+    return sqlite_failure(error, "use the checkpoint", file) or Corrupt(str(file), str(error))
 
 
 def driver_of(directory: Path) -> str | None:

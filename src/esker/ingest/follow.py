@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from esker.errors import Conflict, EskerError, InvalidInput
+from esker.errors import EskerError, InvalidInput, StorageFailed
 from esker.ingest.run import Pending, Run
 from esker.ingest.segments import is_named_like_segment
 from esker.ingest.sources import Found, find_files, may_be_cut, oldest_first
+from esker.storage.failures import failure_of
 
 log = logging.getLogger("esker.ingest")
 
@@ -64,20 +65,25 @@ def keep_on(
     committed is tried again for as long as it takes: its receipt is on disk, and what comes meanwhile stays where it
     is."""
     stop = stop or Event()
-    failures, quiet_since = 0, time.monotonic()
+    failures, quiet_since, said = 0, time.monotonic(), None
     while not stop.is_set():
         began = time.monotonic()
         try:
             run.settle()
             before = run.account.batches
             look()
-            failures = 0
-        except (Pending, EskerError, OSError) as error:
+            if said is not None:
+                told(f"going on after {failures} failed attempts")
+            failures, said = 0, None
+        except (Pending, EskerError, OSError) as raised:
+            error = _named(raised)
             if not _may_pass(error):
-                raise
+                raise error from raised.__cause__
             failures += 1
-            wait = min(_LONGEST_WAIT_S, pace.first_wait_s * 2 ** (failures - 1)) * random.uniform(0.75, 1.25)
-            told(f"batch pending, trying again in {wait:.0f} s: {error}")
+            wait = min(_LONGEST_WAIT_S, pace.first_wait_s * 2 ** min(failures - 1, 16)) * random.uniform(0.75, 1.25)
+            if said != (said := _gist(error)):
+                told(f"batch pending, trying again in {wait:.0f} s, then less often, up to once a minute: {error}")
+            log.info("attempt %d failed, the next is in %.0f s: %s", failures, wait, error)
             stop.wait(wait)
             continue
         if run.account.batches > before:
@@ -107,4 +113,20 @@ def _may_pass(error: Exception) -> bool:
     """Whether waiting may help: a catalog comes back, a disk is emptied. What was asked wrongly stays wrong."""
     if isinstance(error, Pending):
         return any(_may_pass(inner) for _, inner in error.failures)
-    return isinstance(error, Conflict | OSError) or not isinstance(error, InvalidInput)
+    error = _named(error)  # a commit's may be as the catalog raised it
+    if isinstance(error, StorageFailed):
+        return bool(error.retryable)
+    return not isinstance(error, InvalidInput)
+
+
+def _named(error: Exception) -> Exception:
+    return failure_of(error, "reach", error.filename or "a file or a host") if isinstance(error, OSError) else error
+
+
+def _gist(error: Exception) -> tuple[object, ...]:
+    """What a failure has in common with the same one an attempt later: new files have new names each time."""
+    if isinstance(error, Pending):
+        return tuple((table, *_gist(inner)) for table, inner in error.failures)
+    if isinstance(error, StorageFailed):
+        return StorageFailed, error.facts.get("reason")
+    return type(error), str(error)

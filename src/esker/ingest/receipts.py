@@ -17,6 +17,7 @@ import msgspec
 from esker.errors import Corrupt
 from esker.ingest.counts import BatchCounts
 from esker.otlp.durable import sync_directory
+from esker.storage.failures import failure_of, naming_failures
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
@@ -95,12 +96,13 @@ class Receipts:
         """Keep it; on disk when this returns."""
         path = self.path(receipt.number)
         draft = path.with_name(f".{path.name}.tmp")
-        with draft.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(receipt), indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(draft, path)  # noqa: PTH104  # the step that tests stop at
-        sync_directory(self.directory)
+        with naming_failures("write the receipt", path):
+            with draft.open("wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(receipt), indent=1))
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(draft, path)  # noqa: PTH104  # the step that tests stop at
+            sync_directory(self.directory)
 
     def read(self, number: int) -> Receipt | None:
         """The receipt of a batch, if its files are written."""
@@ -109,16 +111,27 @@ class Receipts:
             return msgspec.json.decode(path.read_bytes(), type=Receipt)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise failure_of(error, "read the receipt", path) from error
         except msgspec.MsgspecError as error:
             raise Corrupt(str(path), f"it is no receipt: {error}") from error
 
     def remove(self, number: int) -> None:
         """Forget one whose commits are all made."""
-        self.path(number).unlink(missing_ok=True)
+        path = self.path(number)
+        with naming_failures("remove the receipt", path):
+            path.unlink(missing_ok=True)
 
     def numbers(self) -> list[int]:
         """The batches that have one, in order."""
-        return sorted(int(path.stem) for path in self.directory.glob("[0-9]*.json") if path.stem.isdecimal())
+        try:  # a folder that cannot be read must not pass for one without receipts
+            names = os.listdir(self.directory)  # noqa: PTH208  # glob says nothing of what it may not read
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise failure_of(error, "list the receipts in", self.directory) from error
+        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
 
     def __iter__(self) -> Iterator[Receipt]:
         for number in self.numbers():

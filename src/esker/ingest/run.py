@@ -6,12 +6,13 @@ made, the run stops, or waits, with a receipt in hand.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esker.errors import Conflict, InvalidInput, NotFound
+from esker.errors import Conflict, InvalidInput, NotFound, StorageFailed
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
@@ -23,6 +24,8 @@ from esker.lake import Lake
 
 if TYPE_CHECKING:
     from esker.ingest.kafka_feed import Taken
+
+log = logging.getLogger("esker.ingest")
 
 BATCH_BYTES = 256 << 20
 _BYTES_OF_A_ROW = 200  # of telemetry, before any is read
@@ -135,10 +138,13 @@ class Run:
         """The batch's files written and its receipt on disk, without the sources that are refused."""
         try:
             plan, staged = self._written(plan)
-        except BaseException:
+        except BaseException as error:
             # Nobody has heard of the batch. What was asked wrongly must not stand in the way of what is asked next.
-            self.checkpoint.withdraw(plan.number)
-            raise
+            try:
+                self.checkpoint.withdraw(plan.number)
+            except StorageFailed as failure:  # the plan stays, and the next run finishes it
+                log.warning("cannot withdraw batch %d, whose own failure follows: %s", plan.number, failure)
+            raise error
         for delivery in staged.deliveries:
             self.checkpoint.remember_table(delivery.table, delivery.uuid)
         receipt = Receipt(

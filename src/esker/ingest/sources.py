@@ -12,9 +12,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, StorageFailed
 from esker.otlp.framing import ends_in_mid_request
 from esker.otlp.requests import MAX_REQUEST
+from esker.storage.failures import failure_of, is_failure
 
 # Names of files that somebody is still writing; rename-in is how a file becomes complete.
 _UNFINISHED = (".tmp", ".part", ".open", ".crdownload", ".swp", "~")
@@ -54,6 +55,8 @@ def find_files(paths: Iterable[Path], *, pattern: str = "*") -> Iterator[Found]:
         try:
             mode = path.stat().st_mode
         except OSError as error:
+            if is_failure(error):
+                raise failure_of(error, "ingest", path) from error
             raise InvalidInput(f"cannot ingest {path}: {error.strerror or error}", path=str(path)) from error
         if stat.S_ISDIR(mode):
             yield from _below(path, pattern)
@@ -84,6 +87,8 @@ def examine(found: Found, before: tuple[int, str] | None = None) -> SourceFile |
             after = os.fstat(file.fileno())
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise failure_of(error, "read", found.path) from error
     if (after.st_size, after.st_mtime_ns) != (found.size, found.modified_ns):
         return None
     return SourceFile(
@@ -126,6 +131,9 @@ def trouble_with(source: SourceFile) -> str | None:
             if hashlib.file_digest(file, "sha256").hexdigest() == source.digest:
                 return None
     except OSError as error:
+        failure = failure_of(error, "read", path)
+        if isinstance(failure, StorageFailed) and failure.retryable:  # the file may be as it was
+            raise failure from error
         return f"its batch was planned, and now it cannot be read: {error.strerror or error}"
     return "it was changed after its batch was planned"
 
@@ -152,7 +160,7 @@ def _below(directory: Path, pattern: str) -> Iterator[Found]:
     def refuse(error: OSError) -> None:
         if isinstance(error, FileNotFoundError):  # it went while we looked
             return
-        raise InvalidInput(f"cannot ingest {directory}: {error.strerror or error}: {error.filename}") from error
+        raise failure_of(error, "ingest", error.filename or directory) from error
 
     for folder, folders, names in os.walk(directory, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))

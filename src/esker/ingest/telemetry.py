@@ -24,6 +24,7 @@ from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotion
 from esker.lake import Lake
 from esker.otlp.decode import Options
 from esker.otlp.spool import forget
+from esker.storage.failures import failure_of
 
 KIND = "otlp"
 MUCH = 4 << 30  # bytes of files for which a JVM is worth its start
@@ -135,8 +136,11 @@ def begun(
                 if not asked.keep_segments and checkpoint.is_done(one) and is_segment(one.path):
                     forget(one.path)
 
-        with suppress(Pending, TooManyLetters):  # the account tells of it
-            yield run, sweep
+        try:
+            with suppress(Pending, TooManyLetters):  # the account tells of it
+                yield run, sweep
+        except OSError as error:
+            raise failure_of(error, "ingest", error.filename or "a source") from error
         run.account.seconds = time.monotonic() - began
         run.close()
     finally:

@@ -12,6 +12,7 @@ from esker.otlp.requests import MAX_REQUEST, Request, Trouble
 from esker.otlp.segment import read_segment
 from esker.otlp.unpack import Damaged, Stream, unpack_object, unpacked
 from esker.otlp.wire import Malformed, read_varint
+from esker.storage.failures import naming_failures
 
 KEPT = 1 << 16  # of bytes that are too many to keep
 _SPACE = b" \t\r\n"
@@ -21,7 +22,7 @@ _LAYERS = 3  # of compression over compression
 
 def read_file(path: Path, *, source: str | None = None, limit: int = MAX_REQUEST) -> Iterator[Request]:
     """The requests of a file that is complete."""
-    with path.open("rb") as file:
+    with naming_failures("read", path), path.open("rb") as file:
         yield from read_requests(file, source=source or str(path), limit=limit)
 
 
