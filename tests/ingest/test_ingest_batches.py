@@ -57,6 +57,7 @@ def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp
         "conflicts": 0,
         "folded": 0,
         "refused": [],
+        "read_twice": [],
         "failures": [],
         "stopped": None,
         "oddities": {},

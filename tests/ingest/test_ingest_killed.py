@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from mortal import Mortal
+from rotated_logs import RotatedLog, Rotation
 from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
 import esker
@@ -160,3 +161,39 @@ def test_a_batch_killed_at_any_step_never_takes_its_own_rows_for_copies(mortal: 
         assert (account.holds, account.duplicated) == (True, 0), where
         assert (account.received, account.deduplicated) in ((9, 4), (0, 0)), where
         check_whole(folder, where)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rotate",
+    [RotatedLog.rename, RotatedLog.copy_and_truncate, RotatedLog.compress_at_once],
+    ids=lambda one: one.__name__,
+)
+def test_a_log_that_is_rotated_after_an_ingest_was_killed_is_read_once(
+    mortal: DyingIngest, scratch: Path, rotate: Rotation
+) -> None:
+    def begin(folder: Path) -> RotatedLog:
+        log = RotatedLog(folder / "in")
+        log.append(2)
+        ingest_otlp(lake_in(folder), Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint"))
+        log.append(2)
+        rotate(log)
+        log.append(1)
+        return log
+
+    begin(scratch / "whole")
+    status, steps = mortal.ingest(scratch / "whole")
+    assert status == 0
+    deaths = [at for at, step in enumerate(steps, 1) if step.startswith(("after COMMIT", "after rename", "after link"))]
+    for at in deaths:
+        folder = scratch / str(at)
+        log = begin(folder)
+        status, taken = mortal.ingest(folder, at=at)
+        where = f"step {at}, {taken[-1]}"
+        assert status == -9, where
+        log.append(1)
+        rotate(log)
+        log.append(1)
+        account = ingest_otlp(lake_in(folder), Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint"))
+        assert (account.holds, account.lost, account.duplicated) == (True, 0, 0), where
+        assert log_bodies(lake_in(folder)) == Counter(f"log {number}" for number in range(7)), where

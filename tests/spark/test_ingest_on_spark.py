@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from rotated_logs import RotatedLog
 from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
 
 import esker
@@ -109,3 +110,16 @@ def test_the_first_slice_of_a_file_that_has_grown_has_what_was_cut_before(tmp_pa
     grown = [one for _, one in slices_of([replace(source, start=cut)], size=1000)]
     assert len(grown) > 2
     assert [request.line for one in grown for request in _requests([one])] == list(range(2, 10))
+
+
+def test_spark_goes_on_in_logs_that_were_rotated(spark: Any, tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/spark/catalog.db", spark=spark)
+    log = RotatedLog(tmp_path / "in")
+    log.append(3)
+    assert ingest(lake, tmp_path, "spark").received == 3
+    log.append(2)
+    log.compress_at_once()
+    log.append(1)
+    account = ingest(lake, tmp_path, "spark")
+    assert (account.received, account.holds, account.refused) == (3, True, [])
+    assert log_bodies(lake) == Counter(f"log {number}" for number in range(6))

@@ -36,6 +36,8 @@ def show(screen: Screen, account: Account) -> None:
     screen.line(identity(account), style="" if account.holds else "bold red")
     for file, reason in account.refused:
         screen.warning(f"Refused {file}: {reason}")
+    for file, earlier in account.read_twice:
+        screen.warning(f"Read twice: a part of {file} was read before, as a part of {earlier}")
     for table, error in account.failures:
         screen.warning(f"Pending for {table}: {error}")
     if account.stopped is not None:

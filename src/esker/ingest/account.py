@@ -38,6 +38,7 @@ class Account:
     conflicts: int = 0  # commits that other writers were quicker than: built anew, and made
     folded: int = 0  # commits that folded the table's small manifests as well
     refused: list[tuple[str, str]] = field(default_factory=list)  # files, and why
+    read_twice: list[tuple[str, str]] = field(default_factory=list)  # files, and those that had the same part
     failures: list[tuple[str, Exception]] = field(default_factory=list)  # tables, and why a commit is pending
     stopped: str | None = None  # why the run ended before its time
     oddities: Counter[str] = field(default_factory=Counter)
@@ -115,6 +116,7 @@ class Account:
             "conflicts": self.conflicts,
             "folded": self.folded,
             "refused": [{"file": file, "reason": reason} for file, reason in self.refused],
+            "read_twice": [{"file": file, "earlier": earlier} for file, earlier in self.read_twice],
             "failures": [{"table": table, "reason": str(error)} for table, error in self.failures],
             "stopped": self.stopped,
             "oddities": dict(sorted(self.oddities.items())),

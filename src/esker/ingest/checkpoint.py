@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,24 +19,25 @@ import msgspec
 from esker.catalogs.sqlite_failures import LOCKED, sqlite_code, sqlite_failure
 from esker.errors import Conflict, Corrupt, EskerError, InvalidInput
 from esker.ingest.counts import BatchCounts
+from esker.ingest.seen_files import SEEN_TABLE, UPGRADE_FILES, Seen, SeenFiles
 from esker.ingest.sources import Found, SourceFile
 from esker.kafka.ranges import OffsetRange, Partition, Positions
 from esker.otlp.durable import locked
 from esker.storage.failures import naming_failures
 
-_VERSION = "1"
-_TABLES = """
+_VERSION = "2"  # 1: files were known by path, size and digest alone
+_TABLES = (
+    """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY, plan TEXT NOT NULL, done TEXT);
 CREATE INDEX IF NOT EXISTS unfinished ON batches (number) WHERE done IS NULL;
-CREATE TABLE IF NOT EXISTS files (
-    path TEXT, size INTEGER, digest TEXT, modified_ns INTEGER, batch INTEGER, refused TEXT,
-    PRIMARY KEY (path, size, digest)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tables (name TEXT PRIMARY KEY, uuid TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS positions (
     cluster TEXT, topic TEXT, number INTEGER, next INTEGER NOT NULL,
     PRIMARY KEY (cluster, topic, number)) WITHOUT ROWID;
 """
+    + SEEN_TABLE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +78,16 @@ class Checkpoint:
     def _open(self, kind: str) -> None:
         self._database.execute("PRAGMA synchronous = EXTRA")  # a plan that is told of is on disk
         self._database.executescript(_TABLES)
+        self._seen = SeenFiles(self._database)
         with self._writing():
             for key, value in (("version", _VERSION), ("id", str(uuid4())), ("kind", kind)):
                 self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
-        about = dict(self._database.execute("SELECT key, value FROM about"))
+            about = dict(self._database.execute("SELECT key, value FROM about"))
+            if about["version"] == "1":
+                self._database.execute(UPGRADE_FILES)
+                self._database.execute("DROP TABLE files")
+                about["version"] = _VERSION
+                self._database.execute("UPDATE about SET value = ? WHERE key = 'version'", (_VERSION,))
         if about["version"] != _VERSION:
             raise InvalidInput(f"cannot use the checkpoint {self.directory}: a newer esker wrote it")
         if about["kind"] != kind:
@@ -102,48 +109,65 @@ class Checkpoint:
 
     # ---- files ----
 
-    def knows(self, found: Found) -> bool:
-        """Whether that file was planned before, as far as can be told without reading it. One that was refused may
-        be tried again."""
+    def unchanged(self, found: Found) -> Seen | None:
+        """What was planned of that file, if nothing was written to it since, as far as its size and times say."""
         with self._reading():
-            row = self._database.execute(
-                "SELECT 1 FROM files WHERE path = ? AND size = ? AND modified_ns = ? AND refused IS NULL",
-                (str(found.path), found.size, found.modified_ns),
-            ).fetchone()
-        return row is not None
+            return self._seen.unchanged(found)
 
-    def has_taken(self, source: SourceFile) -> bool:
-        """Whether a file of that path and content was planned before."""
+    def exactly(self, source: SourceFile) -> Seen | None:
+        """What was planned of a file of that path and content."""
         with self._reading():
-            row = self._database.execute(
-                "SELECT 1 FROM files WHERE path = ? AND size = ? AND digest = ? AND refused IS NULL",
-                (source.path, source.size, source.digest),
-            ).fetchone()
-        return row is not None
+            return self._seen.exactly(source.path, source.size, source.digest)
 
-    def ingested_as(self, found: Found) -> tuple[int, str] | None:
-        """Size and digest of the most that was planned of a smaller file of that name."""
+    def newest_by_identity(self, identity: str) -> Seen | None:
+        """What was planned last of the file with that device and inode."""
         with self._reading():
-            row: tuple[int, str] | None = self._database.execute(
-                "SELECT size, digest FROM files WHERE path = ? AND size < ? AND refused IS NULL ORDER BY size DESC",
-                (str(found.path), found.size),
-            ).fetchone()
-        return row
+            return self._seen.newest_by_identity(identity)
+
+    def newest_of_track(self, track: int) -> Seen | None:
+        """What was planned last of a content."""
+        with self._reading():
+            return self._seen.newest_of_track(track)
+
+    def tracks_at(self, paths: Iterable[str]) -> list[Seen]:
+        """What was planned last of each content that was seen at one of these paths."""
+        with self._reading():
+            return self._seen.tracks_at(paths)
+
+    def tracks_of(self, identity: str) -> list[Seen]:
+        """What was planned last of each content that the file with that device and inode has had."""
+        with self._reading():
+            return self._seen.tracks_of(identity)
+
+    def read_between(self, track: int, start: int, end: int) -> list[Seen]:
+        """What was planned of a content between two of its places."""
+        with self._reading():
+            return self._seen.read_between(track, start, end)
+
+    def new_track(self) -> int:
+        """A number for a content that was never seen."""
+        with self._reading():
+            return self._seen.new_track()
+
+    def move(self, seen: Seen, found: Found) -> None:
+        """A file has another name or other times, and the same content."""
+        with self._writing():
+            self._seen.move(seen, found)
+
+    def recognise(self, source: SourceFile, batch: int) -> None:
+        """All of a file was read by a batch, under another name."""
+        with self._writing():
+            self._seen.add(source, batch)
 
     def is_done(self, found: Found) -> bool:
         """Whether all rows of that file are committed."""
-        with self._reading():
-            row = self._database.execute(
-                "SELECT 1 FROM files JOIN batches ON batch = number WHERE path = ? AND size = ? AND modified_ns = ? "
-                "AND done IS NOT NULL AND refused IS NULL",
-                (str(found.path), found.size, found.modified_ns),
-            ).fetchone()
-        return row is not None
+        seen = self.unchanged(found)
+        return seen is not None and self.is_ticked_off(seen.batch)
 
     def forget_files(self, sources: Sequence[SourceFile]) -> None:
         """Forget files that are gone for good and whose names never come again."""
         with self._writing():
-            self._database.executemany("DELETE FROM files WHERE path = ?", [(source.path,) for source in sources])
+            self._seen.forget(sources)
 
     # ---- batches ----
 
@@ -154,10 +178,8 @@ class Checkpoint:
             plan = Plan(number=number, files=tuple(files), planned_at_us=at_us, letters=tuple(letters))
             text = msgspec.json.encode(plan).decode()
             self._database.execute("INSERT INTO batches VALUES (?, ?, NULL)", (number, text))
-            self._database.executemany(
-                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, NULL)",
-                [(file.path, file.size, file.digest, file.modified_ns, number) for file in files],
-            )
+            for file in files:
+                self._seen.add(file, number)
         return plan
 
     def plan_ranges(
@@ -199,10 +221,11 @@ class Checkpoint:
                 self._move(was.cluster or "", {one.place: one.start for one in (*was.ranges, *was.passed)})
             text = msgspec.json.encode(BatchCounts()).decode()
             self._database.execute("UPDATE batches SET done = ? WHERE number = ? AND done IS NULL", (text, number))
-            self._database.execute("DELETE FROM files WHERE batch = ?", (number,))
+            self._seen.withdraw(number)
 
-    def refuse(self, plan: Plan, source: SourceFile, reason: str) -> Plan:
-        """The plan without a file that cannot be read. Only for a batch that has no receipt yet."""
+    def refuse(self, plan: Plan, source: SourceFile, reason: str, *, way: str | None = None) -> Plan:
+        """The plan without a file that cannot be read. Only for a batch that has no receipt yet. Given the way it was
+        read, the file is set aside: it is not tried again that way until it changes."""
         kept = Plan(
             number=plan.number,
             files=tuple(file for file in plan.files if file != source),
@@ -212,10 +235,7 @@ class Checkpoint:
         with self._writing():
             text = msgspec.json.encode(kept).decode()
             self._database.execute("UPDATE batches SET plan = ? WHERE number = ?", (text, plan.number))
-            self._database.execute(
-                "UPDATE files SET refused = ? WHERE path = ? AND size = ? AND digest = ?",
-                (reason, source.path, source.size, source.digest),
-            )
+            self._seen.refuse(source, plan.number, reason, way)
         return kept
 
     def is_ticked_off(self, number: int) -> bool:
@@ -223,6 +243,15 @@ class Checkpoint:
         with self._reading():
             row = self._database.execute("SELECT done IS NOT NULL FROM batches WHERE number = ?", (number,)).fetchone()
         return row is not None and bool(row[0])
+
+    def counts(self, number: int) -> BatchCounts:
+        """What a batch that is in its tables held."""
+        with self._reading():
+            row = self._database.execute("SELECT done FROM batches WHERE number = ?", (number,)).fetchone()
+        try:
+            return BatchCounts() if row is None or row[0] is None else msgspec.json.decode(row[0], type=BatchCounts)
+        except msgspec.MsgspecError as error:
+            raise Corrupt(str(self.directory / "checkpoint.db"), f"the counts of a batch are none: {error}") from error
 
     def tick_off(self, number: int, counts: BatchCounts) -> None:
         """The batch is in its tables, as much as there is of it."""

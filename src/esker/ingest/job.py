@@ -47,7 +47,12 @@ def check_sources(plan: Plan, *, may_grow: bool) -> None:
     """Refuse a source that is not what was planned, or whose new part cannot be told: nothing of it has been read."""
     for source in plan.files:
         trouble = trouble_with(source)
-        if trouble is None and source.start and not (may_grow and not is_compressed(Path(source.path))):
+        if trouble is None and source.start and not (may_grow and _has_places(source)):
             trouble = "it has grown since it was ingested; give what is new in a file of its own"
         if trouble is not None:
             raise Refused(source, trouble)
+
+
+def _has_places(source: SourceFile) -> bool:
+    """Whether it is known where the new part of a file begins: in a compressed one, by its unpacked bytes."""
+    return source.length is not None or not is_compressed(Path(source.path))

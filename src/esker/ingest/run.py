@@ -18,8 +18,10 @@ from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
 from esker.ingest.deliver import deliver
 from esker.ingest.job import Job, Refused, Staged
+from esker.ingest.read_twice import read_twice
 from esker.ingest.receipts import Receipt, Receipts
-from esker.ingest.sources import Found, SourceFile, examine, groups
+from esker.ingest.recognise import Known, Recognition
+from esker.ingest.sources import Found, SourceFile, groups, holds_first
 from esker.lake import Lake
 
 if TYPE_CHECKING:
@@ -70,7 +72,9 @@ class Run:
         self._now_us = now_us
         self._told = told
         self._counted: set[int] = set()
+        self._recognition = Recognition(checkpoint)
         self._seen: set[Path] = set()  # a stream looks at the same files again and again
+        self._moved: list[SourceFile] = []  # refused, and perhaps only renamed
         self._refused: set[Found] = set()  # by this run, which does not ask again
         _check_lake(lake, checkpoint)
         for number in self._receipts.numbers():
@@ -84,10 +88,12 @@ class Run:
 
     def ingest(self, found: Iterable[Found]) -> None:
         """Plan the files that are new, and finish each batch before the next is planned."""
-        found = list(found)
-        self._seen.intersection_update(one.path for one in found)  # what is gone need not be remembered
-        for group in groups(self._new(found), most_bytes=self._room):
-            self.finish(self.checkpoint.plan(group, at_us=self._now_us()))
+        looked = self._recognition.look_at(found)
+        self._seen.intersection_update(one.path for one in looked)  # what is gone need not be remembered
+        for group in groups(self._new(looked), most_bytes=self._room):
+            plan = self.checkpoint.plan(group, at_us=self._now_us())
+            self._recognition.planned(group)
+            self.finish(plan)
 
     def take(self, cluster: str, taken: Taken) -> None:
         """Plan what was taken of Kafka's topics, and finish it."""
@@ -120,6 +126,7 @@ class Run:
             raise Pending(self.account.failures)
         self.checkpoint.tick_off(plan.number, receipt.counts)
         self._receipts.remove(plan.number)
+        self._prove_read_once(plan)
         if released := self._job.release(plan):
             self.checkpoint.forget_files(released)
         self._counted.discard(plan.number)
@@ -163,7 +170,15 @@ class Run:
             except Refused as refusal:
                 source: SourceFile = refusal.source
                 self.account.refused.append((source.path, refusal.reason))
-                self._refused.add(Found(path=Path(source.path), size=source.size, modified_ns=source.modified_ns))
+                self._moved.append(source)
+                self._refused.add(
+                    Found(
+                        path=Path(source.path),
+                        size=source.size,
+                        modified_ns=source.modified_ns,
+                        identity=source.identity or "",
+                    )
+                )
                 plan = self.checkpoint.refuse(plan, source, refusal.reason)
 
     def _check_letters(self, number: int, counts: BatchCounts) -> None:
@@ -176,25 +191,40 @@ class Run:
         )
         raise TooManyLetters(self.account.stopped)
 
+    def _forgive(self, source: SourceFile) -> None:
+        """A file that a batch had planned and did not find is here under another name: nothing is missing."""
+        moved = [
+            one
+            for one in self._moved
+            if one.path != source.path and holds_first(Path(source.path), one.end, one.content or one.digest)
+        ]
+        for one in moved:
+            self._moved.remove(one)
+            self.account.refused = [pair for pair in self.account.refused if pair[0] != one.path]
+
+    def _prove_read_once(self, plan: Plan) -> None:
+        for source in plan.files:
+            for found in read_twice(self._lake, self.checkpoint, source, plan.number):
+                self.account.read_twice.append((found.file, found.earlier))
+                self.account.duplicated += found.rows
+
     def _count(self, plan: Plan, receipt: Receipt) -> None:
         self.account.count(receipt.counts)
         self.account.files += len(plan.files)
-        self.account.bytes += sum(source.size - source.start for source in plan.files)
+        for source in plan.files:
+            self._forgive(source)
+        self.account.bytes += sum(source.new_bytes for source in plan.files)
 
     def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
-        """Those that were never planned before, with their digests."""
+        """Those that hold something that was never planned before."""
         for one in found:
             if one in self._refused:
                 continue
-            source = None
-            is_known = self.checkpoint.knows(one)
-            if not is_known:
-                source = examine(one, self.checkpoint.ingested_as(one))
-                is_known = source is not None and self.checkpoint.has_taken(source)
-            if is_known and one.path not in self._seen:
+            source = self._recognition.of(one)
+            if isinstance(source, Known) and one.path not in self._seen:
                 self.account.known_files += 1
             self._seen.add(one.path)
-            if source is not None and not is_known:
+            if isinstance(source, SourceFile):
                 yield source
 
 

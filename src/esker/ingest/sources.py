@@ -6,27 +6,22 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Literal, Protocol
 
 from esker.errors import InvalidInput, StorageFailed
 from esker.otlp.framing import ends_in_mid_request
 from esker.otlp.requests import MAX_REQUEST
+from esker.otlp.unpack import GZIP, ZSTD, Damaged, Stream, content_of
 from esker.storage.failures import failure_of, is_failure
 
 # Names of files that somebody is still writing; rename-in is how a file becomes complete.
 _UNFINISHED = (".tmp", ".part", ".open", ".crdownload", ".swp", "~")
-
-
-class Digest(Protocol):
-    """What ``hashlib`` makes."""
-
-    def update(self, data: bytes, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
+_HEAD = 1 << 12
+_PACKED = (GZIP, ZSTD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +32,22 @@ class SourceFile:
     size: int
     modified_ns: int
     digest: str  # SHA-256
-    start: int = 0  # where it had ended when it was ingested before: it has grown, and only what is new counts
+    start: int = 0  # so much of its content was read before, under this name or another: only what follows counts
+    identity: str | None = None  # device and inode
+    length: int | None = None  # of its content, unpacked; None: not compressed, or not measured
+    content: str | None = None  # SHA-256 of its content, where ``length`` is known
+    head: str | None = None  # SHA-256 of the first bytes of a long content
+    track: int | None = None  # which content this is, whatever its name; None: not compared with others
+
+    @property
+    def end(self) -> int:
+        """Where its content ends, as ``start`` is counted."""
+        return self.size if self.length is None else self.length
+
+    @property
+    def new_bytes(self) -> int:
+        """How much there is to read: of a compressed file that is read from its start, the packed bytes."""
+        return self.end - self.start if self.start else self.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +57,23 @@ class Found:
     path: Path
     size: int
     modified_ns: int
+    identity: str = ""  # device and inode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a file holds: digests of the whole, and of its first bytes, as many as were asked for."""
+
+    digest: str
+    marks: Mapping[int, str]  # of the file's own bytes
+    length: int | None = None  # of the content, where the file is compressed and could be unpacked
+    content: str | None = None
+    content_marks: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str | None:
+        """The digest of the first bytes of a long content, by which contents that differ are told apart at once."""
+        return (self.marks if self.length is None else self.content_marks).get(_HEAD)
 
 
 def find_files(paths: Iterable[Path], *, pattern: str = "*") -> Iterator[Found]:
@@ -73,17 +100,33 @@ def oldest_first(found: Iterable[Found]) -> list[Found]:
     return sorted(found, key=lambda one: (one.modified_ns, one.path))
 
 
-def examine(found: Found, before: tuple[int, str] | None = None) -> SourceFile | None:
-    """The file with its digest; None where it is gone, or changed while it was read. Given size and digest of what
-    was ingested under its name before, a file that only grew is known to have."""
+def examine(found: Found) -> SourceFile | None:
+    """The file with its digest, as one that was never seen; None where it is gone, or changed while it was read."""
+    measured = measure(found)
+    if measured is None:
+        return None
+    return SourceFile(
+        path=str(found.path),
+        size=found.size,
+        modified_ns=found.modified_ns,
+        digest=measured.digest,
+        identity=found.identity or None,
+        head=measured.head,
+    )
+
+
+def measure(found: Found, marks: Iterable[int] = (), *, unpack: bool = False) -> Measured | None:
+    """Read a file once, or twice where it is compressed and to be unpacked. None where it is gone, or changed while
+    it was read; ``StorageFailed`` where it cannot be read."""
+    wanted = sorted({*marks, _HEAD})
     try:
         with found.path.open("rb") as file:
-            start = 0
-            whole = hashlib.sha256()
-            if before is not None:
-                _digest(file, whole, before[0])
-                start = before[0] if whole.hexdigest() == before[1] else 0
-            _digest(file, whole, None)
+            digest, at = _digests(file, wanted)
+            packed = None
+            file.seek(0)
+            if unpack and file.read(4).startswith(_PACKED):
+                file.seek(0)
+                packed = _unpacked_digests(file, wanted)
             after = os.fstat(file.fileno())
     except FileNotFoundError:
         return None
@@ -91,22 +134,71 @@ def examine(found: Found, before: tuple[int, str] | None = None) -> SourceFile |
         raise failure_of(error, "read", found.path) from error
     if (after.st_size, after.st_mtime_ns) != (found.size, found.modified_ns):
         return None
-    return SourceFile(
-        path=str(found.path), size=found.size, modified_ns=found.modified_ns, digest=whole.hexdigest(), start=start
-    )
+    if packed is None:
+        return Measured(digest=digest, marks=at)
+    length, content, content_marks = packed
+    return Measured(digest=digest, marks=at, length=length, content=content, content_marks=content_marks)
 
 
-def _digest(file: BinaryIO, digest: Digest, size: int | None) -> None:
-    left = sys.maxsize if size is None else size
-    while left > 0 and (block := file.read(min(left, 1 << 20))):
-        digest.update(block)
-        left -= len(block)
+def begins_with(path: Path, length: int, content: str) -> bool:
+    """Whether a file that is not compressed begins with so many bytes of that digest."""
+    try:
+        with path.open("rb") as file:
+            return _digests(file, [length], first_only=True)[1].get(length) == content
+    except OSError as error:
+        return _is_not_there(error, path)
+
+
+def holds_first(path: Path, length: int, content: str) -> bool:
+    """Whether what a file holds, unpacked, begins with so many bytes of that digest."""
+    try:
+        with path.open("rb") as file:
+            unpacked = _unpacked_digests(file, [length], first_only=True)
+    except OSError as error:
+        return _is_not_there(error, path)
+    return unpacked is not None and unpacked[2].get(length) == content
+
+
+def _is_not_there(error: OSError, path: Path) -> Literal[False]:
+    """A file that cannot be read holds nothing; of one that may be read later nothing can be said."""
+    failure = failure_of(error, "read", path)
+    if isinstance(failure, StorageFailed) and failure.retryable:
+        raise failure from error
+    return False
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _digests(file: _Readable, marks: Sequence[int], *, first_only: bool = False) -> tuple[str, dict[int, str]]:
+    """The digest of all that can be read, or of the first bytes only, and of the bytes up to each mark."""
+    whole, at, found = hashlib.sha256(), 0, {}
+    for mark in marks if first_only else (*marks, sys.maxsize):
+        while at < mark and (block := file.read(min(mark - at, 1 << 20))):
+            whole.update(block)
+            at += len(block)
+        if at == mark:
+            found[mark] = whole.hexdigest()
+    return whole.hexdigest(), found
+
+
+def _unpacked_digests(
+    file: BinaryIO, marks: Sequence[int], *, first_only: bool = False
+) -> tuple[int, str, dict[int, str]] | None:
+    """Length and digests of what a compressed file holds; None where it is damaged."""
+    try:
+        stream = content_of(Stream(file))
+        digest, found = _digests(stream, marks, first_only=first_only)
+    except Damaged:
+        return None
+    return stream.offset, digest, found
 
 
 def is_compressed(path: Path) -> bool:
     """Whether a file is gzip or zstd as a whole: places in it are not those of its bytes."""
     with path.open("rb") as file:
-        return file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
+        return file.read(4).startswith(_PACKED)
 
 
 def may_be_cut(path: Path, size: int) -> bool:
@@ -146,7 +238,7 @@ def groups(
     group: list[SourceFile] = []
     size, room = 0, most_bytes()
     for file in files:
-        new = file.size - file.start
+        new = file.new_bytes
         if group and (size + new > room or len(group) >= most_files):
             yield group
             group, size, room = [], 0, most_bytes()
@@ -182,4 +274,5 @@ def _look(path: Path) -> Found | None:
         return None
     if not stat.S_ISREG(seen.st_mode):
         return None
-    return Found(path=path.resolve(), size=seen.st_size, modified_ns=seen.st_mtime_ns)
+    identity = f"{seen.st_dev}:{seen.st_ino}"
+    return Found(path=path.resolve(), size=seen.st_size, modified_ns=seen.st_mtime_ns, identity=identity)

@@ -138,7 +138,7 @@ class SparkOtlpJob:
 def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tuple[int, Slice]]:
     """Files in slices that tasks can share, each with its weight; what is compressed as a whole stays whole."""
     for file in files:
-        new = file.size - file.start
+        new = file.new_bytes
         if new <= size or is_compressed(Path(file.path)):
             yield new, Slice(path=file.path, start=file.start, has_grown=file.start > 0)
             continue

@@ -10,14 +10,13 @@ from typing import BinaryIO
 from esker.otlp.framing import Framing, framing_of, is_json_object
 from esker.otlp.requests import MAX_REQUEST, Request, Trouble
 from esker.otlp.segment import read_segment
-from esker.otlp.unpack import Damaged, Stream, unpack_object, unpacked
+from esker.otlp.unpack import LAYERS, Damaged, Stream, unpack_object, unpacked
 from esker.otlp.wire import Malformed, read_varint
 from esker.storage.failures import naming_failures
 
 KEPT = 1 << 16  # of bytes that are too many to keep
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-_LAYERS = 3  # of compression over compression
 
 
 def read_file(path: Path, *, source: str | None = None, limit: int = MAX_REQUEST) -> Iterator[Request]:
@@ -30,7 +29,7 @@ def read_requests(source_: BinaryIO, *, source: str, limit: int = MAX_REQUEST) -
     """The requests of a stream that is complete, in order; what is none comes with the trouble there is with it."""
     stream = Stream(source_)
     try:
-        for _ in range(_LAYERS):
+        for _ in range(LAYERS):
             inner = unpacked(stream)
             if inner is None:
                 break

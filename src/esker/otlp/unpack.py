@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 18
+LAYERS = 3  # of compression over compression
 
 
 class Damaged(Exception):
@@ -152,6 +153,16 @@ def unpacked(source: Stream) -> Stream | None:
     if head == ZSTD:
         return Stream(_Unzstd(source))  # type: ignore[arg-type]
     return None
+
+
+def content_of(stream: Stream) -> Stream:
+    """What a source holds, under as many layers of compression as are taken off; itself where there is none."""
+    for _ in range(LAYERS):
+        inner = unpacked(stream)
+        if inner is None:
+            break
+        stream = inner
+    return stream
 
 
 def unpack_object(data: bytes, limit: int) -> bytes:

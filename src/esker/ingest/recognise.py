@@ -1,0 +1,221 @@
+"""Whether a file that was found holds something new, and from where on: files are renamed, copied, truncated and
+compressed while they are ingested.
+
+What was read is known by its content: a file goes on from a position only if it begins with every byte that was read
+up to there. The device, inode and name of a file say which contents to compare it with. Where these leave a doubt, the
+file is read: a record that is there twice is better than one that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.rotation import copied_from, rotated_first, shifted_from
+from esker.ingest.seen_files import Seen
+from esker.ingest.sources import Found, Measured, SourceFile, begins_with, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All of a file was read before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A content that a file may go on from."""
+
+    seen: Seen
+    track: int | None  # that the file goes on with; None: one of its own
+
+
+class Recognition:
+    """Compares files with what a checkpoint has read, and with what is about to be planned."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._to_plan: list[tuple[SourceFile, Seen]] = []
+        self._look: dict[Path, Found] = {}
+        self._paths: dict[str, set[Path]] = {}
+
+    def look_at(self, found: Iterable[Found]) -> list[Found]:
+        """Begin a look at files; each once, and what rotation left of a file before the file itself."""
+        self._to_plan.clear()  # what an earlier look left, because a batch failed, was never planned
+        self._look = {one.path: one for one in found}
+        self._paths = {}
+        for one in self._look.values():
+            self._paths.setdefault(one.identity, set()).add(one.path)
+        return [self._look[path] for path in rotated_first(self._look)]
+
+    def planned(self, sources: Sequence[SourceFile]) -> None:
+        """These are written down now."""
+        chosen = set(sources)
+        self._to_plan = [pair for pair in self._to_plan if pair[0] not in chosen]
+
+    def of(self, found: Found) -> SourceFile | Known | None:
+        """What of a file is to be read; None where that cannot be said yet. ``StorageFailed`` where it cannot be."""
+        if (same := self._checkpoint.unchanged(found)) is not None:
+            if same.identity is None or not self._is_at(same.path, found.identity):
+                self._checkpoint.move(same, found)
+            return Known()
+        candidates = self._candidates(found)
+        marks = {mark for one in candidates for mark in (one.seen.length, one.seen.size)}
+        has_origin = bool(candidates) or any(path in self._look for path in copied_from(found.path))
+        measured = measure(found, marks, unpack=has_origin)
+        if measured is None:
+            return None
+        source = _source(found, measured)
+        if (same := self._checkpoint.exactly(source)) is not None and not self._is_elsewhere(same, found):
+            self._checkpoint.move(same, found)
+            return Known()
+        for one in candidates:
+            if _begins_packed_with(measured, one.seen):
+                return self._going_on(source, one, packed=measured.length is not None)
+            if _begins_with(measured, one.seen):
+                return self._going_on(source, one, packed=False)
+        origin = self._origin_of_copy(source)
+        return self._new(source, None) if origin is None else self._copy(source, origin)
+
+    def _going_on(self, source: SourceFile, before: _Candidate, *, packed: bool) -> SourceFile | Known:
+        """A file that begins with what was read before."""
+        seen = before.seen
+        if packed and source.size > seen.size:  # a compressed file grew: where its new content begins is not known
+            return self._new(replace(source, start=seen.size, length=None, content=None), before.track)
+        if not packed and source.end > seen.length:
+            return self._new(replace(source, start=seen.length), before.track)
+        self._recognise(source, seen)
+        return Known()
+
+    def _copy(self, source: SourceFile, origin: Found) -> Known | None:
+        """A file that is a copy of another's beginning: nothing is to be read once the other is."""
+        seen = self._checkpoint.unchanged(origin)
+        if seen is None or seen.length < source.end:
+            return None
+        self._recognise(source, seen)
+        return Known()
+
+    def _recognise(self, source: SourceFile, seen: Seen) -> None:
+        """Write down that a batch has read all of a file under another name. From here on the two may part."""
+        if seen.seq >= 0:  # what is not planned yet has no batch
+            track = self._checkpoint.new_track()
+            self._checkpoint.recognise(replace(source, start=source.end, track=track), seen.batch)
+
+    def _new(self, source: SourceFile, track: int | None) -> SourceFile:
+        track = self._checkpoint.new_track() if track is None else track
+        source = replace(source, track=track)
+        self._to_plan.append((source, _to_be_seen(source, track)))
+        return source
+
+    # ---- what to compare with ----
+
+    def _candidates(self, found: Found) -> list[_Candidate]:
+        """Contents that the file may begin with, the best evidence first, and of the same evidence the longest."""
+        same_file = self._same_file(found)
+        by_name = self._same_name(found) + self._rotated(found)
+        by_name.sort(key=lambda one: -one.seen.length)
+        return [one for one in same_file + by_name if one.seen.length > 0]
+
+    def _same_file(self, found: Found) -> list[_Candidate]:
+        """The newest state of that device and inode; of older ones it would be a file that was rewritten."""
+        rows = [seen for _, seen in self._to_plan if seen.identity == found.identity]
+        own = rows[-1] if rows else self._checkpoint.newest_by_identity(found.identity)
+        if own is None:
+            return []
+        whole = self._newest(own)
+        return [_Candidate(whole, whole.track)] + ([] if whole == own else [_Candidate(own, None)])
+
+    def _same_name(self, found: Found) -> list[_Candidate]:
+        """The content that was seen last under that name, unless the file that has it was given another."""
+        rows = [one for one in self._tracks_at([found.path]) if one.path == str(found.path)]
+        newest = max(rows, key=lambda one: one.seq if one.seq >= 0 else float("inf"), default=None)
+        if newest is None or self._is_elsewhere(newest, found):
+            return []
+        return [_Candidate(newest, newest.track)]
+
+    def _rotated(self, found: Found) -> list[_Candidate]:
+        """Contents whose names rotation makes this name from."""
+        copied, shifted = copied_from(found.path), shifted_from(found.path)
+        return [
+            _Candidate(one, one.track)
+            for one in self._tracks_at([*copied, *shifted])
+            if Path(one.path) in copied or (Path(one.path) in shifted and not _is_still_there(one))
+        ]
+
+    def _tracks_at(self, paths: Sequence[Path]) -> list[Seen]:
+        names = {str(path) for path in paths}
+        tracks = {one.track: one for one in self._checkpoint.tracks_at(names)} if names else {}
+        tracks |= {seen.track: seen for _, seen in self._to_plan if seen.path in names or seen.track in tracks}
+        return list(tracks.values())
+
+    def _newest(self, seen: Seen) -> Seen:
+        for _, one in reversed(self._to_plan):
+            if one.track == seen.track:
+                return one
+        return self._checkpoint.newest_of_track(seen.track) or seen
+
+    def _is_elsewhere(self, seen: Seen, found: Found) -> bool:
+        """Whether the file that had that content is there under another name: then this one only looks like it."""
+        if seen.identity is None or seen.identity == found.identity:
+            return False
+        return bool(self._paths.get(seen.identity, set()) - {found.path})
+
+    def _is_at(self, path: str, identity: str) -> bool:
+        return Path(path) in self._paths.get(identity, set())
+
+    def _origin_of_copy(self, source: SourceFile) -> Found | None:
+        """The file that rotation is copying, or has copied, while it still has all that the copy has."""
+        for path in copied_from(Path(source.path)):
+            origin = self._look.get(path)
+            if origin is None or not 0 < source.end <= origin.size:
+                continue
+            if begins_with(path, source.end, source.content or source.digest):
+                return origin
+        return None
+
+
+def _source(found: Found, measured: Measured) -> SourceFile:
+    return SourceFile(
+        path=str(found.path),
+        size=found.size,
+        modified_ns=found.modified_ns,
+        digest=measured.digest,
+        identity=found.identity or None,
+        length=measured.length,
+        content=measured.content,
+        head=measured.head,
+    )
+
+
+def _to_be_seen(source: SourceFile, track: int) -> Seen:
+    return Seen(
+        seq=-1,
+        track=track,
+        path=source.path,
+        identity=source.identity,
+        size=source.size,
+        digest=source.digest,
+        modified_ns=source.modified_ns,
+        start=source.start,
+        length=source.end,
+        content=source.content or source.digest,
+        head=source.head,
+        batch=-1,
+    )
+
+
+def _begins_packed_with(measured: Measured, seen: Seen) -> bool:
+    """Whether a file begins with the bytes that another had, packed as they were."""
+    return measured.marks.get(seen.size) == seen.digest
+
+
+def _begins_with(measured: Measured, seen: Seen) -> bool:
+    """Whether a file begins with all that was read of a content, unpacked."""
+    marks = measured.marks if measured.length is None else measured.content_marks
+    return marks.get(seen.length) == seen.content
+
+
+def _is_still_there(seen: Seen) -> bool:
+    """Whether a content is where it was seen last."""
+    return begins_with(Path(seen.path), seen.size, seen.digest)
