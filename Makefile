@@ -7,7 +7,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-corpus check bench conformance java interop-jvm interop-jvm-tests format clean
+.PHONY: demo test test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -54,6 +54,13 @@ $(JVM_STAMP): tests/interop_jvm/versions.mk
 
 interop-jvm-tests: $(STAMP) $(JVM_STAMP)
 	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 1500 $(BIN)/python -m pytest tests/interop_jvm
+
+golden: $(STAMP)  ## make the golden tables of tests/golden again; where Maven cannot bring the jars, they stay as they are
+	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
+	case $$status in 0) $(MAKE) --no-print-directory golden-tables ;; 75) ;; *) exit $$status ;; esac
+
+golden-tables: $(STAMP) $(JVM_STAMP)
+	PYTHONPATH=.:tests/support $(BIN)/python -m tests.golden.making $(JVM_VENV)
 
 java:  ## what Spark needs: Java 17 or newer, installed where apt-get may do so, else asked for in one line
 	@newest() { for java in "$${JAVA_HOME:-/none}/bin/java" java; do "$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'; done | sort -n | tail -1; }; \
