@@ -19,5 +19,5 @@ READ = [golden for golden in catalogue() if NOT_IN_SPARK.isdisjoint(golden.exerc
 def test_a_golden_table_reads_in_spark_as_recorded(golden: GoldenTable, spark: Any) -> None:
     table = esker.open_table(golden.directory)
     for answer in golden.answers():
-        if not {"snapshot_id", "columns"} & answer["asked"].keys():
+        if answer["asked"].keys() <= {"ref"}:  # conditions and snapshots are asked of Arrow, which is quick
             assert agrees(table.scan(**answer["asked"]), spark) == len(answer["rows"]), answer["asked"]
