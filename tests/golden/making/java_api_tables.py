@@ -94,7 +94,7 @@ def api_tables(
     for make in (_equality_deletes, _equality_deletes_in_partitions, _defaults, _types):
         made = make(api, answers)
         print(made["name"], flush=True)
-        yield {"writer": f"{engine}, by its Java API" if make is not _defaults else engine, **made}
+        yield {"writer": f"{engine}, by its Java API", **made}
 
 
 def _equality_deletes(api: Api, answers: Answers) -> dict[str, Any]:
