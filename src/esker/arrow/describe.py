@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from esker.arrow.convert import convert
-from esker.arrow.file_columns import FileColumn, by_field_id, file_columns, has_ids, with_mapped_ids
-from esker.arrow.footer_metrics import Seen, footer_metrics, leaf_of, seen_columns
+from esker.arrow.file_columns import FileColumn, LeafFinder, by_field_id, file_columns, has_ids, with_mapped_ids
+from esker.arrow.footer_metrics import Seen, footer_metrics, seen_columns
 from esker.arrow.found_partition import found_partition, hive_values
 from esker.arrow.input_file import blaming, open_input
 from esker.arrow.metrics import split_offsets
@@ -25,7 +25,7 @@ from esker.arrow.types import FIELD_ID
 from esker.errors import EskerError, InvalidInput
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
-from esker.model.types import Field, ListType, MapType, StructType, Type, VariantType, is_nested
+from esker.model.types import ListType, MapType, StructType, Type, VariantType, is_nested
 from esker.ports.no_field_ids import NoFieldIds
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
@@ -164,6 +164,7 @@ def _check_required(
     found: _Found, schema: Schema, metadata: TableMetadata, seen: dict[int, Seen], hive: dict[str, str | None]
 ) -> None:
     present = by_field_id(found.columns)
+    leaves = LeafFinder(found.columns)
     from_path = {f.source_id for f in metadata.spec.fields if isinstance(f.transform, IdentityTransform)}
     for field in schema.fields:
         if not field.required:
@@ -171,15 +172,14 @@ def _check_required(
         if field.id not in present:
             if field.initial_default is None and not (field.id in from_path and hive.get(field.name) is not None):
                 raise _refused(found, field.name, "it is required, and the file does not have it")
-        elif _nulls(found, field, seen) != 0:
+        elif _nulls(found, leaves.find((field,)), seen.get(field.id)) != 0:
             raise _refused(found, field.name, "it is required, and the file's statistics do not rule out nulls")
 
 
-def _nulls(found: _Found, field: Field, seen: dict[int, Seen]) -> int | None:
-    if field.id in seen:
-        column = leaf_of((field,), found.columns)
+def _nulls(found: _Found, column: FileColumn | None, seen: Seen | None) -> int | None:
+    if seen is not None:
         optional = column is not None and found.footer.schema.column(column.first_leaf).max_definition_level > 0
-        return seen[field.id].nulls if optional else 0
+        return seen.nulls if optional else 0
     return 0  # a nested column: its footer does not say, and readers see what there is
 
 

@@ -123,6 +123,32 @@ def by_field_id(columns: Iterable[FileColumn]) -> dict[int, FileColumn]:
     return found
 
 
+class LeafFinder:
+    """Columns of one value per row, by the way to a field. Each level is indexed once: there may be thousands."""
+
+    def __init__(self, columns: tuple[FileColumn, ...]) -> None:
+        self._top = by_field_id(columns)
+        self._below: dict[int, dict[int, FileColumn]] = {}  # by the identity of the column above
+
+    def find(self, path: tuple[Field, ...]) -> FileColumn | None:
+        """The file's column for a field that is reached through structs only; None where there is none."""
+        level, column = self._top, None
+        for depth, field in enumerate(path):
+            if depth:
+                above = path[depth - 1]
+                if column is None or not isinstance(above.type, StructType):
+                    return None
+                level = self._members(column)
+            column = level.get(field.id)
+        return None if column is None or column.children else column
+
+    def _members(self, column: FileColumn) -> dict[int, FileColumn]:
+        key = id(column)
+        if key not in self._below:
+            self._below[key] = by_field_id(column.children)
+        return self._below[key]
+
+
 def wanted_leaves(fields: Iterable[Field], columns: tuple[FileColumn, ...]) -> frozenset[int]:
     """The leaves to read so that these fields can be made."""
     ids = by_field_id(columns)

@@ -29,7 +29,8 @@ def fit_some(schema: Schema, data: object, full: Schema) -> pa.RecordBatchReader
     """The columns of ``schema`` out of data that may have others of the table's besides."""
     source = incoming(data, full)
     names = [field.name for field in schema]
-    missing = [name for name in names if name not in source.schema.names]
+    there = frozenset(source.schema.names)
+    missing = [name for name in names if name not in there]
     if missing:
         raise InvalidInput(f"the rows have no column {missing[0]!r}, which is part of the key", column=missing[0])
     picked = pa.schema([source.schema.field(name) for name in names])
@@ -58,7 +59,8 @@ def fit_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     for batch in chain((first,), coming):
         check_text(batch)
         try:
-            arrays = [member.array(batch.columns, batch.num_rows) for member in made]
+            columns = batch.columns  # made by every look: once, or the cost grows with the square of them
+            arrays = [member.array(columns, batch.num_rows) for member in made]
         except Misfit as misfit:
             raise _refusal(Misfit(misfit.why, None, misfit.inside), 0) from None
         yield pa.record_batch(arrays, schema=target)
@@ -69,7 +71,8 @@ def _batches(source: Incoming, made: tuple[Member, ...], schema: Schema) -> Iter
     row = 0
     for batch in source.batches():
         try:
-            arrays = [member.array(batch.columns, batch.num_rows) for member in made]
+            columns = batch.columns  # made by every look: once, or the cost grows with the square of them
+            arrays = [member.array(columns, batch.num_rows) for member in made]
         except Misfit as misfit:
             raise _refusal(misfit, row) from None
         row += batch.num_rows

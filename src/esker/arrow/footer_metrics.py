@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 from esker.arrow.bounds import lower_bound, upper_bound
 from esker.arrow.convert import convert
-from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.file_columns import FileColumn, LeafFinder
 from esker.arrow.fit_values import plain_type
 from esker.arrow.held import held_array
 from esker.arrow.metrics import column_sizes, has_bounds, is_counted
 from esker.arrow.metrics_mode import Keep, MetricsMode
 from esker.errors import EskerError
 from esker.model.schema import Schema
-from esker.model.types import Field, StructType, Type, is_floating
+from esker.model.types import Type, is_floating
 from esker.model.values import from_unscaled
 from esker.tree.data_file import Metrics
 
@@ -37,8 +37,9 @@ class Seen:
 def seen_columns(footer: pq.FileMetaData, columns: tuple[FileColumn, ...], schema: Schema) -> dict[int, Seen]:
     """By field id, for every column of one value per row that the file has."""
     found = {}
+    leaves = LeafFinder(columns)
     for field, _ in schema.primitives():
-        column = leaf_of(schema.path_by_id[field.id], columns) if is_counted(schema, field) else None
+        column = leaves.find(schema.path_by_id[field.id]) if is_counted(schema, field) else None
         if column is not None:
             found[field.id] = _seen(footer, column, field.type)
     return found
@@ -68,17 +69,6 @@ def footer_metrics(
         lower_bounds=lower,
         upper_bounds=upper,
     )
-
-
-def leaf_of(path: tuple[Field, ...], columns: tuple[FileColumn, ...]) -> FileColumn | None:
-    """The file's column for a field that is reached through structs only."""
-    column: FileColumn | None = None
-    for depth, field in enumerate(path):
-        column = by_field_id(columns).get(field.id)
-        if column is None or (depth < len(path) - 1 and not isinstance(field.type, StructType)):
-            return None
-        columns = column.children
-    return None if column is None or column.children else column
 
 
 def _seen(footer: pq.FileMetaData, column: FileColumn, type_: Type) -> Seen:

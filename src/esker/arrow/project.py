@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from esker.arrow.constants import repeated, struct_array
 from esker.arrow.convert import convert, plain
-from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.file_columns import FileColumn
 from esker.arrow.shredded import rebuilt
 from esker.arrow.types import to_arrow
 from esker.arrow.variant_arrays import variant_array
@@ -72,7 +72,10 @@ def _typed(type_: Type, column: FileColumn, array: pa.Array, name: str, origin: 
 
 
 def _struct(type_: StructType, column: FileColumn, array: pa.StructArray, origin: Origin) -> pa.Array:
-    at = {id_: column.children.index(child) for id_, child in by_field_id(column.children).items()}
+    at: dict[int, int] = {}
+    for index, child in enumerate(column.children):
+        if child.field_id is not None:
+            at.setdefault(child.field_id, index)
     members = [
         project(f, (column.children[at[f.id]], array.field(at[f.id])) if f.id in at else None, len(array), origin)
         for f in type_

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from esker.arrow.convert import convert
-from esker.arrow.file_columns import FileColumn, by_field_id
+from esker.arrow.file_columns import FileColumn, LeafFinder
 from esker.arrow.parquet_footer import ChunkStatistics, RowGroupStatistics
 from esker.errors import EskerError
 from esker.model.predicate import Bound, field_ids
@@ -27,7 +27,6 @@ from esker.model.types import (
     IntType,
     LongType,
     StringType,
-    StructType,
     TimestampType,
     TimeType,
     Type,
@@ -40,7 +39,8 @@ from esker.tree.manifest import ColumnMetrics
 def columns_asked(residual: Bound, schema: Schema, columns: tuple[FileColumn, ...]) -> dict[int, FileColumn]:
     """The file's columns that the filter asks about, by field id, where there is one value of them per row."""
     paths = {id_: schema.path_by_id[id_] for id_ in field_ids(residual) if id_ in schema.path_by_id}
-    found = {id_: _leaf(path, columns) for id_, path in paths.items()}
+    leaves = LeafFinder(columns)
+    found = {id_: leaves.find(path) for id_, path in paths.items()}
     return {id_: column for id_, column in found.items() if column is not None}
 
 
@@ -51,17 +51,6 @@ def row_group_evidence(
     metrics = {id_: _metrics(groups, schema.by_id[id_], column) for id_, column in asked.items()}
     counts = pa.array([group.rows for group in groups], pa.int64())
     return Statistics(schema=schema, rows=len(groups), metrics=metrics, record_count=counts)
-
-
-def _leaf(path: tuple[Field, ...], columns: tuple[FileColumn, ...]) -> FileColumn | None:
-    """The file's column for a field, where there is one value of it per row."""
-    column: FileColumn | None = None
-    for depth, field in enumerate(path):
-        column = by_field_id(columns).get(field.id)
-        if column is None or (depth < len(path) - 1 and not isinstance(field.type, StructType)):
-            return None
-        columns = column.children
-    return None if column is None or column.children else column
 
 
 def _metrics(groups: Sequence[RowGroupStatistics], field: Field, column: FileColumn) -> ColumnMetrics:

@@ -63,10 +63,11 @@ def fresh_schema(schema: Schema) -> Schema:
 
 def replace_field(fields: tuple[Field, ...], field_id: int, change: Callable[[Field], Field]) -> tuple[Field, ...]:
     """The fields with one of them, at any depth, changed."""
+    for at, field in enumerate(fields):
+        if field.id == field_id:  # most are found at the first level, and the others need not be looked into
+            return (*fields[:at], change(field), *fields[at + 1 :])
     return tuple(
-        change(field)
-        if field.id == field_id
-        else replace(field, type=with_children(field.type, replace_field(children(field.type), field_id, change)))
+        replace(field, type=with_children(field.type, replace_field(children(field.type), field_id, change)))
         if is_nested(field.type)
         else field
         for field in fields

@@ -78,6 +78,8 @@ def drop_partition(now: Partitioning, schema: Schema, what: str, format_version:
 
 def check_column_name(fields: Fields, schema: Schema, field_id: int) -> None:
     """Refuse a column whose name is a partition field's that is not that very column (its identity)."""
+    if not fields:  # names of all columns are made for this: not for every column that is added to a wide table
+        return
     name = schema.name_by_id[field_id]
     for field in fields:
         if field.name.casefold() == name.casefold() and not _is_identity_of(field, field_id):

@@ -55,6 +55,14 @@ class Schema:
         return found
 
     @cached_property
+    def _ids_by_folded_name(self) -> Mapping[str, list[int]]:
+        """Names without case to the ids of all that fit: many are looked up in a wide table."""
+        found: dict[str, list[int]] = {}
+        for name, id_ in self.id_by_name.items():
+            found.setdefault(name.casefold(), []).append(id_)
+        return found
+
+    @cached_property
     def highest_id(self) -> int:
         """The largest field id in use; 0 for no columns."""
         return max(self.by_id, default=0)
@@ -63,8 +71,7 @@ class Schema:
         """The field of that dotted name; without case when only one fits, as Spark resolves names."""
         id_ = self.id_by_name.get(name)
         if id_ is None and not case_sensitive:
-            folded = name.casefold()
-            fits = [i for n, i in self.id_by_name.items() if n.casefold() == folded]
+            fits = self._ids_by_folded_name.get(name.casefold(), [])
             if len(fits) > 1:
                 names = ", ".join(sorted(self.name_by_id[i] for i in fits))
                 raise InvalidInput(f"column {name!r} is ambiguous: it may mean {names}", column=name)

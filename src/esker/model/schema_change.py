@@ -229,8 +229,9 @@ def _put(members: Members, field: Field, place: Place, above: str = "") -> Membe
 
 
 def _check_free(siblings: Members, name: str, shown: str) -> None:
+    folded = name.casefold()
     for field in siblings:
-        if field.name.casefold() == name.casefold():
+        if field.name.casefold() == folded:
             like = "" if field.name == name else f" as {field.name!r}, and case does not tell columns apart"
             raise InvalidInput(f"cannot name a column {shown!r}: there is one already{like}", column=shown)
 

@@ -39,7 +39,8 @@ def reads_natively(type_: Type, column: FileColumn, file_format: str) -> bool:
     held = _stored(column.type)
     match type_:
         case StructType(fields):
-            return pa.types.is_struct(held) and all(_member_reads(f, column, file_format) for f in fields)
+            members = by_field_id(column.children)
+            return pa.types.is_struct(held) and all(_member_reads(f, members, file_format) for f in fields)
         case ListType():
             return _is_list(held) and reads_natively(type_.element, column.children[0], file_format)
         case MapType():
@@ -71,8 +72,8 @@ def _is_list(held: pa.DataType) -> bool:
     )
 
 
-def _member_reads(field: Field, column: FileColumn, file_format: str) -> bool:
-    found = by_field_id(column.children).get(field.id)
+def _member_reads(field: Field, members: dict[int, FileColumn], file_format: str) -> bool:
+    found = members.get(field.id)
     if found is None:  # null is what the reader gives for it
         return field.initial_default is None and not field.required
     return reads_natively(field.type, found, file_format)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from esker.errors import Conflict, InvalidInput
 from esker.model import schema_change as columns
-from esker.model.column_path import dotted
+from esker.model.column_path import dotted, parts_of
 from esker.model.naming import TableName
 from esker.model.nested import Ids
 from esker.model.partition_change import add_partition, check_column_name, drop_partition
@@ -114,7 +114,8 @@ class Alteration:
         def step(draft: Draft) -> Draft:
             schema, path = columns.rename_column(draft.schema, old, new)
             check_column_name(draft.partition, schema, path[-1].id)
-            settings = renamed_column(draft.properties, dotted(path), schema.name_by_id[path[-1].id])
+            named = ".".join((*(above.name for above in path[:-1]), parts_of(new)[-1]))
+            settings = renamed_column(draft.properties, dotted(path), named)
             return replace(draft, schema=schema, properties=settings)
 
         self._do(step, Part.SCHEMA)
@@ -220,6 +221,8 @@ class Alteration:
 
     def apply(self, metadata: TableMetadata) -> TableMetadata:
         """The metadata with every change; itself where that makes no difference."""
+        if metadata is self.base.metadata and self._draft is not None:  # as it was checked, verb by verb
+            return self._draft.finished()
         draft = Draft.of(metadata)
         for step in self._steps:
             draft = step(draft)

@@ -1,0 +1,161 @@
+"""The cost of a verb grows with the number of columns, and not with its square: counted in calls, not in seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import esker
+from esker.arrow.fit import fit, fit_batches
+from esker.arrow.new_schema import schema_from_arrow
+from esker.table import Table
+
+NARROW, WIDE = 120, 240
+MOST = 2.3  # twice the columns cost twice the calls, and a little
+
+
+def rows(width: int) -> pa.Table:
+    return pa.table({**{f"c{at}": [at, at + 1] for at in range(width - 1)}, "k": [1, 2]})
+
+
+def alter_at_once(table: Table) -> None:
+    with table.alter() as change:
+        for at in range(20):
+            change.add_column(f"new{at}", "int")
+        for at in range(20):
+            change.rename_column(f"new{at}", f"newer{at}")
+        for at in range(20):
+            change.drop_column(f"newer{at}")
+
+
+def add_files(table: Table) -> None:
+    file = Path(table.location) / "data" / "brought.parquet"
+    pq.write_table(rows(len(table.schema.fields)), file)
+    table.add_files([str(file)])
+
+
+VERBS: dict[str, Callable[[Table], object]] = {
+    "append": lambda table: table.append(rows(len(table.schema.fields))),
+    "scan": lambda table: table.scan().to_arrow(),
+    "scan a few": lambda table: table.scan("k = 1", columns=["k", "c0"]).to_arrow(),
+    "scan all by other names": lambda table: table.scan(
+        "K = 1", columns=[field.name.upper() for field in table.schema]
+    ).to_arrow(),
+    "overwrite": lambda table: table.overwrite(rows(len(table.schema.fields)), where="k = 1"),
+    "delete": lambda table: table.delete("c0 = 0"),
+    "update": lambda table: table.update({"c0": "c0 + 1"}, where="k = 1"),
+    "upsert": lambda table: table.upsert(rows(len(table.schema.fields)), on=["k"]),
+    "add_files": add_files,
+    "alter": alter_at_once,
+    "inspect.files": lambda table: table.inspect.files(),
+    "inspect.partitions": lambda table: table.inspect.partitions(),
+    "scan_changes": lambda table: table.scan_changes(table.snapshots[0].snapshot_id).to_arrow(),
+}
+
+
+def calls_of(do: Callable[[], object]) -> int:
+    """How many functions, of Python and of C, were called."""
+    count = 0
+
+    def see(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(see)
+    try:
+        do()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def table_of(folder: Path, width: int) -> Table:
+    lake = esker.connect(f"sqlite:///{folder}/{width}/catalog.db")
+    lake.create_namespace("a")
+    table = lake.create_table("a.wide", rows(width).schema)
+    table.append(rows(width))
+    table.append(rows(width))
+    return table
+
+
+QUICK = ("append", "scan", "alter")
+
+
+@pytest.mark.parametrize(
+    "verb", [verb if verb in QUICK else pytest.param(verb, marks=pytest.mark.slow) for verb in VERBS]
+)
+def test_twice_the_columns_cost_twice_the_calls(tmp_path: Path, verb: str) -> None:
+    VERBS[verb](table_of(tmp_path / "first", 3))  # whatever is loaded or remembered once
+    narrow, wide = table_of(tmp_path, NARROW), table_of(tmp_path, WIDE)
+    few = calls_of(lambda: VERBS[verb](narrow))
+    many = calls_of(lambda: VERBS[verb](wide))
+    assert many <= MOST * few, f"{few} calls for {NARROW} columns, {many} for {WIDE}"
+
+
+def struct_rows(width: int) -> pa.Table:
+    return pa.table({"s": pa.array([{f"m{at}": at for at in range(width)}] * 2), "k": [1, 2]})
+
+
+def deep_rows(depth: int) -> pa.Table:
+    value: object = 1
+    for at in range(depth):
+        value = {f"level{at}": value}
+    return pa.table({"s": pa.array([value, value]), "k": [1, 2]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "few"), [(struct_rows, 120), (deep_rows, 40)], ids=["wide", "deep"])
+def test_twice_the_members_or_levels_of_a_struct_cost_twice_the_calls(
+    tmp_path: Path, make: Callable[[int], pa.Table], few: int
+) -> None:
+    def work(size: int) -> None:
+        lake = esker.connect(f"sqlite:///{tmp_path}/{size}/catalog.db")
+        lake.create_namespace("a")
+        data = make(size)
+        table = lake.create_table("a.nested", data.schema)
+        table.append(data)
+        file = Path(table.location) / "data" / "brought.parquet"
+        pq.write_table(data, file)
+        table.add_files([str(file)])
+        table.update({"k": "k + 1"}, where="k = 1")
+        table.upsert(data, on=["k"])
+        assert table.scan("k >= 1").to_arrow().num_rows == 5
+        table.inspect.files()
+
+    work(few // 2)
+    narrow, wide = calls_of(lambda: work(few)), calls_of(lambda: work(2 * few))
+    assert wide <= MOST * narrow, f"{narrow} calls for {few}, {wide} for {2 * few}"
+
+
+class Watched:
+    """A batch that counts how often all of its columns are made, which Arrow does at every look."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self.looks = 0
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        self.looks += 1
+        columns: list[pa.Array] = self._batch.columns
+        return columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+
+def test_rows_are_fitted_with_one_look_at_their_columns() -> None:
+    (batch,) = rows(WIDE).to_batches()
+    schema = schema_from_arrow(batch.schema)
+    watched = Watched(batch)
+    (fitted,) = fit_batches(schema, [watched])  # type: ignore[list-item]
+    assert fitted.num_columns == WIDE
+    assert watched.looks <= 3
+    assert fit(schema, batch).read_all().num_columns == WIDE
