@@ -106,10 +106,20 @@ class Schema:
 
 def walk(fields: tuple[Field, ...], above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, tuple[Field, ...]]]:
     """Every field at any depth with its path, parents before children."""
-    for field in fields:
-        path = (*above, field)
+    waiting = [iter(fields)]  # a stack, not recursion: what a deep level yields need not climb through those above
+    trail = [above]
+    while waiting:
+        field = next(waiting[-1], None)
+        if field is None:
+            waiting.pop()
+            trail.pop()
+            continue
+        path = (*trail[-1], field)
         yield field, path
-        yield from walk(children(field.type), path)
+        inner = children(field.type)
+        if inner:
+            waiting.append(iter(inner))
+            trail.append(path)
 
 
 def _keep_only(field: Field, leaves: set[int] | None) -> Field:
