@@ -21,6 +21,7 @@ from otlp_messages import random_request, to_json
 
 from esker.errors import InvalidInput
 from esker.otlp.decode import decode
+from esker.otlp.intake import Limits
 from esker.otlp.messages import Signal
 from esker.otlp.receiver import Receiver
 from esker.otlp.sources import read_file
@@ -34,7 +35,7 @@ BAD_LOG = b"\x0a\x09\x12\x07\x12\x05\x4a\x03bad"
 
 @pytest.fixture
 def receiver(tmp_path: Path) -> Iterator[Receiver]:
-    yield from running(Receiver(Spool(tmp_path / "spool", segment_age_s=3600), port=0, max_request=100_000))
+    yield from running(Receiver(Spool(tmp_path / "spool", segment_age_s=3600), port=0, limits=Limits(request=100_000)))
 
 
 def running(made: Receiver) -> Iterator[Receiver]:
@@ -183,15 +184,15 @@ def test_a_disk_that_fails_is_told_to_senders_and_loses_nothing_that_was_answere
             copy = shutil.copytree(tmp_path / str(step), tmp_path / f"{step} killed")
             Spool(copy).close()
             kept = [one.data for segment in sealed_segments(copy) for one in read_file(segment)]
-            assert kept == answered
+            assert [data for data in kept if data in answered] == answered
+            assert len(kept) == len(set(kept))  # one that was answered 503 may be there, once
 
 
-def test_too_much_at_once_is_put_off(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esker.otlp.receiver._IN_FLIGHT", 1000)
-    assert receiver.hold(999)
+def test_too_much_at_once_is_put_off(receiver: Receiver) -> None:
+    assert receiver.memory.claim(receiver.limits.memory - 10, small=True)
     status, _, headers = post(receiver, "/v1/traces", TRACES.SerializeToString())
     assert (status, headers["Retry-After"]) == (429, "1")
-    receiver.let_go(999)
+    receiver.memory.give_back(receiver.limits.memory - 10)
     assert post(receiver, "/v1/traces", TRACES.SerializeToString())[0] == 200
     assert receiver.counts["put_off"] == 1
 

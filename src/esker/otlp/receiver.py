@@ -1,7 +1,7 @@
 """OTLP over HTTP: takes requests and answers 200 when they are on disk, never from memory.
 
-Built on the standard library's threading server. What a client may hold is bounded: the size of a body as sent and as
-unpacked, the bytes in flight over all clients, and the time a socket may be silent.
+Built on the standard library's threading server. What senders may take of it is bounded: see ``intake``. A body is kept
+in the spool as it came; it is unpacked to be checked, and then only once more when it is ingested.
 """
 
 from __future__ import annotations
@@ -10,34 +10,50 @@ import hmac
 import io
 import ipaddress
 import logging
+import socket
 import threading
 import time
+from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from esker.errors import InvalidInput, StorageFailed
 from esker.otlp.answers import JSON, Answer, accepted, failed
-from esker.otlp.check import Checker
+from esker.otlp.check import Checker, Verdict
+from esker.otlp.intake import (
+    Held,
+    Limits,
+    Memory,
+    NoRoom,
+    PacedSocket,
+    TooLong,
+    TooSlow,
+    Turns,
+    Unpacking,
+    Unreadable,
+    read_chunks,
+    read_plain,
+)
 from esker.otlp.messages import Signal
-from esker.otlp.requests import MAX_REQUEST
-from esker.otlp.segment import frame
+from esker.otlp.segment import frame_head
 from esker.otlp.spool import Spool, SpoolFull
-from esker.otlp.unpack import Damaged, inflated
+from esker.otlp.unpack import Coding, Damaged
 
 PORT = 4318
 _PATHS = {"/v1/logs": Signal.LOGS, "/v1/traces": Signal.TRACES, "/v1/metrics": Signal.METRICS}
 _TYPES = {"application/x-protobuf": False, "application/json": True}
-_IN_FLIGHT = 256 << 20
+_TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_LEAVES_AFTER_S, _MOST_LEAVING = 2.0, 64
 _LOG = logging.getLogger(__name__)
 
 
 class _Refusal(Exception):
     """The answer to what cannot be taken."""
 
-    def __init__(self, status: int, message: str, *, retry_after_s: int | None = None, close: bool = False) -> None:
+    def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
         super().__init__(message)
         self.status, self.message = status, message
-        self.retry_after_s, self.close = retry_after_s, close
+        self.retry_after_s = retry_after_s
 
 
 class Receiver(ThreadingHTTPServer):
@@ -53,16 +69,18 @@ class Receiver(ThreadingHTTPServer):
         host: str = "127.0.0.1",
         port: int = PORT,
         token: str | None = None,
-        max_request: int = MAX_REQUEST,
         strict: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         if token is None and not _is_loopback(host):
             raise InvalidInput(f"Cannot listen on {host} without a token: anyone could send; give --token-file")
-        self.spool, self.token, self.max_request = spool, token, max_request
-        self.checker = Checker(strict=strict)
+        self.spool, self.token, self.limits = spool, token, limits or Limits()
+        self.memory, self.turns = Memory(self.limits.memory), Turns(self.limits.window_s)
+        self.checker = Checker(strict=strict, columns=self.limits.memory // 4)
         self.counts = {"requests": 0, "records": 0, "rejected": 0, "refused": 0, "put_off": 0}
         self.counts["set_aside"] = len(spool.set_aside)
-        self._counting, self._in_flight = threading.Lock(), 0
+        self._counting, self._connections = threading.Lock(), 0
+        self._leaving: deque[tuple[float, socket.socket]] = deque()
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -71,6 +89,7 @@ class Receiver(ThreadingHTTPServer):
     def service_actions(self) -> None:
         """Twice a second: segments that are old enough become readable."""
         self.spool.seal_if_old()
+        self._let_leave(most=_MOST_LEAVING)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no error of ours."""
@@ -82,18 +101,60 @@ class Receiver(ThreadingHTTPServer):
             for name, value in more.items():
                 self.counts[name] += value
 
-    def hold(self, size: int) -> bool:
-        """Claim room in memory for a body; False if others hold too much."""
-        with self._counting:
-            if self._in_flight and self._in_flight + size > _IN_FLIGHT:
-                return False
-            self._in_flight += size
-            return True
+    # ---- connections ----
 
-    def let_go(self, size: int) -> None:
-        """Give room back."""
+    @property
+    def is_crowded(self) -> bool:
+        """Whether connections are kept no longer than a request takes."""
+        return self._connections > self.limits.connections * 3 // 4
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for a connection, or an answer at once where there are too many."""
         with self._counting:
-            self._in_flight -= size
+            has_room = self._connections < self.limits.connections
+            self._connections += has_room
+        if not has_room:
+            self._turn_away(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # the system has no more threads
+            self._forget_connection()
+            self._turn_away(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The life of a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._forget_connection()
+
+    def _forget_connection(self) -> None:
+        with self._counting:
+            self._connections -= 1
+
+    def _turn_away(self, request: socket.socket) -> None:
+        """Answer without a thread. The connection is closed a little later: bytes that come to one that is closed take
+        the answer with them."""
+        self.count(put_off=1)
+        try:
+            request.setblocking(False)
+            request.send(_TOO_MANY)
+            request.shutdown(socket.SHUT_WR)
+        except OSError:
+            _LOG.debug("a connection broke off that was one too many")
+        self._leaving.append((time.monotonic() + _LEAVES_AFTER_S, request))
+        self._let_leave(most=_MOST_LEAVING)
+
+    def _let_leave(self, *, most: int) -> None:
+        now = time.monotonic()
+        while self._leaving and (len(self._leaving) > most or self._leaving[0][0] <= now):
+            self.shutdown_request(self._leaving.popleft()[1])
+
+    def server_close(self) -> None:
+        """Listen no more."""
+        super().server_close()
+        self._let_leave(most=0)
 
 
 def _is_loopback(host: str) -> bool:
@@ -108,21 +169,43 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "esker"
     sys_version = ""
-    timeout = 30
     disable_nagle_algorithm = True
     wbufsize: ClassVar[int] = -1  # head and body go out together
+
+    def setup(self) -> None:
+        """Read at the pace that is asked of senders."""
+        super().setup()
+        self.rfile.close()
+        self._paced = PacedSocket(self.connection, self.server.limits)
+        self.rfile = self._source = io.BufferedReader(self._paced)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it."""
+        self._paced.expect_head()
+        super().handle_one_request()
+
+    def handle_expect_100(self) -> bool:
+        """Tell a sender that waits for it to go on."""
+        self.send_response_only(100)
+        self.end_headers()
+        self.wfile.flush()
+        return True
 
     def do_POST(self) -> None:
         """Take a request."""
         as_json = self._content_type() == JSON
+        self._has_unread = True
         try:
             answer = self._take()
         except _Refusal as refusal:
-            self.close_connection |= refusal.close
+            self.close_connection |= self._has_unread
             if refusal.retry_after_s is not None:
                 self.server.count(put_off=1)
             answer = failed(refusal.status, refusal.message, as_json=as_json, retry_after_s=refusal.retry_after_s)
+        self.close_connection |= self.server.is_crowded
         self._send(answer)
+        if self._has_unread:
+            self._linger()
 
     def do_GET(self) -> None:
         """Nothing is to be had here."""
@@ -132,7 +215,16 @@ class _Handler(BaseHTTPRequestHandler):
         """To the log, at a level that is off."""
         _LOG.debug(format, *args)
 
+    def _linger(self) -> None:
+        """Pass over a body that is not taken: a connection closed before would take the answer with it."""
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+            self._paced.drop_rest()
+        except OSError:
+            return
+
     def _send(self, answer: Answer) -> None:
+        self.connection.settimeout(self.server.limits.window_s)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -148,119 +240,100 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _take(self) -> Answer:
         signal, as_json = self._told()
-        size = self._size()
-        if not self.server.hold(size):
-            raise _Refusal(429, "too much is being received at once; try again", retry_after_s=1, close=True)
-        held = size
-        try:
-            data = self._unpacked(self._body(size), signal, as_json)
-            if len(data) > held:
-                if not self.server.hold(len(data) - held):
-                    raise _Refusal(429, "too much is being received at once; try again", retry_after_s=1)
-                held = len(data)
-            return self._keep(data, signal, as_json)
-        finally:
-            self.server.let_go(held)
-
-    def _keep(self, data: bytes, signal: Signal, as_json: bool) -> Answer:
-        verdict = self.server.checker.check(data, signal, json=as_json)
+        with Held(self.server.memory) as held:
+            body = self._body(held)
+            try:
+                verdict = self._checked(body, held, signal, as_json)
+            except (NoRoom, MemoryError):
+                raise _put_off() from None
+            except TooLong:
+                raise _Refusal(413, f"the body unpacks to more than {self.server.limits.request} bytes") from None
+            except Damaged as damage:
+                self._spool(body, signal, as_json, Coding.IDENTITY, refused=True)
+                raise _Refusal(400, f"the body cannot be unpacked: {damage}") from None
+            held.shrink(len(body))
+            self._spool(body, signal, as_json, self._coding(), refused=verdict.refused)
         if verdict.refused:
-            raise self._buried(data, signal, as_json, f"the request cannot be decoded: {verdict.reason}")
-        self._spool(data, signal, as_json, refused=False)
+            raise _Refusal(400, f"the request cannot be decoded: {verdict.reason}")
         self.server.count(requests=1, records=verdict.records, rejected=verdict.rejected)
         return accepted(signal, as_json=as_json, rejected=verdict.rejected, reason=verdict.reason)
 
-    def _buried(self, data: bytes, signal: Signal, as_json: bool, why: str) -> _Refusal:
-        """What the sender is told of bytes that are a dead letter now, as they came."""
-        self._spool(data, signal, as_json, refused=True)
-        self.server.count(requests=1, refused=1)
-        return _Refusal(400, why)
+    def _checked(self, body: bytearray, held: Held, signal: Signal, as_json: bool) -> Verdict:
+        """What the body holds; it is unpacked for no longer than that takes."""
+        with Unpacking(self.server.turns, held, self.server.limits.request) as unpacking:
+            data = unpacking.unpack(body, self._coding())
+            return self.server.checker.check(data, signal, json=as_json)
 
-    def _spool(self, data: bytes, signal: Signal, as_json: bool, *, refused: bool) -> None:
+    def _spool(self, body: bytearray, signal: Signal, as_json: bool, coding: Coding, *, refused: bool) -> None:
+        """Keep the body as it came."""
         now_ms = time.time_ns() // 1_000_000
+        head = frame_head(body, signal=signal, json=as_json, refused=refused, received_at_ms=now_ms, coding=coding)
         try:
-            self.server.spool.append(frame(data, signal=signal, json=as_json, refused=refused, received_at_ms=now_ms))
+            self.server.spool.append(head, body)
         except SpoolFull as full:
             _LOG.warning("%s", full)
             raise _Refusal(503, "the spool is full; try again later", retry_after_s=10) from None
         except StorageFailed as failure:
             _LOG.error("%s", failure)
             raise _Refusal(503, "the disk of the spool has failed; try again later", retry_after_s=10) from None
+        if refused:
+            self.server.count(requests=1, refused=1)
 
     def _content_type(self) -> str:
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
-    def _encoding(self) -> str:
-        return self.headers.get("Content-Encoding", "identity").strip().lower()
+    def _coding(self) -> Coding:
+        name = self.headers.get("Content-Encoding", "identity").strip().upper()
+        if name not in Coding.__members__:
+            raise _Refusal(415, "cannot take that Content-Encoding: send gzip, deflate or none")
+        return Coding[name]
 
     def _told(self) -> tuple[Signal, bool]:
         """The signal and encoding, before a byte of the body is read; whoever is refused here has to connect anew."""
         token = self.server.token
         sent = self.headers.get("Authorization", "").encode()
         if token is not None and not hmac.compare_digest(sent, f"Bearer {token}".encode()):
-            raise _Refusal(401, "a token is needed: Authorization: Bearer …", close=True)
+            raise _Refusal(401, "a token is needed: Authorization: Bearer …")
         signal = _PATHS.get(self.path.partition("?")[0])
         if signal is None:
-            raise _Refusal(
-                404, f"nothing is at {self.path}: there are /v1/traces, /v1/logs and /v1/metrics", close=True
-            )
+            raise _Refusal(404, f"nothing is at {self.path}: there are /v1/traces, /v1/logs and /v1/metrics")
         content_type = self._content_type()
         if content_type not in _TYPES:
-            raise _Refusal(415, f"cannot take {content_type or 'no type'}: send {' or '.join(_TYPES)}", close=True)
-        if self._encoding() not in ("identity", "gzip", "deflate"):
-            raise _Refusal(415, "cannot take that Content-Encoding: send gzip, deflate or none", close=True)
+            raise _Refusal(415, f"cannot take {content_type or 'no type'}: send {' or '.join(_TYPES)}")
+        self._coding()
         if self.server.spool.is_full:
-            raise _Refusal(503, "the spool is full; try again later", retry_after_s=10, close=True)
+            raise _Refusal(503, "the spool is full; try again later", retry_after_s=10)
         return signal, _TYPES[content_type]
 
     # ---- the body ----
 
-    def _size(self) -> int:
-        """How long the body will be, at most."""
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return self.server.max_request
+    def _body(self, held: Held) -> bytearray:
+        most = self.server.limits.request
+        is_chunked = "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+        size = 0 if is_chunked else self._size(most)
+        self._paced.expect_body()
+        try:
+            body = read_chunks(self._source, most, held) if is_chunked else read_plain(self._source, size, held)
+        except (NoRoom, MemoryError):
+            raise _put_off() from None
+        except TooLong:
+            raise _Refusal(413, f"the body is longer than {most} bytes") from None
+        except TooSlow:
+            raise _Refusal(503, "the body came too slowly; try again", retry_after_s=1) from None
+        except Unreadable as trouble:
+            raise _Refusal(400, str(trouble)) from None
+        self._has_unread = False
+        return body
+
+    def _size(self, most: int) -> int:
+        """How long the body says that it is."""
         text = self.headers.get("Content-Length", "")
         if not text.isdecimal() or not text.isascii():
-            raise _Refusal(411, "a Content-Length is needed", close=True)
-        if len(text) > 18 or int(text) > self.server.max_request:
-            raise _Refusal(413, f"the body is longer than {self.server.max_request} bytes", close=True)
+            raise _Refusal(411, "a Content-Length is needed")
+        if len(text) > 18 or int(text) > most:
+            raise _Refusal(413, f"the body is longer than {most} bytes")
         return int(text)
 
-    def _body(self, size: int) -> bytes:
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return self._chunks()
-        data = self.rfile.read(size)
-        if len(data) < size:
-            raise _Refusal(400, "the body ended before its end", close=True)
-        return data
 
-    def _chunks(self) -> bytes:
-        body = io.BytesIO()
-        while True:
-            line = self.rfile.readline(1024).partition(b";")[0].strip()
-            try:
-                size = int(line, 16) if line.isalnum() else -1
-            except ValueError:
-                size = -1
-            if size < 0 or body.tell() + size > self.server.max_request:
-                raise _Refusal(400 if size < 0 else 413, "the chunks of the body cannot be read", close=True)
-            if size == 0:
-                while self.rfile.readline(1024).strip():
-                    pass
-                return body.getvalue()
-            data = self.rfile.read(size)
-            if len(data) < size or self.rfile.readline(1024).strip():
-                raise _Refusal(400, "the chunks of the body cannot be read", close=True)
-            body.write(data)
-
-    def _unpacked(self, data: bytes, signal: Signal, as_json: bool) -> bytes:
-        encoding, most = self._encoding(), self.server.max_request
-        if encoding == "identity":
-            return data
-        try:
-            found = inflated(data, most + 1, gzip=encoding == "gzip")
-        except Damaged as damage:
-            raise self._buried(data, signal, as_json, f"the body cannot be unpacked: {damage}") from None
-        if len(found) > most:
-            raise _Refusal(413, f"the body unpacks to more than {most} bytes")
-        return found
+def _put_off() -> _Refusal:
+    return _Refusal(429, "too much is being received at once; try again", retry_after_s=1)

@@ -21,11 +21,19 @@ _IDS = frozenset((1, 2, 9, 10))
 _LOOKED_AT = 12  # fields of a record: senders write them in the order of their numbers
 
 
-def signal_of_json(data: bytes) -> Signal | None:
-    """By the name of its member; ``None`` where none tells, or several do. An empty request is one of traces."""
+def signal_at_start(data: bytes | bytearray) -> Signal | None:
+    """By its first member, where no other signal's name is anywhere: this needs no memory. ``None``: look closer."""
     head = _FIRST.match(data)
     if head and not any(f'"{name}"'.encode() in data for name in _MEMBERS if name.encode() != head[1]):
         return _MEMBERS[head[1].decode()]
+    return None
+
+
+def signal_of_json(data: bytes | bytearray) -> Signal | None:
+    """By the name of its member; ``None`` where none tells, or several do. An empty request is one of traces."""
+    found_first = signal_at_start(data)
+    if found_first is not None:
+        return found_first
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
@@ -36,7 +44,7 @@ def signal_of_json(data: bytes) -> Signal | None:
     return found[0] if len(found) == 1 else None
 
 
-def is_empty_json(data: bytes) -> bool:
+def is_empty_json(data: bytes | bytearray) -> bool:
     """Whether it is the request that holds nothing, of any signal."""
     return len(data) < 100 and data.strip()[:1] == b"{" and not data.strip(b" \t\r\n{}")
 

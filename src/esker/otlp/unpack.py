@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import zlib
+from collections.abc import Iterator
+from enum import IntEnum
 from typing import BinaryIO
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+STEP = 1 << 18  # bytes that are unpacked at a time
 _CHUNK = 1 << 18
 LAYERS = 3  # of compression over compression
+_FED = 1 << 16  # bytes of a body that are given to zlib at a time: it copies what it leaves
+_MEMBERS = 1000  # of a gzip body: each costs time, however little it holds
 
 
 class Damaged(Exception):
@@ -176,13 +181,52 @@ def unpack_object(data: bytes, limit: int) -> bytes:
     return found
 
 
-def inflated(data: bytes, limit: int, *, gzip: bool) -> bytes:
-    """A body sent with gzip or deflate; no more than ``limit`` bytes of it."""
-    inflate = zlib.decompressobj(31 if gzip else 15)
-    try:
-        found = inflate.decompress(data, limit)
-    except zlib.error as error:
-        raise Damaged(str(error)) from None
-    if not inflate.eof and len(found) < limit:
+class Coding(IntEnum):
+    """How a body sent over HTTP is compressed; the numbers are those of the spool's frames."""
+
+    IDENTITY = 0
+    GZIP = 1
+    DEFLATE = 2
+
+
+def inflate_steps(data: bytes | bytearray, coding: Coding) -> Iterator[bytes]:
+    """What a body holds, in pieces of at most ``STEP`` bytes: whoever asks for no more has unpacked no more.
+
+    Raises ``Damaged`` where the body cannot be unpacked, after the pieces before."""
+    view = memoryview(data)
+    if coding is Coding.IDENTITY:
+        yield from (bytes(view[at : at + STEP]) for at in range(0, len(view), STEP))
+        return
+    window = 31 if coding is Coding.GZIP else 15
+    inflate, at, rest, members = zlib.decompressobj(window), 0, b"", 1
+    while rest or at < len(view):
+        if not rest:
+            rest, at = bytes(view[at : at + _FED]), at + _FED
+        if inflate.eof:
+            if coding is Coding.DEFLATE or members == _MEMBERS:
+                raise Damaged("bytes follow its end" if members < _MEMBERS else f"it has more than {_MEMBERS} members")
+            inflate, members = zlib.decompressobj(window), members + 1
+        try:
+            found = inflate.decompress(rest, STEP)
+        except zlib.error as error:
+            raise Damaged(str(error)) from None
+        rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+        if found:
+            yield found
+    while not inflate.eof and (found := inflate.decompress(b"", STEP)):
+        yield found
+    if not inflate.eof:
         raise Damaged("it ends before its end")
-    return found
+
+
+def inflated(data: bytes, coding: Coding, limit: int) -> bytes:
+    """A whole body; ``Damaged`` where it cannot be unpacked, or is longer than ``limit`` bytes."""
+    if coding is Coding.IDENTITY:
+        return data
+    parts, size = [], 0
+    for part in inflate_steps(data, coding):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise Damaged(f"it unpacks to more than {limit} bytes")
+    return b"".join(parts)
