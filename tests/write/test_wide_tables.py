@@ -15,6 +15,8 @@ import pytest
 import esker
 from esker.arrow.fit import fit, fit_batches
 from esker.arrow.new_schema import schema_from_arrow
+from esker.errors import InvalidInput
+from esker.model.ddl import DEEPEST
 from esker.table import Table
 
 NARROW, WIDE = 120, 240
@@ -133,8 +135,16 @@ def test_twice_the_members_of_a_struct_cost_twice_the_calls(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_struct_a_hundred_levels_deep_goes_through_every_verb(tmp_path: Path) -> None:
-    work_through(tmp_path, deep_rows(100))
+def test_a_struct_as_deep_as_is_taken_goes_through_every_verb(tmp_path: Path) -> None:
+    work_through(tmp_path, deep_rows(DEEPEST - 1))
+
+
+@pytest.mark.parametrize("depth", [DEEPEST, 100, 200])
+def test_a_struct_that_could_be_written_and_not_read_is_refused(tmp_path: Path, depth: int) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db")
+    lake.create_namespace("a")
+    with pytest.raises(InvalidInput, match=rf"its types are nested more than {DEEPEST} levels deep, in 's\.level"):
+        lake.create_table("a.nested", deep_rows(depth).schema)
 
 
 class Watched:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 
 import pyarrow as pa
 
 from esker.errors import InvalidInput
+from esker.model.ddl import DEEPEST
 from esker.model.schema import Schema
 from esker.model.types import (
     BINARY,
@@ -47,8 +49,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 1) -> Schema:
 
 
 def _fields(fields: list[pa.Field], above: tuple[str, ...], next_id: NextId) -> tuple[Field, ...]:
-    names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(field.name for field in fields).items() if times > 1)
     if twice:
         raise InvalidInput(f"column {_dotted((*above, twice[0]))!r} is there twice", column=_dotted((*above, twice[0])))
     ids = [next_id() for _ in fields]
@@ -79,6 +80,12 @@ def _doc(field: pa.Field) -> str | None:
 
 def _type(type_: pa.DataType, path: tuple[str, ...], next_id: NextId) -> Type:
     kinds = pa.types
+    if len(path) > DEEPEST:  # Arrow writes deeper files than it reads
+        shown = ".".join(path[:3])
+        raise InvalidInput(
+            f"cannot make a column {path[0]!r}: its types are nested more than {DEEPEST} levels deep, in {shown!r}",
+            column=path[0],
+        )
     if kinds.is_struct(type_):
         return StructType(_fields([type_.field(at) for at in range(type_.num_fields)], path, next_id))
     if kinds.is_map(type_):
