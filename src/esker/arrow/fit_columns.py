@@ -8,6 +8,7 @@ where only one fits.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +71,7 @@ def members(fields: Iterable[Field], found: Sequence[pa.Field], path: Path, leni
 
 
 def _matched(fields: tuple[Field, ...], names: list[str], path: Path) -> dict[str, int]:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         column = ".".join((*path, twice[0]))
         raise InvalidInput(f"column {column!r} is there twice in the data", column=column)

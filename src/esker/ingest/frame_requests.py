@@ -11,6 +11,7 @@ from esker.errors import InvalidInput
 from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_worker import DDL, DecodeOrder
 from esker.spark.ship import shipped
+from esker.spark.worker_failures import naming_worker_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +60,8 @@ def run_on_workers(rows: Rows, *, framed: bool) -> Callable[[DecodeOrder], list[
 
     def run(order: DecodeOrder) -> list[dict[str, Any]]:
         work = shipped(_WORKER, pickle.dumps((order, framed)))
-        return map_arrow(rows.frame, work, DDL).toArrow().to_pylist()
+        with naming_worker_failures():
+            return map_arrow(rows.frame, work, DDL).toArrow().to_pylist()
 
     return run
 

@@ -30,6 +30,7 @@ from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_worker import DDL, DecodeOrder, Slice, TableOrder
 from esker.spark.ship import shipped
 from esker.spark.sweep import sweep
+from esker.spark.worker_failures import naming_worker_failures
 from esker.spark.written_files import files_of, partition_types
 from esker.storage.local import LocalStorage
 
@@ -170,7 +171,8 @@ def _cores(session: Any) -> int:
 def _run(session: Any, order: DecodeOrder) -> list[dict[str, Any]]:
     tasks = len(order.slices)
     numbers = session.range(0, tasks, 1, tasks)
-    return map_arrow(numbers, shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
+    with naming_worker_failures():
+        return map_arrow(numbers, shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
 
 
 def _table_order(files: DataFiles) -> TableOrder:

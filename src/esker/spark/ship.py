@@ -19,11 +19,13 @@ from typing import Any
 
 _ROOT = "esker"
 _UNPACK = "esker.spark.unpack"
+_FAILURES = "esker.spark.worker_failures"
 
 
 def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
     """A function for Spark that calls ``run(order, rows)`` of a module of ours in the worker."""
     parcel, digest, unpack = _packed(entry)
+    failures = _FAILURES
 
     # A function inside a function goes by value. It must name nothing outside itself but the variables above.
     def run(rows: Any) -> Any:
@@ -33,7 +35,8 @@ def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
         names: dict[str, Any] = {"__name__": "esker_unpack"}
         exec(marshal.loads(unpack), names)
         names["unpack"](parcel, digest)
-        return importlib.import_module(entry).run(order, rows)
+        noted = importlib.import_module(failures).noted
+        return noted(importlib.import_module(entry).run(order, rows))
 
     return run
 
@@ -41,7 +44,7 @@ def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
 @cache
 def _packed(entry: str) -> tuple[bytes, str, bytes]:
     """The modules as bytes, what tells them from others, and the code that unpacks them."""
-    sources = modules_of(entry)
+    sources = modules_of(entry) | modules_of(_FAILURES)
     modules = {name: (is_package, _compiled(text, name)) for name, (is_package, text) in sorted(sources.items())}
     parcel = zlib.compress(marshal.dumps(modules))
     unpack = marshal.dumps(_compiled(modules_of(_UNPACK)[_UNPACK][1], _UNPACK))

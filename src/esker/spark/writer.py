@@ -23,6 +23,7 @@ from esker.spark.settings import settings
 from esker.spark.ship import shipped
 from esker.spark.sweep import delete, sweep
 from esker.spark.worker import Order
+from esker.spark.worker_failures import naming_worker_failures
 from esker.spark.written_files import DDL, files_of, partition_types
 from esker.storage.local import LocalStorage
 from esker.tree.data_file import DataFile
@@ -62,7 +63,8 @@ class SparkWriter:
             # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
             try:
-                reports = map_arrow(numbered, task, DDL).toArrow()
+                with naming_worker_failures():
+                    reports = map_arrow(numbered, task, DDL).toArrow()
             except BaseException:
                 sweep(order.storage, order.locations.base, order.operation_id)
                 raise

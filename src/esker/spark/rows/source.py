@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ def source_frame(data: Any, schema: Schema, session: SparkSession) -> DataFrame:
 
     frame = data if is_spark_frame(data) else arrow_frame(_arrow_table(data, schema), session)
     names = [name.lower() for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InvalidInput(f"cannot merge: the source has two columns {twice[0]!r}", column=twice[0])
     return frame.withColumn(HERE, F.lit(True))
