@@ -10,9 +10,10 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from receiver_process import ReceiverProcess, receiving
 from esker.errors import InvalidInput
 from esker.otlp.check import Checker
 from esker.otlp.decode import decode
-from esker.otlp.intake import Held, Limits, Memory, NoRoom
+from esker.otlp.intake import Held, Limits, Memory, NoRoom, PacedSocket, TooSlow
 from esker.otlp.messages import Signal
 from esker.otlp.receiver import Receiver
 from esker.otlp.sources import read_file
@@ -48,17 +49,30 @@ def ask(port: int, body: bytes, **headers: str) -> tuple[int, str | None]:
         connection.close()
 
 
+LIMITS = Limits(request=4 * MIB, memory=16 * MIB, connections=4)
+
+
 @pytest.fixture
 def receiver(tmp_path: Path) -> Iterator[Receiver]:
-    limits = Limits(request=4 * MIB, memory=16 * MIB, connections=4, body_s=1.2)
-    made = Receiver(Spool(tmp_path / "spool", segment_age_s=3600), port=0, limits=limits)
+    yield from running(tmp_path, LIMITS)
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Receiver]:
+    yield from running(tmp_path, replace(LIMITS, body_s=0.6))
+
+
+def running(directory: Path, limits: Limits) -> Iterator[Receiver]:
+    made = Receiver(Spool(directory / "spool", segment_age_s=3600), port=0, limits=limits)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield made
-    made.shutdown()
-    thread.join()
-    made.server_close()
-    made.spool.close()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        thread.join()
+        made.server_close()
+        made.spool.close()
 
 
 def kept(directory: Path) -> list[bytes]:
@@ -91,7 +105,7 @@ def test_bodies_that_unpack_to_much_stay_within_the_memory(tmp_path: Path) -> No
     size, memory = 4 * MIB, 12 * MIB
     sent = [body for body in bodies(size) for _ in range(20)]
     assert max(map(len, sent)) < size // 100
-    with receiving(tmp_path, "--memory", "12M", "--max-request", "4M") as receiver:
+    with receiving(tmp_path, "--memory", "12M", "--max-request", "4M", "--body-timeout", "600") as receiver:
         assert ask(receiver.port, TRACES) == (200, None)
         before = peak(receiver)
         with ThreadPoolExecutor(len(sent)) as senders:
@@ -107,13 +121,12 @@ def test_bodies_that_unpack_to_much_stay_within_the_memory(tmp_path: Path) -> No
 
 
 def test_a_body_is_kept_as_packed_as_it_came(receiver: Receiver) -> None:
-    data = TRACES + sized(1, bytes(500_000) + b"\x08")[:0]
-    packed = gzip.compress(data)
+    packed = gzip.compress(TRACES)
     assert ask(receiver.server_port, packed, Content_Encoding="gzip") == (200, None)
     receiver.spool.seal()
     [segment] = sealed_segments(receiver.spool._directory)
     assert packed in segment.read_bytes()
-    assert kept(receiver.spool._directory) == [data]
+    assert kept(receiver.spool._directory) == [TRACES]
 
 
 def test_large_requests_leave_room_for_small_ones() -> None:
@@ -203,7 +216,7 @@ def head(*more: str) -> bytes:
 @pytest.mark.parametrize("length", ["Content-Length: 67108864", "Transfer-Encoding: chunked"])
 def test_slow_senders_do_not_keep_others_out(tmp_path: Path, length: str) -> None:
     """Each announces 64 MiB, or any length, and sends little: a byte, and then one now and then."""
-    with receiving(tmp_path, "--memory", "171M", "--body-timeout", "3") as receiver, ExitStack() as stack:
+    with receiving(tmp_path, "--memory", "171M", "--body-timeout", "12") as receiver, ExitStack() as stack:
         slow = [stack.enter_context(connect(receiver.port, head(length), b"4000000\r\n")) for _ in range(12)]
         ended = threading.Event()
 
@@ -231,35 +244,77 @@ def test_slow_senders_do_not_keep_others_out(tmp_path: Path, length: str) -> Non
     assert "12 put off" in said
 
 
-def test_a_body_may_not_take_longer_than_its_time(receiver: Receiver) -> None:
-    """However well it keeps to the rate: a quarter of a second of pauses, over and over."""
-    with connect(receiver.server_port, head("Content-Length: 4000000")) as client:
-        began = time.monotonic()
-        client.settimeout(0.05)
-        answer = b""
-        while not answer and time.monotonic() - began < 20:
-            client.sendall(b"x" * 2000)
-            try:
-                answer = client.recv(10_000)
-            except TimeoutError:
-                continue
-        assert b"HTTP/1.1 503 " in answer
-    assert time.monotonic() - began >= receiver.limits.body_s
+class Clocked:
+    """A sender with a clock of its own: each step takes so long, and then brings so many bytes."""
+
+    def __init__(self, *steps: tuple[float, int]) -> None:
+        self.now, self._steps, self._wait = 1000.0, list(steps), 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def settimeout(self, seconds: float) -> None:
+        self._wait = seconds
+
+    def recv_into(self, buffer: bytearray) -> int:
+        seconds, size = self._steps.pop(0)
+        self.now += min(seconds, self._wait)
+        if seconds > self._wait:
+            self._steps.insert(0, (seconds - self._wait, size))
+            raise TimeoutError
+        return min(size, len(buffer))
 
 
-def test_a_body_that_comes_in_good_time_may_pause(receiver: Receiver) -> None:
-    with connect(receiver.server_port, head(f"Content-Length: {len(TRACES)}")) as client:
-        client.sendall(TRACES[:400])
-        time.sleep(receiver.limits.window_s * 0.8)
-        client.sendall(TRACES[400:])
-        assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
+def read_all(paced: PacedSocket) -> None:
+    while paced.readinto(bytearray(1 << 16)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("steps", "ends"),
+    [
+        ([(5, 1)] * 9, 10),  # below the rate of 1024 bytes a second in the first sixth of a minute
+        ([(0, 10_239), (11, 1)], 10),
+        ([(0, 10_240), (11, 1), (20, 1)], 20),  # enough in the first one, too little in the second
+        ([(5, 50_000)] * 20, 60),  # quick enough, and too long in all
+        ([(0, 60_000), (70, 1)], 20),  # what was quick before does not count
+    ],
+    ids=["silent", "just below", "second window", "too long", "stalls"],
+)
+def test_a_body_that_is_too_slow_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, steps: list[tuple[float, int]], ends: float
+) -> None:
+    sender = Clocked(*steps)
+    monkeypatch.setattr("esker.otlp.intake.time", sender)
+    paced = PacedSocket(sender, Limits())  # type: ignore[arg-type]
+    paced.expect_body()
+    with pytest.raises(TooSlow):
+        read_all(paced)
+    assert sender.now == 1000 + ends
+
+
+def test_a_body_that_keeps_to_the_rate_may_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = Clocked((8, 20_000), (9, 20_000), (9, 20_000), (9, 20_000), (0, 0))
+    monkeypatch.setattr("esker.otlp.intake.time", sender)
+    paced = PacedSocket(sender, Limits())  # type: ignore[arg-type]
+    paced.expect_body()
+    assert [paced.readinto(bytearray(1 << 16)) for _ in range(5)] == [20_000] * 4 + [0]
+
+
+def test_a_head_may_be_waited_for_but_not_trickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = Clocked((29, 1), *[(1, 1)] * 100)
+    monkeypatch.setattr("esker.otlp.intake.time", sender)
+    paced = PacedSocket(sender, Limits())  # type: ignore[arg-type]
+    with pytest.raises(TooSlow):
+        read_all(paced)
+    assert sender.now == 1000 + 29 + 10
 
 
 @pytest.mark.parametrize(
     "sent", [b"", b"P", b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n"], ids=["none", "letter", "lines"]
 )
-def test_a_head_that_does_not_end_is_cut_off(receiver: Receiver, sent: bytes) -> None:
-    with connect(receiver.server_port, sent) as client:
+def test_a_head_that_does_not_end_is_cut_off(impatient: Receiver, sent: bytes) -> None:
+    with connect(impatient.server_port, sent) as client:
         began = time.monotonic()
         while time.monotonic() - began < 20:
             client.settimeout(0.02)
@@ -303,8 +358,7 @@ def test_a_connection_is_not_kept_where_there_are_many(receiver: Receiver) -> No
             assert b"\r\nConnection: close\r\n" in client.recv(1000)
 
 
-def wait_until(holds: object) -> None:
-    assert callable(holds)
+def wait_until(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + 20
     while not holds():
         assert time.monotonic() < until
