@@ -159,6 +159,16 @@ class Checkpoint:
         with self._writing():
             self._seen.add(source, batch)
 
+    def set_aside(self, found: Found, way: str) -> str | None:
+        """Why that file, which has not changed since, cannot be read that way; None where it may be tried."""
+        with self._reading():
+            return self._seen.set_aside(found, way)
+
+    def release_set_aside(self) -> int:
+        """Let the next run try every file that was set aside; how many there are."""
+        with self._writing():
+            return self._seen.release_set_aside()
+
     def is_done(self, found: Found) -> bool:
         """Whether all rows of that file are committed."""
         seen = self.unchanged(found)

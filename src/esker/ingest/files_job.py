@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from esker.ingest.checkpoint import Plan
 from esker.ingest.counts import BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Refused, Staged, check_sources
-from esker.ingest.row_files import Reading, raw_schema_of, rows_of, schema_of
+from esker.ingest.row_files import Reading, Unreadable, raw_schema_of, rows_of, schema_of
 from esker.ingest.sources import SourceFile
 from esker.lake import Lake
 from esker.model.naming import TableName
@@ -59,7 +60,7 @@ class FilesJob:
 
         try:
             for source in plan.files:
-                with _naming(source):
+                with self._naming(source):
                     path = Path(source.path)
                     batches = counted(rows_of(path, self._reading, known))
                     writing.add(pa.RecordBatchReader.from_batches(raw_schema_of(path, self._reading, known), batches))
@@ -73,6 +74,26 @@ class FilesJob:
         """Files are the user's and stay."""
         return ()
 
+    def way(self) -> str:
+        """How files are read now: a file that cannot be read may be where this is another."""
+        try:
+            schema = repr(self._lake.table(self._target.name).schema)
+        except (NoSuchTable, NoSuchNamespace):
+            schema = ""
+        told = repr((self._reading, self._target.evolve, schema))
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    @contextmanager
+    def _naming(self, source: SourceFile) -> Iterator[None]:
+        """What is wrong with one file does not stop the others."""
+        try:
+            yield
+        except Unreadable as error:
+            raise Refused(source, str(error), self.way()) from error
+        except (pa.ArrowException, InvalidInput, UnicodeDecodeError, RecursionError) as error:
+            said = error.message if isinstance(error, InvalidInput) else str(error).splitlines()[0]
+            raise Refused(source, said, self.way()) from error
+
     def _table(self, plan: Plan) -> Table:
         try:
             table = self._lake.table(self._target.name)
@@ -85,7 +106,7 @@ class FilesJob:
         return table
 
     def _made(self, first: SourceFile) -> Table:
-        with _naming(first):
+        with self._naming(first):
             schema = schema_of(Path(first.path), self._reading)
         namespace = ".".join(TableName.parse(self._target.name).namespace)
         with suppress(AlreadyExists):
@@ -101,7 +122,7 @@ class FilesJob:
         """Columns that files have and the table has not, committed before the first file that needs them."""
         for source in files:
             known = to_arrow_schema(table.schema.fields)
-            with _naming(source):
+            with self._naming(source):
                 found = schema_of(Path(source.path), self._reading, known)
             new = [field for field in found if field.name not in known.names]
             wider = [field.name for field in found if _is_wider(field, known)]
@@ -120,13 +141,3 @@ def _is_wider(field: pa.Field, known: pa.Schema) -> bool:
 
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
-
-
-@contextmanager
-def _naming(source: SourceFile) -> Iterator[None]:
-    """What is wrong with one file does not stop the others."""
-    try:
-        yield
-    except (pa.ArrowException, InvalidInput, UnicodeDecodeError) as error:
-        said = error.message if isinstance(error, InvalidInput) else str(error).splitlines()[0]
-        raise Refused(source, said) from error

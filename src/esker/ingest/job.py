@@ -22,13 +22,14 @@ class Staged:
 
 
 class Refused(EskerError):
-    """One source of a batch cannot be read, and says why; the batch goes on without it."""
+    """One source of a batch cannot be read, and says why; the batch goes on without it. Given the way it was read, it
+    is set aside: reading it again that way would fail again."""
 
-    def __init__(self, source: SourceFile, reason: str) -> None:
-        super().__init__(f"cannot ingest {source.path}: {reason}", source=source, reason=reason)
+    def __init__(self, source: SourceFile, reason: str, way: str | None = None) -> None:
+        super().__init__(f"cannot ingest {source.path}: {reason}", source=source, reason=reason, way=way)
 
-    def __reduce__(self) -> tuple[type[Refused], tuple[SourceFile, str]]:
-        return type(self), (self.source, self.reason)
+    def __reduce__(self) -> tuple[type[Refused], tuple[SourceFile, str, str | None]]:
+        return type(self), (self.source, self.reason, self.way)
 
 
 class Job(Protocol):

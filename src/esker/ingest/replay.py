@@ -43,13 +43,15 @@ def pending_receipts(checkpoint: Path) -> list[Receipt]:
 
 
 def replay_receipts(lake: Lake, directory: Path, *, kind: str = KIND) -> Account:
-    """Make the commits of every receipt of a checkpoint; those that a table has already are not made again."""
+    """Make the commits of every receipt of a checkpoint; those that a table has already are not made again. Files that
+    were set aside are tried again by the next ingest."""
     if written_kind(directory) is None and pending_receipts(directory):  # of a stream of Spark's, which has its own
         return settle_all(lake, directory / "pending")
     checkpoint = Checkpoint(directory, kind=kind)
     began = time.monotonic()
     try:
         run = Run(lake, checkpoint, _OnlyReceipts())
+        checkpoint.release_set_aside()  # whoever replays has mended something
         receipts = Receipts(checkpoint.pending)
         with suppress(Pending):  # the account tells of it
             for plan in checkpoint.unfinished():

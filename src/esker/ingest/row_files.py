@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import pyarrow as pa
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, StorageFailed
+from esker.ingest.json_depth import MOST_LEVELS, is_too_deep
+from esker.storage.failures import failure_of
 
 _PACKED = re.compile(r"\.(gz|zst|zstd|bz2)$")
 _ROWS = 1 << 16
 _BLOCK = 4 << 20
+
+
+class Unreadable(Exception):
+    """A file's content is not what its format allows, or goes beyond a limit; says why."""
 
 
 class RowFormat(Enum):
@@ -64,15 +71,45 @@ def schema_of(path: Path, reading: Reading, known: pa.Schema | None = None) -> p
 
 
 def raw_schema_of(path: Path, reading: Reading, known: pa.Schema | None) -> pa.Schema:
-    """The columns as ``rows_of`` gives them."""
-    with _opened(path, reading, known) as reader:
+    """The columns as ``rows_of`` gives them. `Unreadable` where the file cannot be read."""
+    with _judging(path), _opened(path, reading, known) as reader:
         return reader.schema
 
 
 def rows_of(path: Path, reading: Reading, known: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in bounded memory."""
-    with _opened(path, reading, known) as reader:
-        yield from reader
+    """The rows of a file, in bounded memory. `Unreadable` where the file cannot be read, or not to its end."""
+    with _judging(path):
+        reader = _opened(path, reading, known)
+    with reader:
+        while True:
+            with _judging(path):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+
+@contextmanager
+def _judging(path: Path) -> Iterator[None]:
+    """Whatever a reader says of a file's content is said of that file; a disk that fails is not the file's fault."""
+    try:
+        yield
+    except OSError as error:  # Arrow's own, of data that is damaged, have no code
+        failure = failure_of(error, "read", path) if error.errno is not None else None
+        if isinstance(failure, StorageFailed) and failure.retryable:
+            raise failure from error
+        raise Unreadable(error.strerror or _first_line(error)) from error
+    except InvalidInput as error:
+        raise Unreadable(error.message) from error
+    except (pa.ArrowException, ValueError, ArithmeticError, LookupError, TypeError) as error:
+        raise Unreadable(_first_line(error)) from error
+    except RecursionError as error:
+        raise Unreadable("its values are nested too deeply") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _writable(field: pa.Field) -> pa.Field:
@@ -126,6 +163,9 @@ def _csv(path: Path, reading: Reading, known: pa.Schema | None) -> pa.RecordBatc
 def _json(path: Path, known: pa.Schema | None) -> pa.RecordBatchReader:
     from pyarrow import json
 
+    with pa.input_stream(str(path), compression="detect") as stream:
+        if is_too_deep(stream):  # Arrow's parser recurses, and ends the process
+            raise InvalidInput(f"its JSON is nested deeper than {MOST_LEVELS} levels")
     wanted = [] if known is None else [field for field in known if _is_json(field.type)]
     # Arrow takes dates in JSON for numbers alone; people write them as text.
     texts = {field.name: field.type for field in wanted if pa.types.is_date(field.type)}

@@ -37,7 +37,8 @@ def ingest_files(
     held = Checkpoint(checkpoint, kind=kind_of(target.name))
     began = time.monotonic()
     try:
-        run = Run(lake, held, FilesJob(lake, target, reading=reading), batch_bytes=batch_bytes, told=told)
+        job = FilesJob(lake, target, reading=reading)
+        run = Run(lake, held, job, batch_bytes=batch_bytes, told=told, way=job.way)
         with suppress(Pending):
             run.settle()
             run.ingest(list(find_files(paths, pattern=pattern)))

@@ -60,6 +60,7 @@ class Run:
         most_dead: float | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         told: Callable[[Account], None] = lambda account: None,
+        way: Callable[[], str] | None = None,
     ) -> None:
         self.account = Account()
         self._lake = lake
@@ -71,6 +72,7 @@ class Run:
         self._most_dead = most_dead
         self._now_us = now_us
         self._told = told
+        self._way = way  # in which files are read; None: no file is set aside for good
         self._counted: set[int] = set()
         self._recognition = Recognition(checkpoint)
         self._seen: set[Path] = set()  # a stream looks at the same files again and again
@@ -170,7 +172,8 @@ class Run:
             except Refused as refusal:
                 source: SourceFile = refusal.source
                 self.account.refused.append((source.path, refusal.reason))
-                self._moved.append(source)
+                if refusal.way is None:
+                    self._moved.append(source)
                 self._refused.add(
                     Found(
                         path=Path(source.path),
@@ -179,7 +182,7 @@ class Run:
                         identity=source.identity or "",
                     )
                 )
-                plan = self.checkpoint.refuse(plan, source, refusal.reason)
+                plan = self.checkpoint.refuse(plan, source, refusal.reason, way=refusal.way)
 
     def _check_letters(self, number: int, counts: BatchCounts) -> None:
         if self._most_dead is None or counts.dead_letters <= self._most_dead * counts.received:
@@ -208,6 +211,11 @@ class Run:
                 self.account.read_twice.append((found.file, found.earlier))
                 self.account.duplicated += found.rows
 
+    def _refuse(self, found: Found, reason: str) -> None:
+        """Pass a file over, and do not ask again in this run."""
+        self.account.refused.append((str(found.path), reason))
+        self._refused.add(found)
+
     def _count(self, plan: Plan, receipt: Receipt) -> None:
         self.account.count(receipt.counts)
         self.account.files += len(plan.files)
@@ -217,10 +225,20 @@ class Run:
 
     def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
         """Those that hold something that was never planned before."""
+        way = None if self._way is None else self._way()
         for one in found:
             if one in self._refused:
                 continue
-            source = self._recognition.of(one)
+            if way is not None and (reason := self.checkpoint.set_aside(one, way)) is not None:
+                self._refuse(one, reason)
+                continue
+            try:
+                source = self._recognition.of(one)
+            except StorageFailed as failure:
+                if failure.retryable:
+                    raise
+                self._refuse(one, str(failure.reason))
+                continue
             if isinstance(source, Known) and one.path not in self._seen:
                 self.account.known_files += 1
             self._seen.add(one.path)
