@@ -78,7 +78,9 @@ def _many_files(spark: Any, lake: Any, folder: Path) -> Comparison:
     lake.create_table("tpch.many", "id bigint").add_files([str(path) for path in sorted(given.iterdir())])
 
     def ours() -> Any:
-        fresh = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), roots=[given])
+        fresh = esker.connect(
+            f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), allowed_roots=[given]
+        )
         return fresh.table("tpch.many").scan().to_spark(spark)
 
     def theirs() -> Any:

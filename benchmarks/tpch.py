@@ -26,7 +26,7 @@ def compare(scratch: Path, *, scale: float = 1) -> Iterator[Comparison]:
     folder = scratch / "tpch"
     shutil.rmtree(folder, ignore_errors=True)
     with spark_session() as spark:
-        lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), spark=spark)
+        lake = esker.connect(f"sqlite:///{folder}/catalog.db", allowed_roots=[scratch], spark=spark)
         lake.create_namespace("tpch")
         lake.sql("USE tpch")
         plain = spark.newSession()

@@ -335,7 +335,8 @@ class Table:
         return Merge.of(source, on, run)
 
     def add_files(self, paths: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
-        """Take in Parquet files where they lie; nothing is copied."""
+        """Take in Parquet files where they are; nothing is copied. ``InvalidInput`` for files outside the lake's
+        warehouse and ``allowed_roots``."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.add_files(paths)
         return self._result(tx)

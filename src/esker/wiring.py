@@ -40,19 +40,20 @@ def connect(
     uri: str | None = None,
     *,
     warehouse: str | None = None,
-    roots: Sequence[str | os.PathLike[str]] = (),
+    allowed_roots: Sequence[str | os.PathLike[str]] = (),
     spark: SparkSession | None = None,
 ) -> Lake:
     """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
 
     Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files. Tables and
-    their files lie below the warehouse; ``roots`` are further folders that they may be in. ``spark`` is the session
-    that moves data in Spark, classic or Connect; without it the running one does, or one is made on first need.
+    their files are below the warehouse; ``allowed_roots`` names further places whose files the tables of this lake may
+    use, and everything else is refused with ``InvalidInput``. ``spark`` is the session that moves data in Spark,
+    classic or Connect; without it the running one does, or one is made on first need.
     """
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
-    folders = [os.fspath(root) for root in roots]
-    catalog = open_catalog(chosen, warehouse=warehouse, roots=folders)
-    address = catalog_address(chosen, warehouse=warehouse, roots=folders)
+    folders = _listed(allowed_roots)
+    catalog = open_catalog(chosen, warehouse=warehouse, allowed_roots=folders)
+    address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders)
     return lake_over(catalog, spark=spark, address=address)
 
 
@@ -124,12 +125,12 @@ def _schema_from_arrow(given: object) -> Schema:
     return schema_from_arrow(given if isinstance(given, pa.Schema) else pa.schema(given))
 
 
-def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
-    """Open a table where it lies, read-only, with no catalog.
+def open_table(path: str | os.PathLike[str], *, allowed_roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
+    """Open a table where it is, read-only, with no catalog.
 
     ``path`` is the table's directory or one of its metadata files. The locations a table records are taken
-    relative to where it lies now, so a table moved, copied or downloaded opens as it is. Files recorded outside
-    the table are refused unless they lie below one of ``roots``.
+    relative to where it is now, so a table moved, copied or downloaded opens as it is. Files recorded outside
+    the table are refused with ``InvalidInput`` unless they are found below one of ``allowed_roots``.
     """
     text = os.fspath(path)
     if "://" in text or text.startswith("file:"):
@@ -137,7 +138,7 @@ def open_table(path: str | os.PathLike[str], *, roots: Sequence[str | os.PathLik
     place = Path(text)
     if not _exists(place):
         raise NoSuchTable(f"no table at {text}: there is no such file or directory", path=text)
-    allowed = tuple(str(Path(root).resolve()) for root in roots)
+    allowed = tuple(str(Path(_local_part(root)).resolve()) for root in _listed(allowed_roots))
 
     def load() -> tuple[TableState, Storage]:
         metadata_file = place if place.is_file() else current_metadata_file(place)
@@ -225,6 +226,12 @@ def _exists(place: Path) -> bool:
 def _table_root(metadata_file: Path) -> Path:
     folder = metadata_file.absolute().parent
     return (folder.parent if folder.name == "metadata" else folder).resolve()
+
+
+def _listed(roots: Sequence[str | os.PathLike[str]]) -> list[str]:
+    if isinstance(roots, (str, os.PathLike)):
+        raise InvalidInput(f"allowed_roots is a list of places: [{os.fspath(roots)!r}]", allowed_roots=roots)
+    return [os.fspath(root) for root in roots]
 
 
 def _local_part(uri: str) -> str:

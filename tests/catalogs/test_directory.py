@@ -25,6 +25,7 @@ class TestDirectoryCatalog(CatalogContract):
     keeps_properties = False
     renames = False
     names_stay = True
+    places_tables = False
 
     @pytest.fixture
     def uri(self, tmp_path: Path) -> str:

@@ -130,7 +130,7 @@ def test_an_address_opens_the_same_catalog_from_anywhere(
     here: Path, monkeypatch: pytest.MonkeyPatch, uri: str, warehouse: str | None
 ) -> None:
     uri = uri.replace("file:", f"file:{here}/")
-    address = catalog_address(uri, warehouse=warehouse, roots=["more"])
+    address = catalog_address(uri, warehouse=warehouse, allowed_roots=["more"])
     assert address is not None
     made = make(open_catalog(uri, warehouse=warehouse))
     (here / "sub").mkdir()
@@ -140,4 +140,4 @@ def test_an_address_opens_the_same_catalog_from_anywhere(
 
 
 def test_what_lives_in_this_process_has_no_address() -> None:
-    assert catalog_address("memory:", warehouse=None, roots=()) is None
+    assert catalog_address("memory:", warehouse=None, allowed_roots=()) is None

@@ -151,7 +151,7 @@ def test_a_location_longer_than_its_column_is_refused(catalog: Catalog, tmp_path
     catalog.create_namespace(("sales",), {})
     deep = "/".join(["d" * 200] * 5)
     with pytest.raises(InvalidInput, match="longer than 1000 characters"):
-        catalog.create(ORDERS, empty_table(f"{tmp_path}/{deep}"))
+        catalog.create(ORDERS, empty_table(f"{tmp_path}/warehouse/{deep}"))
     assert catalog.tables(("sales",)) == ()
     assert not list(tmp_path.rglob("*.json"))
 
@@ -173,7 +173,7 @@ def test_a_directory_in_place_of_the_database_is_refused(file: Path, catalog: Ca
 
 
 def faulty(file: Path, connection: type[sqlite3.Connection], busy_seconds: float = 0.05) -> PointerCatalog:
-    storage = LocalStorage(roots=())
+    storage = LocalStorage(roots=[file.parent / "warehouse"])
     warehouse = Warehouse(str(file.parent / "warehouse"), storage, fence=storage)
     database = SqliteDatabase(file, connection=connection, busy_seconds=busy_seconds)
     return PointerCatalog(SqlPointers(database, "default"), warehouse)

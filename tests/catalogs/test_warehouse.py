@@ -30,7 +30,8 @@ def test_s04_every_name_has_a_folder_of_its_own_below_the_warehouse(catalog: Cat
         assert not set("#?*'\" ") & set(Path(home).name)
 
 
-def test_a_place_the_caller_names_is_used(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_place_named_on_connecting_is_used(tmp_path: Path) -> None:
+    catalog = open_catalog("memory:", warehouse=str(tmp_path / "w"), allowed_roots=[f"{tmp_path}/elsewhere/t"])
     catalog.create_namespace(("sales",), {})
     state = catalog.create(ORDERS, empty_table(f"{tmp_path}/elsewhere/t"))
     count_up(catalog, ORDERS, 1)
@@ -79,7 +80,7 @@ def test_a_metadata_path_inside_the_warehouse_is_honoured(catalog: Catalog, tmp_
 
 
 def test_roots_named_on_connecting_are_open(tmp_path: Path) -> None:
-    catalog = open_catalog("memory:", warehouse=str(tmp_path / "w"), roots=[str(tmp_path / "more")])
+    catalog = open_catalog("memory:", warehouse=str(tmp_path / "w"), allowed_roots=[str(tmp_path / "more")])
     base = make(catalog)
     named = with_properties(base.metadata, {"write.metadata.path": f"{tmp_path}/more/metadata"})
     assert isinstance(catalog.swap(ORDERS, base, named), Accepted)
@@ -114,12 +115,13 @@ def test_s05_a_registered_table_does_not_open_the_place_it_claims(catalog: Catal
     catalog.drop(ORDERS)
     claim = tmp_path / "w" / "claim.metadata.json"
     claim.write_text(json.dumps({**document, "location": f"{tmp_path}/elsewhere"}))
-    with pytest.raises(InvalidInput, match=r"lies outside the warehouse .* name its folder among the roots"):
+    with pytest.raises(InvalidInput, match=r"is located outside the warehouse .* in allowed_roots="):
         catalog.register(ORDERS, str(claim))
     assert catalog.tables(("sales",)) == ()
 
 
-def test_a_table_that_lies_elsewhere_is_registered_with_its_own_folder(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_table_elsewhere_is_registered_where_its_place_is_allowed(tmp_path: Path) -> None:
+    catalog = open_catalog("memory:", warehouse=str(tmp_path / "w"), allowed_roots=[str(tmp_path / "other")])
     other = open_catalog("memory:", warehouse=str(tmp_path / "other"))
     theirs = make(other)
     catalog.create_namespace(("sales",), {})
@@ -130,7 +132,8 @@ def test_a_table_that_lies_elsewhere_is_registered_with_its_own_folder(catalog: 
     assert Path(now).name.startswith("00001-")
 
 
-def test_a_namespace_may_name_where_its_tables_go(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_namespace_may_name_where_its_tables_go(tmp_path: Path) -> None:
+    catalog = open_catalog("memory:", warehouse=str(tmp_path / "w"), allowed_roots=[str(tmp_path / "sales-disk")])
     catalog.create_namespace(("sales",), {"location": f"{tmp_path}/sales-disk/"})
     assert make(catalog).metadata.location == f"{tmp_path}/sales-disk/orders"
 
@@ -152,3 +155,23 @@ def test_files_that_fell_off_the_log_are_deleted_only_in_the_tables_own_folder(
     count_up(catalog, ORDERS, 3)
     assert victim.read_text() == "precious"
     assert not Path(base.metadata_location).exists()
+
+
+def test_a_warehouse_that_was_used_is_known_to_those_who_name_none(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    made = make(open_catalog(uri, warehouse=str(tmp_path / "w")))
+    make(open_catalog(uri, warehouse=str(tmp_path / "w")), TableName(("sales",), "other"))
+    assert open_catalog(uri).load(ORDERS).metadata_location == made.metadata_location
+    assert (tmp_path / "catalog.db.warehouses").read_text() == f"{tmp_path}/w\n"
+    with pytest.raises(InvalidInput, match=rf"refused to touch {made.metadata_location}: .* allowed_roots="):
+        open_catalog(uri, warehouse=str(tmp_path / "another")).load(ORDERS)
+
+
+def test_allowed_roots_are_not_remembered(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = open_catalog(uri, warehouse=str(tmp_path / "w"), allowed_roots=[str(tmp_path / "more")])
+    catalog.create_namespace(("sales",), {})
+    catalog.create(ORDERS, empty_table(f"{tmp_path}/more/t"))
+    for warehouse in (None, str(tmp_path / "w")):
+        with pytest.raises(InvalidInput, match="allowed_roots="):
+            open_catalog(uri, warehouse=warehouse).load(ORDERS)

@@ -127,7 +127,9 @@ def test_create_makes_the_table_that_was_described(at: Path) -> None:
 
 
 def test_create_says_what_it_made(at: Path) -> None:
-    said = run("create", "sales.orders", "--schema", "id bigint not null", "--location", at / "else/orders").stdout
+    given = ("create", "sales.orders", "--schema", "id bigint not null", "--location", at / "else/orders")
+    assert f"name {at}/else/orders or a folder above it" in _refusal(*given)
+    said = run(*given, "--allow-root", at / "else").stdout
     assert said.splitlines() == [
         "Made sales.orders  Iceberg v2",
         "  columns      id long not null",
@@ -135,6 +137,39 @@ def test_create_says_what_it_made(at: Path) -> None:
         "  sorted       no",
         f"  location     {at}/else/orders",
     ]
+
+
+def test_places_are_allowed_before_the_command_after_it_and_by_the_environment(
+    at: Path, orders: esker.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("create", "sales.far", "--schema", "id bigint", "--location", at / "else/far", "--allow-root", at / "else")
+    given = ("info", "sales.far")
+    assert "--allow-root" in _refusal(*given)
+    for allowed in (("--allow-root", at / "else"), ("--allow-root", at / "x", "--allow-root", at)):
+        assert "far" in run(*allowed, *given).stdout
+        assert "far" in run(*given, *allowed).stdout
+    assert "far" in run("--allow-root", at / "x", *given, "--allow-root", at / "else").stdout
+    monkeypatch.setenv("ESKER_ALLOWED_ROOTS", f"{at}/x:{at}/else")
+    assert "far" in run(*given).stdout
+
+
+def test_a_table_by_its_path_is_served_from_an_allowed_place(at: Path, orders: esker.Table) -> None:
+    """The table and the folder of its data were moved together."""
+    import shutil
+
+    import pyarrow as pa
+
+    lake = esker.connect(allowed_roots=[at / "raw"])
+    with lake.table("sales.orders").alter() as change:
+        change.set_properties({"write.data.path": f"{at}/raw/orders"})
+    columns = lake.table("sales.orders").scan().to_arrow().schema
+    lake.table("sales.orders").append(pa.Table.from_pylist([{"id": 77}], schema=columns))
+    copy = at / "copy"
+    shutil.copytree(lake.table("sales.orders").location, copy / "orders")
+    shutil.move(at / "raw", copy / "raw")
+    assert f"name {at}/raw/orders" in _refusal("scan", copy / "orders", "--where", "id = 77")
+    found = run_json("scan", copy / "orders", "--where", "id = 77", "--allow-root", copy / "raw")
+    assert [row["id"] for row in found["rows"]] == [77]
 
 
 def test_a_missing_namespace_comes_with_the_command_that_makes_it(at: Path) -> None:
@@ -261,7 +296,9 @@ def test_register_refuses_a_name_that_is_taken_and_a_table_that_is_none(at: Path
     assert "a table of that name exists" in _refusal("register", "sales.orders", orders.metadata_location)
     assert "no table at nowhere" in _refusal("register", "sales.x", "nowhere")
     (at / "odd.metadata.json").write_text("[]")
-    assert "odd.metadata.json is corrupt" in _refusal("register", "sales.x", "odd.metadata.json", status=5)
+    assert "or with --allow-root" in _refusal("register", "sales.x", "odd.metadata.json")
+    allowed = ("--allow-root", at)
+    assert "odd.metadata.json is corrupt" in _refusal(*allowed, "register", "sales.x", "odd.metadata.json", status=5)
     assert esker.connect().tables("sales") == ["sales.orders"]
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -69,6 +70,7 @@ class CatalogContract:
     keeps_properties = True  # of namespaces
     renames = True
     outlives_its_process = True
+    places_tables = True  # at a location of the caller's choice
     names_stay = False  # of metadata files that were tidied away, since they are numbers
 
     @pytest.fixture
@@ -381,3 +383,86 @@ class CatalogContract:
         assert other.load(ORDERS).metadata.uuid == made.metadata.uuid
         count_up(other, ORDERS, 1)
         assert catalog.load(ORDERS, made).metadata.properties == {"n": "1"}
+
+    # ------------------------------------------------------------ places outside the warehouse
+
+    @pytest.fixture
+    def outside(self, tmp_path: Path) -> str:
+        return f"{tmp_path}/outside"
+
+    @pytest.fixture
+    def allowing(self, uri: str, outside: str) -> Catalog:
+        """The catalog, opened by somebody who allows the place outside."""
+        catalog = open_catalog(uri, allowed_roots=[outside])
+        catalog.create_namespace(("sales",), {})
+        return catalog
+
+    def test_a_location_outside_the_warehouse_is_refused(self, catalog: Catalog, outside: str) -> None:
+        catalog.create_namespace(("sales",), {})
+        match = (
+            rf"{outside}/t.* name {outside}/t .* allowed_roots=" if self.places_tables else f"{outside}/t.* its place"
+        )
+        with pytest.raises(InvalidInput, match=match):
+            catalog.create(ORDERS, empty_table(f"{outside}/t"))
+        assert catalog.tables(("sales",)) == ()
+        assert not Path(outside).exists()
+
+    def test_a_location_below_an_allowed_root_is_taken(self, allowing: Catalog, outside: str) -> None:
+        if not self.places_tables:
+            pytest.skip("a table is the folder it is in")
+        made = allowing.create(ORDERS, empty_table(f"{outside}/t"))
+        count_up(allowing, ORDERS, 1)
+        assert made.metadata_location.startswith(f"{outside}/t/metadata/")
+        assert allowing.load(ORDERS).metadata.properties == {"n": "1"}
+        for near in (f"{outside}-2/t", f"{outside}/../t"):
+            with pytest.raises(InvalidInput, match="cannot use"):
+                allowing.create(TableName(("sales",), "near"), empty_table(near))
+
+    def test_a_table_outside_is_refused_to_those_who_do_not_allow_its_place(
+        self, allowing: Catalog, uri: str, outside: str
+    ) -> None:
+        if not self.places_tables or not self.outlives_its_process:
+            pytest.skip("there is no such table")
+        made = allowing.create(ORDERS, empty_table(f"{outside}/t"))
+        catalog = open_catalog(uri)
+        assert catalog.tables(("sales",)) == (ORDERS,)
+        with pytest.raises(InvalidInput, match=rf"refused to touch {outside}/t/.* allowed_roots="):
+            catalog.load(ORDERS)
+        with pytest.raises(InvalidInput, match=rf"refused to touch {outside}/t/.* allowed_roots="):
+            catalog.register(TableName(("sales",), "again"), made.metadata_location)
+        allowing.register(TableName(("sales",), "again"), made.metadata_location)
+
+    @pytest.mark.parametrize("name", ["write.data.path", "write.object-storage.path", "write.folder-storage.path"])
+    def test_a_path_for_new_files_outside_is_refused_by_name(self, catalog: Catalog, outside: str, name: str) -> None:
+        base = make(catalog)
+        named = {name: f"{outside}/data"}
+        for act in (
+            lambda: make(catalog, TableName(("sales",), "other"), **named),
+            lambda: catalog.swap(ORDERS, base, with_properties(base.metadata, named)),
+        ):
+            with pytest.raises(InvalidInput, match=rf"cannot use {outside}/data as {name}: .* allowed_roots="):
+                act()
+        assert catalog.load(ORDERS).metadata.properties == {}
+
+    def test_a_table_that_writes_outside_already_can_be_mended(self, allowing: Catalog, uri: str, outside: str) -> None:
+        base = allowing.create(
+            ORDERS, empty_table(allowing.location_for(ORDERS), **{"write.data.path": f"{outside}/data"})
+        )
+        allowing.storage().write_new(f"{outside}/data/f", b"x")
+        if not self.outlives_its_process:
+            return
+        catalog = open_catalog(uri)
+        with pytest.raises(InvalidInput, match="allowed_roots="):
+            catalog.storage().read(f"{outside}/data/f")
+        count_up(catalog, ORDERS, 1)
+        now = catalog.load(ORDERS)
+        assert isinstance(catalog.swap(ORDERS, now, with_properties(base.metadata, {"write.data.path": ""})), Accepted)
+
+    def test_a_namespace_opens_no_place_outside(self, catalog: Catalog, outside: str) -> None:
+        if not self.keeps_properties:
+            pytest.skip("a namespace names no place here")
+        catalog.create_namespace(("sales",), {"location": outside})
+        with pytest.raises(
+            InvalidInput, match=rf"cannot use {outside} as the location of namespace sales: .*allowed_r"
+        ):
+            catalog.location_for(ORDERS)

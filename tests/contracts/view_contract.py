@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from catalog_contract import ORDERS, all_at_once, make
 from tables import empty_table
@@ -156,3 +158,18 @@ class ViewContract:
         views.rename_view(EUROPE, moved)
         assert views.load_view(moved).metadata.uuid == made.metadata.uuid
         assert views.views(("sales",)) == ()
+
+    def test_a_view_outside_the_warehouse_needs_an_allowed_root(
+        self, catalog: Catalog, uri: str, tmp_path: Path
+    ) -> None:
+        place = f"{tmp_path}/outside/v"
+        catalog.create_namespace(("sales",), {})
+        with pytest.raises(InvalidInput, match=rf"cannot use {place} as the view's location: .* allowed_roots="):
+            catalog.view_catalog().create_view(EUROPE, simple_view(place))
+        assert catalog.view_catalog().views(("sales",)) == ()
+        allowing = open_catalog(uri, allowed_roots=[f"{tmp_path}/outside"])
+        if ("sales",) not in allowing.namespaces():
+            allowing.create_namespace(("sales",), {})
+        made = allowing.view_catalog().create_view(EUROPE, simple_view(place))
+        assert made.metadata_location.startswith(f"{place}/metadata/")
+        assert allowing.view_catalog().load_view(EUROPE).metadata.location == place

@@ -211,7 +211,7 @@ def test_a_place_that_is_allowed_by_name_is_read(place: Path) -> None:
     maker = maker_at(place, properties={"schema.name-mapping.default": '[{"field-id": 2, "names": ["name"]}]'})
     maker.manifest([elsewhere(str(place.parent / "outside" / "secret.parquet"))])
     maker.save()
-    table = esker.open_table(place, roots=[place.parent / "outside"])
+    table = esker.open_table(place, allowed_roots=[place.parent / "outside"])
     assert table.scan(columns=["name"]).to_arrow().to_pylist() == [{"name": SECRET}]
 
 

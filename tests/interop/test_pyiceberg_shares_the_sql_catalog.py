@@ -26,7 +26,9 @@ sql = pytest.importorskip("pyiceberg.catalog.sql")
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Catalog:
-    return open_catalog(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "ours"))
+    return open_catalog(
+        f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "ours"), allowed_roots=[str(tmp_path / "theirs")]
+    )
 
 
 @pytest.fixture

@@ -425,7 +425,7 @@ def test_a_size_that_a_manifest_has_wrong_loses_no_row(tmp_path: Path, spark: An
 
 def test_what_a_writer_noted_of_its_own_memory_does_not_keep_spark_from_a_file(tmp_path: Path, spark: Any) -> None:
     """Arrow's writers leave a schema of theirs in the footer, with types that Parquet does not have."""
-    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", allowed_roots=[tmp_path])
     lake.create_namespace("a")
     table = lake.create_table("a.t", "view string, bytes binary, word string, items array<string>, more array<int>")
     types = {

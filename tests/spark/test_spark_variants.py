@@ -197,7 +197,7 @@ def test_files_that_spark_shredded_are_added_and_read_alike(spark: Any, tmp_path
     rows.coalesce(1).write.parquet(str(tmp_path / "theirs"))
     (path,) = (tmp_path / "theirs").glob("*.parquet")
     assert "typed_value" in str(pq.ParquetFile(path).schema)
-    lake = lake_at(tmp_path)
+    lake = lake_at(tmp_path, allowed_roots=[path.parent])
     mapping = [{"field-id": at, "names": [name]} for at, name in enumerate(("id", "v", "l", "s"), 1)]
     mapping[2]["fields"] = [{"field-id": 5, "names": ["element"]}]  # type: ignore[assignment]
     mapping[3]["fields"] = [{"field-id": 6, "names": ["a"]}, {"field-id": 7, "names": ["x"]}]  # type: ignore[assignment]

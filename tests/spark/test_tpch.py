@@ -59,7 +59,8 @@ def duck(files: Files) -> duckdb.DuckDBPyConnection:
 @pytest.fixture(scope="module")
 def added(spark_session: Any, files: Files, plain: Any, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The very same files, taken in where they lie."""
-    lake = _lake(spark_session, tmp_path_factory.mktemp("added"))
+    roots = sorted({str(Path(path).parent) for paths in files.values() for path in paths})
+    lake = _lake(spark_session, tmp_path_factory.mktemp("added"), roots)
     for table, paths in files.items():
         lake.create_table(f"tpch.{table}", plain.table(table).schema).add_files(paths)
     return lake
@@ -82,8 +83,8 @@ def answers() -> dict[str, list[Row]]:
     return {}
 
 
-def _lake(session: Any, folder: Path) -> Lake:
-    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), spark=session)
+def _lake(session: Any, folder: Path, allowed_roots: Sequence[str] = ()) -> Lake:
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", allowed_roots=allowed_roots, spark=session)
     lake.create_namespace("tpch")
     lake.sql("USE tpch")
     return lake

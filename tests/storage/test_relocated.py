@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, NoSuchFile
 from esker.storage.memory import MemoryStorage
 from esker.storage.relocated import RelocatedStorage
 
@@ -57,7 +57,7 @@ def test_s07_what_lies_elsewhere_is_refused(location: str) -> None:
 def test_a_place_named_by_the_caller_is_read_as_it_is_spelt() -> None:
     storage = moved(allowed=("s3://shared/files",))
     assert storage.where("s3a://shared/files/a") == "s3a://shared/files/a"
-    with pytest.raises(InvalidInput, match=r"roots=\[…\]"):
+    with pytest.raises(InvalidInput, match=r"allowed_roots=\[…\]"):
         storage.where("s3://shared/files2/a")
 
 
@@ -102,3 +102,62 @@ def test_reads_pass_through_and_writes_do_not() -> None:
         storage.write_new("/w/t/b", b"x")
     with pytest.raises(InvalidInput, match="read-only"):
         storage.delete("/w/t/a")
+
+
+def holding(*places: str, recorded: str = "gs://bucket/w/t", allowed: tuple[str, ...] = ()) -> RelocatedStorage:
+    inner = MemoryStorage()
+    for place in places:
+        inner.write_new(place, b"x")
+    return RelocatedStorage(inner, recorded=recorded, actual="/here/copy", allowed=allowed)
+
+
+@pytest.mark.parametrize(
+    "recorded", ["warehouse/db/t/metadata/snap-1.avro", "t/metadata/snap-1.avro", "w/copy/metadata/snap-1.avro",
+                 "w/t/x/t/metadata/snap-1.avro", "w/other/metadata/snap-1.avro", "metadata/x/metadata/snap-1.avro"]
+)  # fmt: skip
+def test_a_path_relative_to_somebodys_folder_is_found_by_its_place_in_the_table(recorded: str) -> None:
+    assert holding("/here/copy/metadata/snap-1.avro").where(recorded) == "/here/copy/metadata/snap-1.avro"
+
+
+def test_a_relative_path_that_fits_as_it_is_wins() -> None:
+    storage = holding("/here/copy/metadata/a", "/here/copy/w/t/metadata/a")
+    assert storage.where("w/t/metadata/a") == "/here/copy/w/t/metadata/a"
+
+
+@pytest.mark.parametrize("recorded", ["w/t/../../secret", "w/t/../../../secret", "../t/secret", "t/../../../secret"])
+def test_s07_a_relative_path_leads_out_of_no_table(recorded: str) -> None:
+    with pytest.raises((InvalidInput, NoSuchFile), match=r"climbs out of the table|cannot read /here/copy/"):
+        holding("/secret", "/here/secret").read(recorded)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "place"),
+    [
+        ("/elsewhere/files/a", "/elsewhere/files"),  # as it is recorded
+        ("gs://bucket/w/t_raw/p=1/a", "/here/t_raw"),  # it was beside the table, and still is
+        ("gs://bucket/w/t_raw/p=1/a", "/here"),
+        ("s3://other/deep/t_raw/p=1/a", "/here/t_raw"),  # by the name of the place itself
+        ("hdfs://host:8020/elsewhere/files/a", "/elsewhere/files"),  # the host is left out
+    ],
+)
+def test_a_file_outside_is_found_below_an_allowed_place(recorded: str, place: str) -> None:
+    held = ("/elsewhere/files/a", "/here/t_raw/p=1/a", "/here/copy/metadata/m")
+    assert holding(*held, allowed=(place,)).read(recorded) == b"x"
+    with pytest.raises(
+        InvalidInput, match=r"it is outside the table at /here/copy; to allow it, name .* allowed_roots"
+    ):
+        holding(*held).read(recorded)
+
+
+@pytest.mark.parametrize(
+    "recorded", ["/etc/passwd", "/here/t_raw/../../etc/passwd", "s3://other/t_raw/../../etc/passwd"]
+)
+def test_s07_an_allowed_place_opens_no_other(recorded: str) -> None:
+    storage = holding("/etc/passwd", "/here/etc/passwd", allowed=("/here/t_raw",))
+    with pytest.raises(InvalidInput, match="nor is it found below /here/t_raw"):
+        storage.read(recorded)
+
+
+def test_what_is_missing_in_an_allowed_place_is_missing() -> None:
+    with pytest.raises(NoSuchFile, match="/elsewhere/files/b"):
+        holding(allowed=("/elsewhere/files",)).read("/elsewhere/files/b")

@@ -45,9 +45,6 @@ class WatchedStorage:
         self.inner = inner
         self.door = door
 
-    def admit(self, place: str, *, for_good: bool = False) -> None:
-        self.inner.admit(place, for_good=for_good)
-
     def read(self, location: str) -> bytes:
         return self.door.go("read", location, lambda: self.inner.read(location))
 

@@ -42,9 +42,9 @@ def _terms(text: str) -> list[str]:
     return terms
 
 
-def lake_at(folder: Path) -> esker.Lake:
+def lake_at(folder: Path, **how: Any) -> esker.Lake:
     """An empty lake with one namespace, ``a``."""
-    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), **how)
     lake.create_namespace("a")
     return lake
 

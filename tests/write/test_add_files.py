@@ -21,7 +21,7 @@ MAPPING = '[{"field-id":1,"names":["id"]},{"field-id":2,"names":["region"]},{"fi
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    return esker.connect(f"sqlite:///{tmp_path}/catalog.db")
+    return esker.connect(f"sqlite:///{tmp_path}/catalog.db", allowed_roots=[tmp_path / "given"])
 
 
 def stored(folder: Path, name: str, data: pa.Table) -> str:
@@ -44,6 +44,24 @@ def test_files_become_part_of_the_table_where_they_lie(lake: Lake, tmp_path: Pat
     assert rows_of(table) == [1, 10, 11, 12]
     assert set(given) < {file.path for file in live_files(table)}
     check_sound(lake, NAME)
+
+
+def test_files_outside_what_the_lake_may_use_are_refused_and_said_to_be(lake: Lake, tmp_path: Path) -> None:
+    table = mapped(lake)
+    strange = stored(tmp_path / "strange", "a.parquet", rows([1]))
+    with pytest.raises(
+        InvalidInput, match=rf"refused to touch {strange}: .* name {tmp_path}/strange .* allowed_roots="
+    ):
+        table.add_files([strange])
+    assert table.current_snapshot is None
+
+
+def test_added_files_are_read_by_those_who_allow_their_place(lake: Lake, tmp_path: Path) -> None:
+    mapped(lake).add_files([stored(tmp_path / "given", "a.parquet", rows([1]))])
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    assert rows_of(esker.connect(uri, allowed_roots=[tmp_path / "given"]).table(NAME)) == [1]
+    with pytest.raises(InvalidInput, match="allowed_roots="):
+        rows_of(esker.connect(uri).table(NAME))
 
 
 def test_statistics_come_from_the_footer(lake: Lake, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from esker.catalogs.metadata_files import (
-    METADATA_PATH,
     check_same_table,
     codec_of,
     encoded,
@@ -33,6 +32,7 @@ from esker.catalogs.refusals import (
     table_exists,
 )
 from esker.catalogs.version_folder import Mark, VersionFile, VersionFolder, version_file
+from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import AlreadyExists, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.iceberg.table_metadata import decode_table_metadata
 from esker.maintain.purge import DROPPED, dropped_folder
@@ -52,9 +52,10 @@ _ATTEMPTS = 5  # a version read while its table is tidied may be gone; the newes
 class DirectoryCatalog:
     """Folders and version files below one root; keeps the contract of ``ports.catalog.Catalog``."""
 
-    def __init__(self, root: str | Path, *, roots: Iterable[str | Path] = ()) -> None:
+    def __init__(self, root: str | Path, *, allowed_roots: Iterable[str | Path] = ()) -> None:
         self._root = Path(root).resolve()
-        self._storage = LocalStorage(roots=[self._root, *roots], remembered=self._root / ".esker-roots")
+        self._storage = LocalStorage(roots=[self._root, *allowed_roots])
+        self._warehouse = Warehouse(str(self._root), self._storage, fence=self._storage)
         # Version numbers begin anew with a table made anew, so a name alone does not say whose version it is (D1).
         self._seen: dict[TableName, tuple[TableState, Mark]] = {}
 
@@ -142,7 +143,7 @@ class DirectoryCatalog:
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
         check_same_table(base.metadata, new)
-        self._check_place(name, new)
+        self._check_place(name, new, base.metadata)
         codec_of(new.properties)
         try:
             with _told(f"commit to {name}", self._home(name)), self._versions(name) as folder:
@@ -349,7 +350,7 @@ class DirectoryCatalog:
                 raise no_such_namespace(name.namespace) from None
             sync_folder(folder.parent)
 
-    def _check_place(self, name: TableName, metadata: TableMetadata) -> None:
+    def _check_place(self, name: TableName, metadata: TableMetadata, base: TableMetadata | None = None) -> None:
         home = self.location_for(name)
         if Location.parse(metadata.location) != Location.parse(home):
             raise InvalidInput(
@@ -362,6 +363,7 @@ class DirectoryCatalog:
                 f"cannot keep the metadata of {name} at {named}: a directory catalog finds it in {home}/{_METADATA}",
                 property=METADATA_PATH,
             )
+        self._warehouse.check_table(metadata, base)
 
     def _below(self, folder: Path, namespace: Namespace) -> Iterator[Namespace]:
         for name in _folders(folder):

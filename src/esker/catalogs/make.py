@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from esker.catalogs.open import open_catalog, scheme_of, sqlite_file
+from esker.catalogs.open import open_catalog, scheme_of, sqlite_file, warehouse_record
 from esker.catalogs.sqlite import SqliteDatabase
+from esker.catalogs.warehouse import Warehouse
 from esker.errors import AlreadyExists, InvalidInput
 from esker.storage.failures import naming_failures
+from esker.storage.local import LocalStorage
 from esker.storage.location import Location
 
 
@@ -41,6 +43,8 @@ def _make_sqlite(uri: str, warehouse: str | None) -> MadeCatalog:
     place = file.parent / "warehouse" if warehouse is None else Path(Location.parse(warehouse).path).resolve()
     _make_folder(place)
     database.write("make a catalog", lambda session: None)
+    if warehouse is not None:
+        Warehouse(str(place), LocalStorage(), record=warehouse_record(file)).remember()
     return MadeCatalog(kind="sqlite", place=str(file), warehouse=str(place))
 
 

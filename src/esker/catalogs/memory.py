@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from esker.catalogs.kinds import Kind
 from esker.catalogs.pointer import PointerCatalog
@@ -20,10 +20,13 @@ from esker.model.naming import Namespace, TableName
 from esker.ports.catalog import Rejected, Unanswered
 from esker.storage.memory import MemoryStorage
 
+MEMORY = "memory://warehouse"
 
-def memory_catalog() -> PointerCatalog:
+
+def memory_catalog(roots: Iterable[str] = ()) -> PointerCatalog:
     """A catalog that lives and dies with the process, files and all."""
-    return PointerCatalog(MemoryPointers(), Warehouse("memory://warehouse", MemoryStorage()))
+    storage = MemoryStorage(roots=(MEMORY, *roots))
+    return PointerCatalog(MemoryPointers(), Warehouse(MEMORY, storage, fence=storage))
 
 
 class MemoryPointers:

@@ -9,14 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from esker.catalogs.warehouse import Warehouse
+from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import EskerError, InvalidInput
 from esker.iceberg.table_metadata import decode_table_metadata
 from esker.iceberg.write_table_metadata import encode_table_metadata
 from esker.ports.catalog import TableState
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
-METADATA_PATH = "write.metadata.path"
 CODEC = "write.metadata.compression-codec"
 LOG_LENGTH = "write.metadata.previous-versions-max"
 DELETE_OLD = "write.metadata.delete-after-commit.enabled"
@@ -32,9 +31,7 @@ class MetadataFiles:
     warehouse: Warehouse
 
     def read(self, location: str) -> TableState:
-        """The table as that file states it; the catalog's pointer to it opens the folder it lies in."""
-        with suppress(InvalidInput):  # a pointer too odd to be a place is refused by the storage, in its words
-            self.warehouse.admit(table_folder(location))
+        """The table as that file states it; `InvalidInput` for a file outside the warehouse and the allowed roots."""
         content = self.warehouse.storage.read(location)
         return TableState(metadata=decode_table_metadata(location, content), metadata_location=location)
 
@@ -120,10 +117,3 @@ def _log_length(properties: Mapping[str, str]) -> int:
         return max(1, int(text))
     except ValueError:
         raise InvalidInput(f"cannot commit: {LOG_LENGTH} is {text!r}, not a number", property=LOG_LENGTH) from None
-
-
-def table_folder(metadata_location: str) -> str:
-    """The folder that a table or view with that metadata file lies in."""
-    folder = metadata_location.rpartition("/")[0]
-    above, _, last = folder.rpartition("/")
-    return above if last == "metadata" else folder

@@ -24,7 +24,7 @@ from esker.catalogs.memory import MemoryPointers, memory_catalog
 from esker.catalogs.pointer import PointerCatalog
 from esker.catalogs.sql import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
-from esker.catalogs.warehouse import Warehouse
+from esker.catalogs.warehouse import Warehouse, recorded_warehouses
 from esker.errors import InvalidInput, Unsupported
 from esker.ports.catalog import Catalog
 from esker.storage.local import LocalStorage
@@ -41,19 +41,19 @@ _LATER = {
 }
 
 
-def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str] = ()) -> Catalog:
+def open_catalog(uri: str, *, warehouse: str | None = None, allowed_roots: Iterable[str] = ()) -> Catalog:
     """The catalog at ``uri``; looking at it creates nothing.
 
-    ``warehouse`` is where new tables go, beside the database by default. ``roots`` are further folders that tables
-    and their files may lie in.
+    ``warehouse`` is where new tables go, beside the database by default. ``allowed_roots`` are further places whose
+    files tables may use. Without a ``warehouse``, those that the catalog was used with may be used too.
     """
     match scheme := scheme_of(uri):
         case "sqlite":
-            return _sqlite(uri, warehouse, roots)
+            return _sqlite(uri, warehouse, allowed_roots)
         case "file":
-            return _directory(uri, warehouse, roots)
+            return _directory(uri, warehouse, allowed_roots)
         case "memory":
-            return _memory(uri, warehouse, roots)
+            return _memory(uri, warehouse, allowed_roots)
         case _ if scheme in _LATER:
             raise Unsupported(f"cannot open {uri}: {_LATER[scheme]} are not supported by this version", feature=scheme)
         case _:
@@ -62,7 +62,7 @@ def open_catalog(uri: str, *, warehouse: str | None = None, roots: Iterable[str]
             )
 
 
-def catalog_address(uri: str, *, warehouse: str | None, roots: Iterable[str]) -> dict[str, Any] | None:
+def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[str]) -> dict[str, Any] | None:
     """What opens the same catalog from any working directory; None where it lives in this process."""
     match scheme_of(uri):
         case "memory":
@@ -73,7 +73,7 @@ def catalog_address(uri: str, *, warehouse: str | None, roots: Iterable[str]) ->
         case _:
             whole = str(Path(Location.parse(uri).path).resolve())
     place = None if warehouse is None else _absolute(warehouse)
-    return {"uri": whole, "warehouse": place, "roots": [_absolute(root) for root in roots]}
+    return {"uri": whole, "warehouse": place, "allowed_roots": [_absolute(root) for root in allowed_roots]}
 
 
 def scheme_of(uri: str) -> str:
@@ -98,9 +98,16 @@ def sqlite_file(uri: str) -> tuple[Path, str]:
 def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     file, name = sqlite_file(uri)
     place = str(file.parent / "warehouse") if warehouse is None else warehouse
-    remembered = file.with_name(f"{file.name}.roots")
+    record = warehouse_record(file)
+    known = recorded_warehouses(record) if warehouse is None else ()
     pointers = SqlPointers(SqliteDatabase(file), name)
-    return PointerCatalog(pointers, _local_warehouse(place, roots, remembered), name=name)
+    found = _local_warehouse(place, (*roots, *known), None if warehouse is None else record)
+    return PointerCatalog(pointers, found, name=name)
+
+
+def warehouse_record(file: Path) -> Path:
+    """Where it is recorded which warehouses a SQLite catalog was used with, besides the one beside it."""
+    return file.with_name(f"{file.name}.warehouses")
 
 
 def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
@@ -114,23 +121,23 @@ def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog
         raise InvalidInput(
             f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse"
         )
-    return DirectoryCatalog(root, roots=roots)
+    return DirectoryCatalog(root, allowed_roots=roots)
 
 
 def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     if uri.partition(":")[2].strip("/"):
         raise InvalidInput(f"cannot open {uri}: write memory: and nothing after it")
     if warehouse is None:
-        return memory_catalog()
+        return memory_catalog(map(_absolute, roots))
     return PointerCatalog(MemoryPointers(), _local_warehouse(warehouse, roots))
 
 
-def _local_warehouse(place: str, roots: Iterable[str], remembered: Path | None = None) -> Warehouse:
+def _local_warehouse(place: str, roots: Iterable[str], record: Path | None = None) -> Warehouse:
     scheme = Location.parse(place).scheme
     if scheme != "file":
         raise Unsupported(f"cannot use {place} as warehouse: {scheme} is not supported by this version", feature=scheme)
-    storage = LocalStorage(roots=(), remembered=remembered)
-    return Warehouse(_absolute(place), storage, fence=storage, roots=map(_absolute, roots))
+    storage = LocalStorage(roots=map(_absolute, (place, *roots)))
+    return Warehouse(_absolute(place), storage, fence=storage, record=record)
 
 
 def _absolute(place: str) -> str:

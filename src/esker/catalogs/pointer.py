@@ -62,8 +62,8 @@ class PointerCatalog:
 
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:
         self._check_free(name)
-        # A location other than `location_for` gives is one that the caller named, which opens it.
-        self._warehouse.admit(metadata.location)
+        self._warehouse.check_table(metadata)
+        self._warehouse.remember()
         state = self._files.write_first(metadata)
         try:
             self._pointers.put_new(name, fitting(state.metadata_location))
@@ -76,6 +76,7 @@ class PointerCatalog:
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
         check_same_table(base.metadata, new)
+        self._warehouse.check_table(new, base.metadata)
         current = self._pointers.get(checked_name(name))
         if current != base.metadata_location:
             return Rejected(_moved(name, current))
@@ -98,7 +99,8 @@ class PointerCatalog:
     def register(self, name: TableName, metadata_location: str) -> TableState:
         self._check_free(name)
         state = self._files.read(fitting(metadata_location))
-        self._files.folder_of(state.metadata)  # its next commit must have somewhere to go
+        self._warehouse.check_table(state.metadata)  # its next commit must have somewhere to go
+        self._warehouse.remember()
         self._pointers.put_new(name, metadata_location)
         return state
 

@@ -38,7 +38,8 @@ class PointerViews:
 
     def create_view(self, name: TableName, metadata: ViewMetadata) -> ViewState:
         self._check_free(name)
-        self._warehouse.admit(metadata.location)
+        self._warehouse.check(metadata.location, "the view's location")
+        self._warehouse.remember()
         state = self._files.write(metadata)
         try:
             self._pointers.put_new(name, fitting(state.metadata_location), Kind.VIEW)

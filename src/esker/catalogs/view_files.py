@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
-from esker.catalogs.metadata_files import METADATA_PATH, SUFFIXES, codec_of, table_folder, version_of
-from esker.catalogs.warehouse import Warehouse
-from esker.errors import EskerError, InvalidInput
+from esker.catalogs.metadata_files import SUFFIXES, codec_of, version_of
+from esker.catalogs.warehouse import METADATA_PATH, Warehouse
+from esker.errors import EskerError
 from esker.iceberg.view_metadata import decode_view_metadata, encode_view_metadata
 from esker.ports.view_catalog import ViewState
 from esker.tree.view_metadata import ViewMetadata
@@ -22,9 +22,7 @@ class ViewFiles:
     warehouse: Warehouse
 
     def read(self, location: str) -> ViewState:
-        """The view as that file states it; the catalog's pointer to it opens the folder it lies in."""
-        with suppress(InvalidInput):  # a pointer too odd to be a place is refused by the storage, in its words
-            self.warehouse.admit(table_folder(location))
+        """The view as that file states it; `InvalidInput` for a file outside the warehouse and the allowed roots."""
         content = self.warehouse.storage.read(location)
         return ViewState(metadata=decode_view_metadata(location, content), metadata_location=location)
 

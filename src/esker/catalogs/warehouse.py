@@ -1,13 +1,14 @@
-"""Where a catalog's tables lie, and the fence around it.
+"""Where the tables of a catalog are located, and the fence around it.
 
-Tables are made below the warehouse. A table may lie elsewhere only when somebody who may say so named the place:
-the caller of ``create``, the roots given on connecting, or the catalog's own pointer to a table that is there.
+Tables are made below the warehouse. Tables and their files may be elsewhere only below a place that was named on
+connecting, in ``allowed_roots``. Nothing that is recorded, be it in a table or in the catalog, opens another place.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 from uuid import uuid4
@@ -15,8 +16,11 @@ from uuid import uuid4
 from esker.errors import InvalidInput
 from esker.model.naming import TableName
 from esker.ports.storage import Storage
-from esker.storage.location import Location
+from esker.storage.location import Location, how_to_allow
+from esker.tree.table_metadata import TableMetadata
 
+METADATA_PATH = "write.metadata.path"
+_PATHS = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _PLAIN = re.compile(r"[^\w.-]")  # anything else is percent-encoded: engines split locations at # and ?
 
@@ -24,59 +28,78 @@ _PLAIN = re.compile(r"[^\w.-]")  # anything else is percent-encoded: engines spl
 class Fence(Protocol):
     """What keeps a storage inside the places it was given."""
 
-    def admit(self, place: str) -> None:
-        """Open one more place."""
-        ...
-
     def check(self, location: str) -> None:
         """`InvalidInput` for a location that leads outside."""
         ...
 
 
 class Warehouse:
-    """The place below which a catalog makes tables, and the storage they lie in."""
+    """The place below which a catalog makes tables, and the storage they are in.
+
+    ``record`` is a file that keeps which warehouses a catalog was used with.
+    """
 
     def __init__(
-        self, location: str, storage: Storage, *, fence: Fence | None = None, roots: Iterable[str] = ()
+        self, location: str, storage: Storage, *, fence: Fence | None = None, record: Path | None = None
     ) -> None:
         self.location = checked_location(location, "the warehouse").rstrip("/")
         self.storage = storage
         self._fence = fence
-        for place in (self.location, *roots):
-            self.admit(place)
+        self._record = record
 
     def home_of(self, name: TableName, base: str | None = None) -> str:
-        """A location for a new table where no other table's files lie.
+        """A location for a new table where no other table has files.
 
         A renamed or dropped table leaves its files in the folder of its old name; two tables in one folder would
-        clean up each other's files.
+        clean up each other's files. ``base`` is where the namespace has its tables.
         """
-        if base:  # the namespace itself names the place
-            self.admit(base)
+        if base:
+            self.check(base, f"the location of namespace {'.'.join(name.namespace)}")
         parts = (name.name,) if base else (*name.namespace, name.name)
         home = "/".join(((base or self.location).rstrip("/"), *map(_folder, parts)))
         taken = next(iter(self.storage.list(home)), None) is not None
         return f"{home}-{uuid4().hex[:12]}" if taken else home
 
-    def admit(self, place: str) -> None:
-        """Let tables lie there too."""
-        checked_location(place, "a place for tables")
-        if self._fence is not None:
-            self._fence.admit(place)
-
     def check(self, location: str, what: str) -> str:
-        """The location without a slash at its end, if it is a place that files may be written below."""
+        """The location without a slash at its end; `InvalidInput` where the catalog may not use it."""
         found = checked_location(location, what)
         if self._fence is not None:
             try:
                 self._fence.check(found)
             except InvalidInput as error:
                 raise InvalidInput(
-                    f"cannot use {location} as {what}: it lies outside the warehouse {self.location}; "
-                    "to allow it, name its folder among the roots on connecting",
+                    f"cannot use {location} as {what}: it is located outside the warehouse {self.location}; "
+                    f"{how_to_allow(location)}",
                     location=location,
                 ) from error
         return found.rstrip("/")
+
+    def check_table(self, new: TableMetadata, base: TableMetadata | None = None) -> None:
+        """`InvalidInput` where the table is to be, or to write, outside. What ``base`` has already is not asked about:
+        a table made elsewhere can still be mended."""
+        if base is None or new.location != base.location:
+            self.check(new.location, "the table's location")
+        for name in _PATHS:
+            named = new.properties.get(name)
+            if named and (base is None or named != base.properties.get(name)):
+                self.check(named, name)
+
+    def remember(self) -> None:
+        """Record that the catalog has tables in this warehouse, for those who connect without naming it.
+
+        Never raises: without the record they have to name it.
+        """
+        if self._record is not None and self.location not in recorded_warehouses(self._record):
+            with suppress(OSError), self._record.open("a") as file:
+                file.write(f"{self.location}\n")
+
+
+def recorded_warehouses(record: Path) -> list[str]:
+    """The warehouses in a record, oldest first."""
+    try:
+        return [line for line in record.read_text().splitlines() if line]
+    except (OSError, ValueError):
+        return []
 
 
 def checked_location(location: str, what: str) -> str:

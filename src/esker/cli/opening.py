@@ -31,7 +31,7 @@ def open_named(text: str) -> Table:
     if looks_like_path(text):
         from esker.wiring import open_table
 
-        return open_table(text)
+        return open_table(text, allowed_roots=current_settings().allowed_roots)
     return open_lake(current_settings()).table(text)
 
 
@@ -64,7 +64,7 @@ def open_lake(settings: Settings) -> Lake:
     """The catalog that was asked for."""
     from esker.wiring import connect
 
-    return connect(settings.catalog, warehouse=settings.warehouse)
+    return connect(settings.catalog, warehouse=settings.warehouse, allowed_roots=settings.allowed_roots)
 
 
 def storage_of(table: Table) -> Storage:

@@ -20,6 +20,7 @@ class Settings:
 
     catalog: str | None = None  # None: $ESKER_CATALOG, else ./lake
     warehouse: str | None = None
+    allowed_roots: tuple[str, ...] = ()
     as_json: bool = False
 
     @property
@@ -29,13 +30,21 @@ class Settings:
 
 
 def shared_options(function: F) -> F:
-    """Add ``--catalog``, ``--warehouse``, ``--json`` and ``--debug``."""
+    """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--json`` and ``--debug``."""
     options = [
         click.option(
             "--catalog", metavar="URI", expose_value=False, callback=_remember, help="The catalog; else $ESKER_CATALOG."
         ),
         click.option(
             "--warehouse", metavar="LOCATION", expose_value=False, callback=_remember, help="Where its tables lie."
+        ),
+        click.option(
+            "--allow-root",
+            multiple=True,
+            metavar="PLACE",
+            expose_value=False,
+            callback=_remember_all,
+            help="A place outside whose files tables may use; repeatable; also $ESKER_ALLOWED_ROOTS.",
         ),
         click.option("--json", is_flag=True, expose_value=False, callback=_remember, help="Print one JSON document."),
         click.option(
@@ -52,14 +61,24 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         ctx.meta[_PREFIX + str(param.name)] = value
 
 
+def _remember_all(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
+    key = _PREFIX + str(param.name)
+    ctx.meta[key] = (*ctx.meta.get(key, ()), *value)  # before the command's name and after it
+
+
 def current_settings() -> Settings:
     """What was said, wherever on the command line it was said."""
     meta = click.get_current_context().meta
     return Settings(
         catalog=meta.get(_PREFIX + "catalog") or os.environ.get("ESKER_CATALOG") or None,
         warehouse=meta.get(_PREFIX + "warehouse") or None,
+        allowed_roots=(*meta.get(_PREFIX + "allow_root", ()), *_roots_of_environment()),
         as_json=bool(meta.get(_PREFIX + "json")),
     )
+
+
+def _roots_of_environment() -> list[str]:
+    return [place for place in os.environ.get("ESKER_ALLOWED_ROOTS", "").split(os.pathsep) if place]
 
 
 def snapshot_options(function: F) -> F:

@@ -20,10 +20,6 @@ class StoredFile:
 class Storage(Protocol):
     """Objects by location. A missing one raises ``NoSuchFile``; nothing here ever overwrites."""
 
-    def admit(self, place: str, *, for_good: bool = False) -> None:
-        """Let files below this place be touched, where the storage keeps to some places: the user named it."""
-        ...
-
     def read(self, location: str) -> bytes:
         """The whole object."""
         ...

@@ -15,7 +15,7 @@ from uuid import uuid4
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
 from esker.ports.storage import StoredFile
 from esker.storage.failures import failure_of, naming_failures
-from esker.storage.location import Location
+from esker.storage.location import Location, how_to_allow
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -27,26 +27,11 @@ class LocalStorage:
     """Files by path or ``file:`` URI.
 
     With ``roots``, whatever the way there (``..``, a symbolic link, an absolute path in someone's manifest), only
-    files that really lie below one of them are touched. ``remembered`` is a file of further roots, one a line, that
-    were admitted for good.
+    files that are really located below one of them are touched.
     """
 
-    def __init__(self, roots: Iterable[str | Path] | None = None, *, remembered: Path | None = None) -> None:
-        known = () if remembered is None else _lines(remembered)
-        self._roots = None if roots is None else tuple(Path(root).resolve() for root in (*roots, *known))
-        self._remembered = remembered
-
-    def admit(self, place: str, *, for_good: bool = False) -> None:
-        """One more root, where the storage has any: somebody who may say so named this place."""
-        if self._roots is None:
-            return
-        root = self._real(place)
-        if any(root.is_relative_to(known) for known in self._roots):
-            return
-        self._roots = (*self._roots, root)
-        if for_good and self._remembered is not None:
-            with naming_failures("write to", self._remembered), self._remembered.open("a") as file:
-                file.write(f"{root}\n")
+    def __init__(self, roots: Iterable[str | Path] | None = None) -> None:
+        self._roots = None if roots is None else tuple(self._real(str(root)) for root in roots)
 
     def check(self, location: str) -> None:
         """`InvalidInput` for a location that leads outside the roots."""
@@ -143,7 +128,9 @@ class LocalStorage:
         real = self._real(location)
         if not any(real.is_relative_to(root) for root in self._roots):
             raise InvalidInput(
-                f"refused to touch {location}: it leads outside {', '.join(map(str, self._roots))}", file=location
+                f"refused to touch {location}: it leads outside {', '.join(map(str, self._roots))}; "
+                f"{how_to_allow(str(real.parent))}",
+                file=location,
             )
         return real
 
@@ -182,11 +169,6 @@ class _NamedFile(io.FileIO):
     def readall(self) -> bytes:
         with naming_failures("read", self._location):
             return super().readall()
-
-
-def _lines(file: Path) -> list[str]:
-    with naming_failures("read", file):
-        return file.read_text().splitlines() if _is_file(file) else []
 
 
 def _is_file(path: Path) -> bool:

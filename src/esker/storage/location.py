@@ -53,6 +53,21 @@ class Location:
             return self.path if self.is_relative else None
         return self.path[len(prefix) :] if self.path.startswith(prefix) else None
 
+    def is_within(self, root: Location) -> bool:
+        """Whether this location is ``root`` or surely below it: in the same store, by a path that does not climb."""
+        if (self.scheme, _host(self)) != (root.scheme, _host(root)) or ".." in self.path.split("/"):
+            return False
+        return self.path == root.path or self.path.startswith(root.path.rstrip("/") + "/")
+
+
+def how_to_allow(place: str) -> str:
+    """What a person can do who wants to use files in a place that is refused."""
+    return f"to allow it, name {place} or a folder above it in allowed_roots=[…], or with --allow-root"
+
+
+def _host(location: Location) -> str:
+    return "" if location.scheme == "file" and location.authority == "localhost" else location.authority
+
 
 def _fold(path: str) -> str:
     lead = "/" if path.startswith("/") else ""

@@ -5,33 +5,42 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from esker.errors import AlreadyExists, NoSuchFile
+from esker.errors import AlreadyExists, InvalidInput, NoSuchFile
 from esker.ports.storage import StoredFile
+from esker.storage.location import Location, how_to_allow
 
 
 class MemoryStorage:
-    """Bytes by location, kept as long as this object lives."""
+    """Bytes by location, kept as long as this object lives. With ``roots``, only below one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: Iterable[str] | None = None) -> None:
+        self._roots = None if roots is None else tuple(Location.parse(root) for root in roots)
         self._objects: dict[str, tuple[bytes, int]] = {}
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, tuple[bytes, int]]:
+    def __getstate__(self) -> tuple[dict[str, tuple[bytes, int]], tuple[Location, ...] | None]:
         """A copy for another process: what is written here afterwards is not seen there."""
-        return dict(self._objects)
+        return dict(self._objects), self._roots
 
-    def __setstate__(self, objects: dict[str, tuple[bytes, int]]) -> None:
-        self._objects = objects
+    def __setstate__(self, state: tuple[dict[str, tuple[bytes, int]], tuple[Location, ...] | None]) -> None:
+        self._objects, self._roots = state
         self._lock = threading.Lock()
 
-    def admit(self, place: str, *, for_good: bool = False) -> None:
-        """There is no outside."""
+    def check(self, location: str) -> None:
+        """`InvalidInput` for a location outside the roots."""
+        if self._roots is not None and not any(Location.parse(location).is_within(root) for root in self._roots):
+            folder = location.rpartition("/")[0] or location
+            raise InvalidInput(
+                f"refused to touch {location}: it is outside what this lake may use; {how_to_allow(folder)}",
+                file=location,
+            )
 
     def read(self, location: str) -> bytes:
+        self.check(location)
         try:
             return self._objects[location][0]
         except KeyError:
@@ -44,6 +53,7 @@ class MemoryStorage:
         return len(self.read(location))
 
     def exists(self, location: str) -> bool:
+        self.check(location)
         return location in self._objects
 
     def local_path(self, location: str) -> str | None:
@@ -51,6 +61,7 @@ class MemoryStorage:
         return None
 
     def write_new(self, location: str, data: bytes) -> None:
+        self.check(location)
         with self._lock:
             if location in self._objects:
                 raise AlreadyExists(f"cannot create {location}: the object exists", file=location)
@@ -58,11 +69,13 @@ class MemoryStorage:
 
     @contextmanager
     def open_new(self, location: str) -> Iterator[BinaryIO]:
+        self.check(location)
         draft = io.BytesIO()
         yield draft
         self.write_new(location, draft.getvalue())
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
+        self.check(prefix)
         below = prefix.rstrip("/") + "/"
         with self._lock:
             found = sorted((place, len(data), ms) for place, (data, ms) in self._objects.items())
@@ -71,5 +84,6 @@ class MemoryStorage:
                 yield StoredFile(location=location, size=size, modified_ms=modified_ms)
 
     def delete(self, location: str) -> None:
+        self.check(location)
         with self._lock:
             self._objects.pop(location, None)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from esker.errors import InvalidInput
 from esker.ports.storage import Storage, StoredFile
-from esker.storage.location import Location, climbs
+from esker.storage.location import Location, climbs, how_to_allow
 
 
 class RelocatedStorage:
-    """Maps locations below ``recorded`` to ``actual``; refuses what lies elsewhere, unless allowed by name.
+    """Maps locations below ``recorded`` to ``actual``; refuses what is elsewhere, unless allowed by name.
 
     Recorded locations come from files that anyone may have written, so none of them is followed out of the
-    table. ``allowed`` are further places the caller has agreed to read, spelt as they are recorded.
+    table. ``allowed`` are further places the caller has agreed to read. A file recorded outside the table is looked
+    for there as it is recorded, then as it was located beside the table, then by its way below the place's own name.
     """
 
     def __init__(self, inner: Storage, *, recorded: str, actual: str, allowed: tuple[str, ...] = ()) -> None:
@@ -23,30 +25,63 @@ class RelocatedStorage:
         self._recorded = Location.parse(recorded)
         self._actual = actual.rstrip("/") or "/"
         self._base = Location.parse(actual)
-        self._allowed = tuple(Location.parse(place) for place in allowed)
+        self._allowed = tuple((place.rstrip("/"), Location.parse(place)) for place in allowed)
+        self._names = {posixpath.basename(place.path) for place in (self._recorded, self._base)} - {""}
 
     def where(self, location: str) -> str:
-        """Where a recorded location lies now."""
+        """Where a recorded location is now; `InvalidInput` where that is outside the table and not allowed."""
         parsed = Location.parse(location)
         way = parsed.below(self._recorded)
         if way is None:
             way = parsed.below(self._base)
         if way is None and parsed.is_relative:
-            way = parsed.path
+            way = self._way_of_relative(parsed.path)
         if way is None:
-            if any(_inside(parsed.below(place)) for place in self._allowed):
-                return location
-            raise InvalidInput(
-                f"refused to read {location}: it lies outside the table at {self._actual}; "
-                "to allow it, name its folder in open_table(…, roots=[…])",
-                file=location,
-            )
+            return self._elsewhere(location, parsed)
         if not _inside(way):
             raise InvalidInput(f"refused to read {location}: it climbs out of the table", file=location)
+        return self._in_table(way)
+
+    def _in_table(self, way: str) -> str:
         return f"{self._actual.rstrip('/')}/{way}" if way else self._actual
 
-    def admit(self, place: str, *, for_good: bool = False) -> None:
-        """Nothing more than what was allowed on opening."""
+    def _way_of_relative(self, path: str) -> str:
+        """The way of a relative path, which may start at the table or at a folder that somebody worked in."""
+        ways = [path, *_after(path, self._names), *_from_last(path, ("metadata", "data"))]
+        known = (way for way in ways if ".." not in way.split("/") and self._inner.exists(self._in_table(way)))
+        return next(known, path)
+
+    def _elsewhere(self, location: str, parsed: Location) -> str:
+        found = [] if ".." in parsed.path.split("/") else list(self._candidates(location, parsed))
+        for place, _ in found:
+            if self._inner.exists(place):
+                return place
+        named = next((place for place, is_named in found if is_named), None)
+        if named is not None:
+            return named  # the caller allowed the place itself: what is missing there is missing
+        among = ", nor is it found below " + ", ".join(place for place, _ in self._allowed) if self._allowed else ""
+        folder = location.rpartition("/")[0] or location
+        raise InvalidInput(
+            f"refused to read {location}: it is outside the table at {self._actual}{among}; {how_to_allow(folder)}",
+            file=location,
+        )
+
+    def _candidates(self, location: str, parsed: Location) -> Iterator[tuple[str, bool]]:
+        """Where an allowed file may be, and whether the caller allowed the very place that is recorded."""
+        for text, place in self._allowed:
+            if parsed.is_within(place):
+                yield location, True
+            elif _inside(way := parsed.below(place)):
+                yield f"{text}/{way}", True
+        if self._recorded.path.startswith("/") and parsed.path.startswith("/"):
+            beside = posixpath.normpath(
+                posixpath.join(self._base.path, posixpath.relpath(parsed.path, self._recorded.path))
+            )
+            if any(Location.parse(beside).is_within(place) for _, place in self._allowed):
+                yield beside, False
+        for text, place in self._allowed:
+            for way in _after(parsed.path, {posixpath.basename(place.path)} - {""}):
+                yield f"{text}/{way}", False
 
     def read(self, location: str) -> bytes:
         return self._inner.read(self.where(location))
@@ -74,6 +109,20 @@ class RelocatedStorage:
 
     def delete(self, location: str) -> None:
         raise InvalidInput(f"cannot delete {location}: a table opened by its path is read-only", file=location)
+
+
+def _after(path: str, names: Collection[str]) -> Iterator[str]:
+    """What follows a folder of one of these names, the longest way first."""
+    parts = path.split("/")
+    return ("/".join(parts[at + 1 :]) for at, part in enumerate(parts[:-1]) if part in names)
+
+
+def _from_last(path: str, names: Collection[str]) -> Iterator[str]:
+    """The way from the last folder of each of these names on."""
+    parts = path.split("/")
+    for name in names:
+        if name in parts[:-1]:
+            yield "/".join(parts[len(parts) - 2 - parts[-2::-1].index(name) :])
 
 
 def _inside(way: str | None) -> bool:

@@ -191,15 +191,14 @@ class Transaction:
             self._take(None, step)
 
     def add_files(self, paths: Sequence[str]) -> None:
-        """Take in Parquet files where they lie; nothing is copied. Naming them here lets the lake read their folder."""
+        """Take in Parquet files where they are; nothing is copied. ``InvalidInput`` for files outside the warehouse
+        and the ``allowed_roots``."""
         self._check_open()
         if isinstance(paths, str):
             raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
         doubled = sorted(path for path, count in Counter(paths).items() if count > 1)
         if doubled:
             raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
-        for folder in {path.rpartition("/")[0] or path for path in paths}:
-            self.tools.storage.admit(folder, for_good=True)
         files, mapping = self._described(paths)
         self._take("append", AddFiles(files, are_given=True, name_mapping=mapping))
 

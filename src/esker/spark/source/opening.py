@@ -18,9 +18,10 @@ def open_lake(options: Options, registered: Address | None) -> Lake:
     """The lake that the options name, else the one that was registered."""
     uri, warehouse = options.get("catalog"), options.get("warehouse")
     if uri is not None:
-        return esker.connect(uri, warehouse=warehouse)
-    if warehouse is not None:
-        raise InvalidInput("cannot take the option warehouse alone: name its catalog too", option="warehouse")
+        return esker.connect(uri, warehouse=warehouse, allowed_roots=options.names("allowed-roots"))
+    for alone in ("warehouse", "allowed-roots"):
+        if options.get(alone) is not None:
+            raise InvalidInput(f"cannot take the option {alone} alone: name its catalog too", option=alone)
     if registered is None:
         raise InvalidInput("cannot open a table: no lake was registered; give the option catalog", option="catalog")
     return esker.connect(**registered)
@@ -29,7 +30,9 @@ def open_lake(options: Options, registered: Address | None) -> Lake:
 def open_table(options: Options, registered: Address | None) -> Table:
     """The table that ``load`` or ``save`` named: by its name in the catalog, or where it lies."""
     name = table_name(options)
-    return esker.open_table(name) if is_path(name) else open_lake(options, registered).table(name)
+    if is_path(name):
+        return esker.open_table(name, allowed_roots=options.names("allowed-roots"))
+    return open_lake(options, registered).table(name)
 
 
 def open_or_create(lake: Lake, options: Options, schema: Any) -> Table | None:

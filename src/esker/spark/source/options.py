@@ -32,6 +32,7 @@ OPTIONS: dict[str, frozenset[Use]] = {
     "path": _READS | _WRITES,
     "catalog": _READS | _WRITES,
     "warehouse": _READS | _WRITES,
+    "allowed-roots": _READS | _WRITES,
     "branch": _READS | _WRITES,
     "tag": frozenset({Use.READ}),
     "ref": frozenset({Use.READ}),
