@@ -229,6 +229,20 @@ def test_a_planned_file_that_is_gone_does_not_stop_the_others(lake: Lake, tmp_pa
     assert span_names(lake) == Counter(["span 1", "span 2"])
 
 
+def test_a_file_that_was_away_for_a_run_is_taken_when_it_is_back(lake: Lake, tmp_path: Path) -> None:
+    """A disk that was not mounted: name, size and time of the file are the same afterwards."""
+    path = write(tmp_path / "in", "a.jsonl", spans([1]))
+    with driving(tmp_path / "checkpoint") as checkpoint:
+        (source,) = filter(None, map(examine, find_files([path])))
+        checkpoint.plan([source], at_us=1)
+    away = path.rename(tmp_path / "away")
+    assert len(ingest(lake, tmp_path).refused) == 1
+    away.rename(path)
+    assert ingest(lake, tmp_path).received == 1
+    assert ingest(lake, tmp_path).received == 0
+    assert span_names(lake) == Counter(["span 1"])
+
+
 def test_a_checkpoint_is_not_used_for_another_lake(lake: Lake, tmp_path: Path) -> None:
     write(tmp_path / "in", "a.jsonl", spans([1]))
     ingest(lake, tmp_path)
@@ -254,7 +268,7 @@ def test_what_is_no_file_is_refused(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_hidden_and_unfinished_files_are_passed_over(lake: Lake, tmp_path: Path) -> None:
-    for name in (".hidden", "_side", "a.jsonl.tmp", "b.open"):
+    for name in (".hidden", "_side", "a.jsonl.tmp", "b.open", "c.part"):
         write(tmp_path / "in", name, spans([1]))
     write(tmp_path / "in", "whole.jsonl", spans([2]))
     ingest(lake, tmp_path)

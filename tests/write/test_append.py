@@ -14,6 +14,7 @@ from sound_tables import check_sound, live_files, manifests_of, rows_of
 
 import esker
 from esker.errors import EskerError, InvalidInput, NoSuchSnapshot
+from esker.iceberg.format import IcebergFormat
 from esker.tree.manifest import EntryStatus
 from esker.tree.manifest_list import ManifestContent
 
@@ -81,6 +82,20 @@ def test_an_append_of_twelve_files_to_a_hundred_manifests_writes_one_manifest_on
     assert snapshot.summary["manifests-created"] == "1"
     assert snapshot.summary["manifests-kept"] == "100"
     check_sound(memory.lake(), NAME, deep=False)
+
+
+def test_an_append_does_not_decode_the_parents_list(memory: MemoryLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = orders(memory.lake())
+    for at in range(3):
+        table.append(rows([at]))
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the list was decoded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IcebergFormat, "manifests", fail)
+        table.append(rows([3]))
+    assert rows_of(table) == [0, 1, 2, 3]
 
 
 def test_a_reader_that_started_before_a_hundred_commits_reads_its_own_snapshot(memory: MemoryLake) -> None:
