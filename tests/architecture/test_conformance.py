@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from conformance import Rule, cited, codes_of, names_in, rules, sections
+from conformance import Rule, cited, codes_of, names_in, promises, rules, sections
 from documentation import ROOT
 
 
@@ -32,6 +32,15 @@ def test_every_rule_has_tests_that_exist_or_says_why_not(rule: Rule) -> None:
         else:
             found = {code for one in held for code in codes_of(one)}
             assert rule.code in found, f"{rule.code}: no test of {file} has the code; run make conformance"
+
+
+def test_every_promise_has_tests_that_exist() -> None:
+    kept = promises()
+    assert len(kept) > 60, "the page is not read as it is written"
+    for promise, tests in kept.items():
+        assert tests, promise
+        for file, _, name in (test.partition("::") for test in tests):
+            assert name in names_in(ROOT / "tests" / file), f"{promise}: there is no {name} in {file}"
 
 
 def test_a_test_s_name_says_its_rules() -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from telemetry_samples import letters, log_bodies, logs, span_names, spans, writ
 from esker.errors import EskerError, OutcomeUnknown
 from esker.ingest.account import Account
 from esker.ingest.deliver import Delivered, deliver
-from esker.ingest.receipts import Delivery
+from esker.ingest.receipts import Delivery, Receipt
 from esker.ingest.replay import pending_receipts, replay_receipts
 from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.lake import Lake
@@ -70,6 +71,30 @@ def test_a_catalog_that_goes_away_leaves_commits_pending_and_nothing_lost(
     check_whole(held.lake())
     assert not pending_receipts(tmp_path / "checkpoint")
     assert ingest_otlp(held.lake(), asked(tmp_path)).received == 0
+
+
+def test_no_batch_goes_ahead_of_one_that_is_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog was away for one commit only, yet a table that has a later batch takes an earlier one for done."""
+    held = MemoryLake()
+    for number in range(2):
+        write(tmp_path / "in", f"{number}.jsonl", spans([number]))
+    small = replace(asked(tmp_path), batch_bytes=1)
+    tried: list[int] = []
+
+    def deliver_later(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
+        tried.append(receipt.number)
+        error = ConnectionResetError(errno.ECONNRESET, "the line went dead")
+        if len(tried) == 1:
+            return Delivered(failed=[(delivery, error) for delivery in receipt.deliveries])
+        return deliver(lake, receipt, place)
+
+    monkeypatch.setattr("esker.ingest.run.deliver", deliver_later)
+    account = ingest_otlp(held.lake(), small)
+    assert (account.pending, tried) == (1, [0])
+    assert not span_names(held.lake())
+    assert ingest_otlp(held.lake(), small).holds
+    assert span_names(held.lake()) == Counter(["span 0", "span 1"])
+    assert tried == [0, 0, 1]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from counting_storage import CountingStorage
 from table_maker import TableMaker
 
 import esker
+from esker.arrow.parquet_file import ParquetFile
 from esker.errors import InvalidInput, NoSuchSnapshot
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
@@ -125,6 +126,21 @@ def test_positions_stay_right_where_row_groups_are_left_out() -> None:
     maker = TableMaker(PEOPLE)
     maker.manifest([maker.data_file([person(n) for n in range(10)], row_group_size=2)])
     assert maker.table().scan("id IN (3, 8)", columns=["_pos"]).to_arrow().column(0).to_pylist() == [3, 8]
+
+
+def test_row_groups_that_no_row_can_match_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = TableMaker(PEOPLE)
+    maker.manifest([maker.data_file([person(n) for n in range(10)], row_group_size=2)])
+    groups: list[int] = []
+    batches = ParquetFile._batches
+
+    def counted(self: ParquetFile, group: int, *how: Any) -> Any:
+        groups.append(group)
+        return batches(self, group, *how)
+
+    monkeypatch.setattr(ParquetFile, "_batches", counted)
+    assert maker.table().scan("id IN (3, 8)").count() == 2
+    assert groups == [1, 4]
 
 
 def test_i8_rows_of_v3_have_ids_and_the_number_of_their_commit() -> None:

@@ -392,6 +392,22 @@ def test_waits_grow_to_a_ceiling_and_end_with_the_time_allowed(monkeypatch: pyte
     assert slept == [1, 2, 3, 3]
 
 
+def test_a_wait_is_drawn_at_random_up_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers that lost the same race must not meet again at the next one."""
+    slept: list[float] = []
+    drawn: list[tuple[float, float]] = []
+
+    def draw(low: float, high: float) -> float:
+        drawn.append((low, high))
+        return high / 4
+
+    monkeypatch.setattr("esker.write.retry.time.sleep", slept.append)
+    monkeypatch.setattr("esker.write.retry.random.uniform", draw)
+    assert list(RetryPolicy(retries=3, min_wait_ms=100).attempts()) == [1, 2, 3, 4]
+    assert drawn == [(0, 100), (0, 200), (0, 400)]
+    assert slept == [0.025, 0.05, 0.1]
+
+
 def test_the_default_is_sixteen_retries_within_a_jitter() -> None:
     assert RetryPolicy().retries == 16
     assert RetryPolicy.of({}) == RetryPolicy()
