@@ -16,13 +16,15 @@ from doors import Door, MemoryLake
 from outages import IMPATIENT, Once, Outage
 from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
-from esker.errors import EskerError, OutcomeUnknown
+from esker.catalogs.pointer import PointerCatalog
+from esker.errors import Conflict, EskerError, OutcomeUnknown
 from esker.ingest.account import Account
 from esker.ingest.deliver import Delivered, deliver
 from esker.ingest.receipts import Delivery, Receipt
 from esker.ingest.replay import pending_receipts, replay_receipts
 from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.lake import Lake
+from esker.ports.catalog import Rejected
 
 T = TypeVar("T")
 
@@ -194,6 +196,21 @@ def test_another_writer_in_between_is_no_trouble(tmp_path: Path) -> None:
     check_whole(held.lake())
 
 
+def test_a_commit_that_was_refused_keeps_its_data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other writers won every time. An append by hand would take its files back; those of a receipt stay."""
+    held = MemoryLake()
+    begun(tmp_path, held)
+    with monkeypatch.context() as patch:
+        patch.setattr(PointerCatalog, "swap", lambda *_: Rejected("another writer was first"))
+        account = ingest_otlp(held.lake(), asked(tmp_path))
+    assert {type(error) for _, error in account.failures} == {Conflict}
+    assert account.pending == 4
+    (receipt,) = pending_receipts(tmp_path / "checkpoint")
+    assert {path for delivery in receipt.deliveries for path in delivery.paths} <= held.files()
+    assert replay_receipts(held.lake(), tmp_path / "checkpoint").holds
+    check_whole(held.lake())
+
+
 def test_a_receipt_whose_files_were_swept_up_is_never_committed(tmp_path: Path) -> None:
     held = MemoryLake()
     begun(tmp_path, held)
@@ -249,3 +266,15 @@ def test_a_batch_that_is_there_twice_or_not_at_all_shows_in_the_account(tmp_path
     missing.expect(77, [Delivery(table="otel.spans", uuid=None, spec_id=0, rows=5, paths=(), files="")])
     missing.check(held.lake(), application)
     assert (missing.lost, missing.holds) == (5, False)
+
+
+def test_a_row_that_is_missing_is_not_made_up_for_by_one_that_is_there_twice(tmp_path: Path) -> None:
+    held = MemoryLake()
+    begun(tmp_path, held)
+    ingest_otlp(held.lake(), asked(tmp_path))
+    application = held.lake().table("otel.spans").current_snapshot.summary["esker.application"]  # type: ignore[union-attr]
+    account = Account(received=3)  # the tables have two spans and one log record of the batch
+    for table, rows in (("otel.spans", 1), ("otel.logs", 2)):
+        account.expect(1, [Delivery(table=table, uuid=None, spec_id=0, rows=rows, paths=(), files="")])
+    account.check(held.lake(), application)
+    assert (account.lost, account.duplicated, account.holds) == (1, 1, False)
