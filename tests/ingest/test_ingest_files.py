@@ -125,6 +125,7 @@ def test_a_table_that_is_missing_is_made_on_request_only(lake: Lake, tmp_path: P
         ingest(lake, tmp_path, wrong)
     right = parquet(tmp_path, "right.parquet", id=[1])
     assert ingest(lake, tmp_path, right, create=True).received == 1  # and nothing of what failed before
+    assert ingest(lake, tmp_path, wrong).received == 1  # its file is as new
 
 
 def test_the_form_is_told_by_name_or_content(tmp_path: Path) -> None:

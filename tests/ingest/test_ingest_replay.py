@@ -69,6 +69,16 @@ def test_a_replay_of_letters_that_breaks_off_is_finished_by_the_next(tmp_path: P
     assert letters(held.lake()).total() == 1
 
 
+def test_a_letter_goes_only_when_its_record_is_in_a_table(tmp_path: Path) -> None:
+    """Until the last commit a record is rather in two places than in none."""
+    held = MemoryLake()
+    write(tmp_path / "in", "a.jsonl", spans([1]), by_name(2))
+    ingested(tmp_path, held, strict=True)
+    replay_letters(held.lake(Outage(from_swap=2, how="before")), tmp_path / "checkpoint")
+    assert span_names(held.lake()) == Counter(["span 1", "span 2"])
+    assert letters(held.lake()).total() == 1
+
+
 def test_a_receipt_that_is_none_is_named(tmp_path: Path) -> None:
     held = MemoryLake()
     write(tmp_path / "in", "a.jsonl", spans([1]))
