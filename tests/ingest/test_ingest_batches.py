@@ -99,6 +99,8 @@ def test_a_request_that_is_sent_again_in_another_file_is_received_again(lake: La
     write(tmp_path / "in", "b.jsonl", spans([1]))
     account = ingest(lake, tmp_path)
     assert (account.received, account.tables["otel.spans"], account.duplicated) == (2, 2, 0)
+    write(tmp_path / "in", "c.jsonl", spans([1]))
+    assert ingest(lake, tmp_path).received == 1
 
 
 def test_each_batch_is_one_snapshot_of_each_table(lake: Lake, tmp_path: Path) -> None:
