@@ -31,12 +31,13 @@ def timed(work, times):
 
 
 def compare(scratch: Path, *, snapshots: int = 300, appends: int = 1000, history: int = 5000) -> Iterator[Comparison]:
-    """An append at 300 snapshots, the 1,000th against the 10th, a load at 5,000."""
+    """An append at 300 snapshots, the 1,000th against the 10th, a load at 5,000, and 2,000 columns against 1,000."""
     folder = scratch / f"commits-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
     yield _append(folder, snapshots)
     yield _growth(folder, appends)
     yield _load(folder, history)
+    yield _width(folder)
 
 
 def _append(folder: Path, snapshots: int) -> Comparison:
@@ -88,6 +89,27 @@ def _load(folder: Path, history: int) -> Comparison:
     ours = measure(_ours(folder, name), ours_again).answer
     theirs = measure(_theirs(folder, name), theirs_again).answer
     return _faster(f"loading a table with {history:,} snapshots, {PEER}", ours, theirs, 10)
+
+
+def _width(folder: Path) -> Comparison:
+    """Appends to a wide table and to one half as wide, in turns."""
+    work = (
+        "wide = {n: pa.table({f'c{at}': [at] for at in range(n)}) for n in (1000, 2000)}\n"
+        "made = {n: lake.create_table(f'bench.wide{n}', rows.schema) for n, rows in wide.items()}\n"
+        "for n in wide: made[n].append(wide[n])\n"
+        "turns = [[timed(lambda: made[n].append(wide[n]), 1)[0] for n in wide] for _ in range(9)]\n"
+        "answer = [statistics.median(turn) for turn in zip(*turns)]"
+    )
+    _make(folder, "bench.narrow")
+    half, full = measure(_ours(folder, "bench.narrow"), work).answer  # type: ignore[misc]
+    return Comparison(
+        "one-row append to 2,000 columns beside 1,000, the median of 9 of each",
+        f"{full * 1e3:.1f} ms",
+        f"{half * 1e3:.1f} ms",
+        full / half,
+        "at most 2.5 times",
+        full / half <= 2.5,
+    )
 
 
 def _faster(what: str, ours: object, theirs: object, times: int) -> Comparison:
