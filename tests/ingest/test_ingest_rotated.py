@@ -17,6 +17,7 @@ from doors import MemoryLake
 from rotated_logs import ROTATIONS, RotatedLog, Rotation
 from telemetry_samples import log_bodies, logs, write
 
+from esker.ingest import sources
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.files_job import Target
@@ -138,6 +139,42 @@ def test_a_new_file_that_begins_like_one_that_was_renamed_is_another(ingest: Ing
     (ingest.folder / "app.log").rename(ingest.folder / f"{name}.old")
     write(ingest.folder, "app.log", logs([0]), logs([1]))
     assert ingest().received == 2
+
+
+def test_the_inode_of_a_deleted_file_is_no_evidence(ingest: Ingest, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sources._look
+    monkeypatch.setattr(sources, "_look", lambda path: (one := real(path)) and replace(one, identity="1:1"))
+    for number, requests in enumerate(([0], [0], [0, 1])):
+        path = write(ingest.folder, f"file-{'abc'[number]}.jsonl", *(logs([one]) for one in requests))
+        assert ingest().received == len(requests)
+        path.unlink()
+
+
+def test_a_replaced_file_has_grown_though_another_got_its_old_inode(
+    ingest: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = sources.find_files([write(ingest.folder, "app.log", logs([0]))])
+    ingest()
+    write(ingest.folder, "app.log", logs([0]), logs([1]))
+    write(ingest.folder, "other.log", logs([2]))
+    real = sources._look
+
+    def look(path: Path) -> sources.Found | None:
+        found = real(path)
+        assert found is not None
+        return replace(found, identity=old.identity if path.name == "other.log" else "1:1")
+
+    monkeypatch.setattr(sources, "_look", look)
+    assert ingest().received == 2
+    assert ingest.bodies == numbered(3)
+
+
+def test_a_long_file_that_was_renamed_and_grew_is_gone_on_with_under_any_name(ingest: Ingest, log: RotatedLog) -> None:
+    log.append(20)
+    ingest()
+    log.append(1)
+    log.path.rename(log.folder / "anything")
+    assert ingest().received == 1
 
 
 def test_numbered_files_of_the_same_content_are_two_files(ingest: Ingest) -> None:
@@ -268,7 +305,7 @@ def test_the_account_of_files_of_rows_finds_what_was_read_twice(
     assert ingest_files(lake, [path.parent], target, checkpoint=tmp_path / "checkpoint").known_files == 1
     monkeypatch.setattr(Recognition, "_candidates", lambda *_: [])
     monkeypatch.setattr(Checkpoint, "unchanged", lambda *_: None)
-    path.with_name("b.csv").rename(path.with_name("c.csv"))
+    path.with_name("b.csv").rename(path.with_name("b-1.csv"))
     account = ingest_files(lake, [path.parent], target, checkpoint=tmp_path / "checkpoint")
     assert (account.received, account.duplicated > 0, account.holds) == (2, True, False)
 

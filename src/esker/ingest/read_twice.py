@@ -11,6 +11,7 @@ from pathlib import Path
 
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.counts import DEAD_LETTER_TABLE
+from esker.ingest.recognise import is_evidence, names_agree
 from esker.ingest.rotation import copied_from
 from esker.ingest.seen_files import Seen
 from esker.ingest.sources import SourceFile, holds_first
@@ -43,8 +44,9 @@ def _related(checkpoint: Checkpoint, source: SourceFile) -> list[Seen]:
     """All that was read of the contents that this file had, or that rotation may have copied to it."""
     paths = [source.path, *map(str, copied_from(Path(source.path)))]
     tracks = {one.track: one for one in checkpoint.tracks_at(paths)}
-    for track in checkpoint.tracks_of(source.identity or ""):
-        tracks.setdefault(track.track, track)
+    for one in checkpoint.tracks_of(source.identity or ""):
+        if names_agree(one.path, Path(source.path)) or is_evidence(one, source.end):
+            tracks.setdefault(one.track, one)
     return list(tracks.values())
 
 

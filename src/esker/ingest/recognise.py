@@ -17,6 +17,8 @@ from esker.ingest.rotation import copied_from, rotated_first, shifted_from
 from esker.ingest.seen_files import Seen
 from esker.ingest.sources import Found, Measured, SourceFile, begins_with, measure
 
+_EVIDENCE = 1 << 10  # bytes; headers are shorter
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -28,7 +30,7 @@ class _Candidate:
     """A content that a file may go on from."""
 
     seen: Seen
-    track: int | None  # that the file goes on with; None: one of its own
+    track: int  # that the file goes on with
 
 
 class Recognition:
@@ -118,13 +120,17 @@ class Recognition:
         return [one for one in same_file + by_name if one.seen.length > 0]
 
     def _same_file(self, found: Found) -> list[_Candidate]:
-        """The newest state of that device and inode; of older ones it would be a file that was rewritten."""
+        """The newest state of that device and inode; of older ones it would be a file that was rewritten. The number of
+        a file that was deleted is given to new files: where the names do not agree, much content must."""
         rows = [seen for _, seen in self._to_plan if seen.identity == found.identity]
         own = rows[-1] if rows else self._checkpoint.newest_by_identity(found.identity)
         if own is None:
             return []
         whole = self._newest(own)
-        return [_Candidate(whole, whole.track)] + ([] if whole == own else [_Candidate(own, None)])
+        is_related = any(
+            self._is_at(path, found.identity) or names_agree(path, found.path) for path in (own.path, whole.path)
+        )
+        return [_Candidate(whole, whole.track)] if is_related or is_evidence(whole, found.size) else []
 
     def _same_name(self, found: Found) -> list[_Candidate]:
         """The content that was seen last under that name, unless the file that has it was given another."""
@@ -159,7 +165,8 @@ class Recognition:
         """Whether the file that had that content is there under another name: then this one only looks like it."""
         if seen.identity is None or seen.identity == found.identity:
             return False
-        return bool(self._paths.get(seen.identity, set()) - {found.path})
+        others = self._paths.get(seen.identity, set()) - {found.path}
+        return any(begins_with(path, seen.size, seen.digest) for path in others)
 
     def _is_at(self, path: str, identity: str) -> bool:
         return Path(path) in self._paths.get(identity, set())
@@ -173,6 +180,16 @@ class Recognition:
             if begins_with(path, source.end, source.content or source.digest):
                 return origin
         return None
+
+
+def names_agree(before: str, now: Path) -> bool:
+    """Whether a file may have come to a name from another by rotation, or kept it."""
+    return Path(before) in (now, *copied_from(now), *shifted_from(now))
+
+
+def is_evidence(seen: Seen, size: int) -> bool:
+    """Whether a content is long enough to be no coincidence, and a file of that size has more than it."""
+    return _EVIDENCE <= seen.length < size
 
 
 def _source(found: Found, measured: Measured) -> SourceFile:
