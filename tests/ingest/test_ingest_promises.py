@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from documentation import ROOT
-from telemetry_samples import span_names, spans, write
+from telemetry_samples import logs, span_names, spans, write
 
 import esker
+from esker.errors import EskerError
 from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.data_files import DataFiles
 from esker.ingest.replay import pending_receipts
 from esker.ingest.run import BATCH_BYTES
 from esker.ingest.sources import examine, find_files
@@ -83,3 +85,32 @@ def test_a_table_that_has_the_mark_is_passed_over_though_its_files_are_gone(
     assert (account.already_committed, account.failures, account.holds) == (1, [], True)
     assert span_names(lake).total() == 2
     assert not pending_receipts(tmp_path / "checkpoint")
+
+
+def test_the_number_of_a_withdrawn_batch_is_not_given_again(tmp_path: Path) -> None:
+    with closing(Checkpoint(tmp_path, kind="otlp")) as checkpoint:
+        first = checkpoint.plan((), at_us=1)
+        checkpoint.withdraw(first.number)
+        assert checkpoint.unfinished() == []
+        assert checkpoint.plan((), at_us=2).number == first.number + 1
+
+
+def test_a_batch_that_fails_before_its_receipt_leaves_no_data_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/lake/catalog.db")
+    write(tmp_path / "in", "a.jsonl", spans([1]), logs([1]))
+    asked = Asked(paths=[tmp_path / "in"], checkpoint=tmp_path / "checkpoint")
+    written: list[str] = []
+
+    def fail(files: DataFiles, **_: object) -> None:
+        written.extend(file.path for file in files.files)
+        raise EskerError("the batch cannot be finished")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DataFiles, "delivery", fail)
+        with pytest.raises(EskerError, match="the batch cannot be finished"):
+            ingest_otlp(lake, asked)
+    assert written
+    assert not list((tmp_path / "lake").rglob("*.parquet"))
+    assert ingest_otlp(lake, asked).received == 2
