@@ -23,6 +23,7 @@ from esker.errors import (
     NoSuchView,
     NotFound,
     OutcomeUnknown,
+    SparkFailed,
     StorageFailed,
     Unsupported,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "OutcomeUnknown",
     "Plan",
     "Scan",
+    "SparkFailed",
     "StorageFailed",
     "Table",
     "Unsupported",

@@ -11,6 +11,7 @@ EskerError
 ├── Conflict                another writer won; nothing of ours is visible
 ├── OutcomeUnknown          the catalog never answered; our files may be live and are kept
 ├── StorageFailed           a full disk, an I/O error, a store that does not answer; says whether to retry
+├── SparkFailed             Spark gave up a job; nothing of it is visible
 ├── Corrupt                 a file says what its format forbids; names the file
 ├── Unsupported             a feature nobody here can do; names the feature
 └── InvalidInput            the caller asked for something that cannot be
@@ -100,6 +101,11 @@ class StorageFailed(EskerError):
 
     def __init__(self, message: str, *, retryable: bool, **facts: Any) -> None:
         super().__init__(message, retryable=retryable, **facts)
+
+
+class SparkFailed(EskerError):
+    """Spark gave up a job (``doing``), for instance because executors died too often. Nothing of it is visible, and
+    the same statement can be run again."""
 
 
 class Corrupt(EskerError):

@@ -70,17 +70,19 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None, address: M
         from esker.iceberg.format_writer import IcebergFormatWriter
         from esker.spark.choose_rows import AnyRowEngine, LateMerger
         from esker.spark.choose_writer import AnyWriter
+        from esker.spark.rows.keep import RowKeeper
         from esker.write.workbench import Tools
 
         writer = AnyWriter(storage)
-        merger = LateMerger(lambda: workings.frames, writer, sessions.get)
+        keeper = RowKeeper(storage)
+        merger = LateMerger(lambda: workings.frames, writer, sessions.get, keeper)
         return Tools(
             format=workings.format,
             manifests=IcebergFormatWriter(storage, workings.format),
             engine=workings.engine,
             writer=writer,
             deletes=ArrowDeleteWriter(storage),
-            rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), merger),
+            rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), merger, keeper),
             storage=storage,
             merger=merger,
         )

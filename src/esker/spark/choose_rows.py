@@ -13,6 +13,7 @@ from esker.ports.engine import Writer
 from esker.ports.merging import Clause, MergePlan, Merger, PreparedMerge, Side, SqlText, UpdateRow
 from esker.ports.row_changes import KeyedRows, RowDelta, RowEngine, RowView
 from esker.ports.spark_frames import SparkFrames
+from esker.spark.rows.keep import RowKeeper
 from esker.spark.rows.small import SmallSource, hold, suits
 from esker.tree.table_metadata import TableMetadata
 
@@ -24,11 +25,16 @@ class LateMerger:
     """Implements ``ports.merging.Merger``. Nothing of Spark is loaded before the first merge."""
 
     def __init__(
-        self, get_frames: Callable[[], SparkFrames | None], writer: Writer, get_session: Callable[[], SparkSession]
-    ):
+        self,
+        get_frames: Callable[[], SparkFrames | None],
+        writer: Writer,
+        get_session: Callable[[], SparkSession],
+        keeper: RowKeeper,
+    ) -> None:
         self._get_frames = get_frames
         self._writer = writer
         self._get_session = get_session
+        self._keeper = keeper
 
     def takes(self, text: str) -> bool:
         """Whether Spark is there, and the text may be an expression of its: told without starting it."""
@@ -58,15 +64,16 @@ class LateMerger:
 
         frames = self._get_frames()
         assert frames is not None  # a lake has them
-        return SparkMerger(frames, self._writer, self._get_session)
+        return SparkMerger(frames, self._writer, self._get_session, self._keeper)
 
 
 class AnyRowEngine:
     """Implements ``ports.row_changes.RowEngine``."""
 
-    def __init__(self, arrow: RowEngine, merger: Merger) -> None:
+    def __init__(self, arrow: RowEngine, merger: Merger, keeper: RowKeeper) -> None:
         self._arrow = arrow
         self._merger = merger
+        self._keeper = keeper
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
         """Rows to upsert, by whom they will be: few rows of a DataFrame are brought here."""
@@ -76,7 +83,7 @@ class AnyRowEngine:
             return self._arrow.keyed(metadata, data, on)
         from esker.spark.rows.upsert import upsert_plan
 
-        plan, small = hold(metadata, upsert_plan(metadata, data, on), self._arrow)
+        plan, small = hold(metadata, upsert_plan(metadata, data, on), self._arrow, self._keeper)
         if small is not None:
             return replace(small.here, rows=small)
         prepared = self._merger.prepare(metadata, plan)

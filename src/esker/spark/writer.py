@@ -17,6 +17,7 @@ from esker.ports.storage import Storage
 from esker.spark.batch_size import batch_settings
 from esker.spark.frame_schema import arrow_schema_of
 from esker.spark.gather import gathered
+from esker.spark.jobs import named_jobs
 from esker.spark.layout import laid_out, spread_settings
 from esker.spark.map_arrow import map_arrow
 from esker.spark.settings import settings
@@ -63,7 +64,7 @@ class SparkWriter:
             # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
             try:
-                with naming_worker_failures():
+                with named_jobs(session, f"write files of {request.metadata.location}"), naming_worker_failures():
                     reports = map_arrow(numbered, task, DDL).toArrow()
             except BaseException:
                 sweep(order.storage, order.locations.base, order.operation_id)

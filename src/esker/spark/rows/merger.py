@@ -21,13 +21,15 @@ from esker.ports.row_changes import RowDelta, RowView
 from esker.ports.spark_frames import SparkFrames
 from esker.spark.file_scan import NUMBER, POSITION
 from esker.spark.frame_schema import is_spark_frame
+from esker.spark.jobs import named_jobs
 from esker.spark.layout import distribution_mode
 from esker.spark.rows.decide import CLAUSE, HERE, LAST, ROW_ID, Decision
 from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
 from esker.spark.rows.join_terms import JoinKey, JoinTerms, Names, join_terms
+from esker.spark.rows.keep import RowKeeper
 from esker.spark.rows.outputs import written_fields
 from esker.spark.rows.positions import Places
-from esker.spark.rows.source import held_still, source_frame
+from esker.spark.rows.source import source_frame
 from esker.spark.rows.source_keys import SourceKeys
 from esker.spark.rows.target import TargetRows
 from esker.spark.stored_columns import quoted
@@ -53,10 +55,13 @@ class _State:
 class SparkMerger:
     """Implements ``ports.merging.Merger``."""
 
-    def __init__(self, frames: SparkFrames, writer: Writer, get_session: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, frames: SparkFrames, writer: Writer, get_session: Callable[[], SparkSession], keeper: RowKeeper
+    ) -> None:
         self._frames = frames
         self._writer = writer
         self._get_session = get_session
+        self._keeper = keeper
 
     def takes(self, text: str) -> bool:
         """Only Spark itself can tell."""
@@ -82,8 +87,10 @@ class SparkMerger:
             return PreparedMerge(plan=plan, predicate=TRUE, state=_State(session, source, decision, terms))
         keys = SourceKeys()
         if source is not None and terms.keys:
-            source = held_still(source, plan.source)
-            keys = SourceKeys.of(source, named(plan.source_name), terms.keys)
+            if is_spark_frame(plan.source):
+                source = self._keeper.keep(source, metadata, "the source of a merge")
+            with named_jobs(session, f"look at the keys of the source to {plan.verb}"):
+                keys = SourceKeys.of(source, named(plan.source_name), terms.keys)
         state = _State(session, source, decision.knowing(keys), terms)
         return PreparedMerge(plan=plan, predicate=all_of((terms.alone, keys.predicate)), state=state)
 
@@ -95,12 +102,15 @@ class SparkMerger:
             return RowDelta()
         rows = TargetRows(frames=self._frames, session=state.session, view=view)
         target = rows.matching(view.predicate)
-        changes = decision.changes(Scope(state.session, plan, _frames(target, state.source))).localCheckpoint()
-        places = Places.of(changes)
+        decided = decision.changes(Scope(state.session, plan, _frames(target, state.source)))
+        changes = self._keeper.keep(decided, view.metadata, f"the rows that change in a {plan.verb}")
+        with named_jobs(state.session, f"find the places of rows that change in a {plan.verb}"):
+            places = Places.of(changes)
         if places.first_twice is not None:
             raise _matched_twice(rows, plan, state.terms.keys, *places.first_twice)
         if plan.key and places.has_new:
-            _check_unique(changes.where(f"{NUMBER} IS NULL"), plan.key)
+            with named_jobs(state.session, "look for keys that are there twice"):
+                _check_unique(changes.where(f"{NUMBER} IS NULL"), plan.key)
         rewritten = [n for n in places.gone if view.rewrites(view.tasks[n].data_file.path)]
         added: tuple[DataFile, ...] = ()
         if places.rows and (decision.writing or rewritten):

@@ -9,6 +9,8 @@ from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate_sql import quote_name
 from esker.ports.merging import MergePlan
 from esker.ports.row_changes import KeyedRows, RowEngine, RowView
+from esker.spark.jobs import named_jobs
+from esker.spark.rows.keep import RowKeeper
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -28,10 +30,12 @@ class SmallSource:
     plan: MergePlan
 
 
-def hold(metadata: TableMetadata, plan: MergePlan, engine: RowEngine) -> tuple[MergePlan, SmallSource | None]:
+def hold(
+    metadata: TableMetadata, plan: MergePlan, engine: RowEngine, keeper: RowKeeper
+) -> tuple[MergePlan, SmallSource | None]:
     """The plan with its source kept still, and its rows where they are few; None too where the engine here does not
     take them as they are, for then Spark's rules decide."""
-    held = plan.source.localCheckpoint()
+    held = keeper.keep(plan.source, metadata, "the rows to upsert")
     kept = replace(plan, source=held)
     rows = _few(held)
     if rows is None:
@@ -55,7 +59,8 @@ def _few(frame: DataFrame) -> pa.Table | None:
                 lengths.append(f"coalesce(sum(octet_length({quote_name(field.name)})), 0)")
             case "array" | "map" | "struct" | "variant":
                 return None  # nobody can say how long they are without a look at each
-    told: Any = frame.selectExpr("count(*)", *lengths).collect()[0]
-    count = int(told[0])
-    size = sum(map(int, told[1:])) + count * _FIXED * len(frame.columns)
-    return frame.toArrow() if count <= _ROWS and size <= _BYTES else None
+    with named_jobs(frame.sparkSession, "measure the rows to upsert"):
+        told: Any = frame.selectExpr("count(*)", *lengths).collect()[0]
+        count = int(told[0])
+        size = sum(map(int, told[1:])) + count * _FIXED * len(frame.columns)
+        return frame.toArrow() if count <= _ROWS and size <= _BYTES else None

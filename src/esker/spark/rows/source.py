@@ -1,4 +1,4 @@
-"""The source of a merge as a frame, whatever it was handed over as, and the same at every look."""
+"""The source of a merge as a frame, whatever it was handed over as."""
 
 from __future__ import annotations
 
@@ -27,12 +27,6 @@ def source_frame(data: Any, schema: Schema, session: SparkSession) -> DataFrame:
     if twice:
         raise InvalidInput(f"cannot merge: the source has two columns {twice[0]!r}", column=twice[0])
     return frame.withColumn(HERE, F.lit(True))
-
-
-def held_still(frame: DataFrame, data: Any) -> DataFrame:
-    """The frame as it is now. What is looked at twice must be the same twice, and a frame may hold rand() or read
-    what others write; so its rows are kept, in the executors' memory and on their disks."""
-    return frame.localCheckpoint() if is_spark_frame(data) else frame
 
 
 def _arrow_table(data: object, schema: Schema) -> pa.Table:

@@ -1,0 +1,60 @@
+"""Spark jobs with names, and what becomes of one that Spark gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from esker.errors import SparkFailed
+from esker.spark.session import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DESCRIPTION = "spark.job.description"
+_LONGEST = 500
+
+
+@contextmanager
+def named_jobs(session: SparkSession, doing: str) -> Iterator[None]:
+    """Name the jobs of the block ``esker: <doing>`` in Spark's UI, unless the user named them.
+
+    Raises ``SparkFailed`` when Spark gives a job up, for instance because an executor died too often. An error that
+    PySpark understands, such as one of the user's own function, stays what it is. A client of Spark Connect cannot
+    name jobs.
+    """
+    if is_connect(session):
+        with _failures_named(doing):
+            yield
+        return
+    context = session.sparkContext
+    given = context.getLocalProperty(_DESCRIPTION)
+    if given is None or given.startswith("esker: "):
+        context.setLocalProperty(_DESCRIPTION, f"esker: {doing}")
+    try:
+        with _failures_named(doing):
+            yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, given)
+
+
+@contextmanager
+def _failures_named(doing: str) -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise SparkFailed(f"cannot {doing}: Spark gave the job up: {_reason(error)}", doing=doing) from error
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says of the innermost cause, without the stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(error)
+    while java is not None:
+        text = str(java.getMessage() or "") or text
+        java = java.getCause()
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}…"
