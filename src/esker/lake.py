@@ -158,6 +158,7 @@ class Lake:
                 properties=properties,
                 format_version=format_version,
             )
+            self._catalog.check_place(parsed, metadata)  # before anything is written there
             table = self._open_table(parsed, TableState(metadata=metadata, metadata_location=""))
             table._create_with(data)
         return self.table(name)

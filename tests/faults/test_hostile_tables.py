@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -613,3 +614,22 @@ def test_a_bounded_fuzz_of_other_engines_tables_finds_only_our_errors() -> None:
     count = int(os.environ.get("ESKER_FUZZ", "3000"))
     seed = int(os.environ.get("ESKER_FUZZ_SEED", "7"))
     assert_only_our_errors(tamper(tables, seed=seed, count=count, seconds=300 + count // 5), count)
+
+
+def test_a_manifest_list_recorded_relative_to_somebodys_folder_is_found(tmp_path: Path) -> None:
+    """As BigQuery exports leave it: the list by a path below a working folder, the table elsewhere by now."""
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db")
+    lake.create_namespace("db")
+    made = lake.create_table("db.t", "id bigint")
+    made.append(pa.table({"id": [1, 2]}))
+    copy = tmp_path / "downloads" / "copy"
+    shutil.copytree(made.location, copy)
+    document = json.loads(Path(made.metadata_location).read_text())
+    for snapshot in document["snapshots"]:
+        snapshot["manifest-list"] = f"warehouse/db/t/metadata/{Path(snapshot['manifest-list']).name}"
+    (copy / "metadata" / Path(made.metadata_location).name).write_text(json.dumps(document))
+    assert esker.open_table(copy).scan().to_arrow().column("id").to_pylist() == [1, 2]
+    document["snapshots"][0]["manifest-list"] = "warehouse/db/t/../../../../catalog.db"
+    (copy / "metadata" / Path(made.metadata_location).name).write_text(json.dumps(document))
+    with pytest.raises(EskerError, match=r"climbs out of the table|there is no such file"):
+        esker.open_table(copy).scan().to_arrow()

@@ -11,10 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import unknown_groups
 from spark_tables import agrees, on_disk
 from table_maker import TableMaker
 
 import esker
+from esker.errors import InvalidInput
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
@@ -460,3 +462,31 @@ def test_what_columns_were_read_with_leaves_no_trace_and_comments_stay(tmp_path:
         assert [f.metadata for f in frame.schema] == [{"comment": "the key"}, *[{}] * (len(columns) - 1)]
         assert frame.columns == columns
         assert frame.collect()[0][1] == "x"
+
+
+def test_groups_that_hive_annotates_as_unknown_are_read(tmp_path: Path, spark: Any) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db")
+    lake.create_namespace("a")
+    table = lake.create_table("a.t", unknown_groups.SCHEMA)
+    given = Path(table.location) / "hive.parquet"
+    given.write_bytes(unknown_groups.annotated("place"))
+    table.add_files([str(given)])
+    found = table.scan("id > 37").to_spark(spark).orderBy("id").collect()
+    assert [(row.id, row.place.city, dict(row.tags)) for row in found] == [
+        (38, "c38", {"a": 38}),
+        (39, "c39", {"a": 39}),
+    ]
+
+
+def test_a_location_in_sql_outside_the_warehouse_is_refused(tmp_path: Path, spark: Any) -> None:
+    place = f"{tmp_path}/outside/t"
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", spark=spark)
+    lake.create_namespace("a")
+    for statement in ("create table a.t (id int) location '{}'", "create table a.t location '{}' as select 1 as id"):
+        with pytest.raises(InvalidInput, match=rf"{place}.* allowed_roots="):
+            lake.sql(statement.format(place))
+    assert lake.tables("a") == []
+    allowing = esker.connect(f"sqlite:///{tmp_path}/catalog.db", spark=spark, allowed_roots=[tmp_path / "outside"])
+    allowing.sql(f"create table a.t location '{place}' as select 1 as id")
+    assert allowing.table("a.t").location == place
+    assert [row.id for row in allowing.sql("select id from a.t").collect()] == [1]

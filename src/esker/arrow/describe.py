@@ -20,6 +20,7 @@ from esker.arrow.found_partition import found_partition, hive_values
 from esker.arrow.input_file import blaming, open_input
 from esker.arrow.metrics import split_offsets
 from esker.arrow.metrics_mode import metrics_modes
+from esker.arrow.open_parquet import open_parquet
 from esker.arrow.partitioner import partitioner
 from esker.arrow.types import FIELD_ID
 from esker.errors import EskerError, InvalidInput
@@ -70,7 +71,7 @@ def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFi
 
 def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
     with blaming(location), open_input(storage, location) as source:
-        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+        _, file = open_parquet(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
         columns, footer = file_columns(file.schema_arrow, FIELD_ID), file.metadata
     if has_ids(columns):
         return _Found(location, footer, columns, by_name=False)

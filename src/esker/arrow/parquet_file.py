@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from esker.arrow.chunk import BATCH_BYTES, Chunk, ChunkRequest, Renumbered
 from esker.arrow.file_columns import FileColumn, file_columns, has_ids, pruned
 from esker.arrow.input_file import blaming, encrypted_file, open_input
+from esker.arrow.open_parquet import open_parquet
 from esker.arrow.parquet_footer import read_statistics
 from esker.arrow.row_groups import columns_asked, row_group_evidence
 from esker.arrow.types import FIELD_ID
@@ -31,12 +31,13 @@ class ParquetFile:
         self._location = location
         self._encrypted = encrypted
         with blaming(location, encrypted=encrypted):
-            self._source = open_input(storage, location)
-            _refuse_encrypted(self._source, location)
+            source = open_input(storage, location)
+            _refuse_encrypted(source, location)
             # INT96 reaches far beyond what nanoseconds can count, and the spec has it as microseconds.
-            self._file = pq.ParquetFile(
-                self._source, pre_buffer=True, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+            self._source, self._file = open_parquet(
+                source, pre_buffer=True, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
             )
+            self.is_mended = self._source is not source  # readers that open it themselves refuse it
             columns = file_columns(self._file.schema_arrow, FIELD_ID)
         self._columns = columns if has_ids(columns) else without_ids(columns)
 

@@ -121,6 +121,9 @@ class DirectoryCatalog:
                     return self._read(name, folder, found.name)
         raise no_such_table(name, f"{self.location_for(name)} holds no version of one")
 
+    def check_place(self, name: TableName, metadata: TableMetadata) -> None:
+        self._check_place(name, metadata)
+
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:
         self._existing(checked_name(name).namespace)
         self._check_place(name, metadata)

@@ -60,6 +60,10 @@ class PointerCatalog:
             return known
         return self._files.read(location)
 
+    def check_place(self, name: TableName, metadata: TableMetadata) -> None:
+        checked_name(name)
+        self._warehouse.check_table(metadata)
+
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:
         self._check_free(name)
         self._warehouse.check_table(metadata)

@@ -83,6 +83,10 @@ class Catalog(Protocol):
         """The table as it is now; ``NoSuchTable`` where there is none. ``known`` is given back if it still is."""
         ...
 
+    def check_place(self, name: TableName, metadata: TableMetadata) -> None:
+        """``InvalidInput`` where a new table may not be located, or write, where its metadata says. Touches nothing."""
+        ...
+
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:
         """Make the table; ``AlreadyExists`` when the name is taken."""
         ...

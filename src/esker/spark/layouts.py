@@ -49,7 +49,7 @@ def has_awkward_default(fields: Sequence[Field]) -> bool:
 
 def is_plain(layout: Layout, fields: Sequence[Field], constants: Iterable[int]) -> bool:
     """Whether the file can be read by id with nothing lost."""
-    if not layout.has_ids:
+    if not layout.has_ids or layout.is_mended:
         return False
     found = by_field_id(layout.columns)
     lacking = [f for f in fields if f.id not in found]

@@ -67,6 +67,8 @@ class Sorter:
         layout = layouts.get(file.path)
         if layout is None or self._is_plain(file, layout):
             return True, None
+        if layout.is_mended:
+            return False, None
         by_name = reads_by_name(layout, self.fields, file.file_format.lower(), self._constants(file))
         return by_name, narrowed(layout, self.fields)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from esker.arrow.file_columns import FileColumn
 from esker.arrow.open_data import GetMapping, open_data, renumbered
+from esker.arrow.parquet_file import ParquetFile
 from esker.model.schema import Schema
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
@@ -28,6 +29,7 @@ class Layout:
 
     columns: tuple[FileColumn, ...]
     has_ids: bool
+    is_mended: bool = False  # Arrow reads the file with its footer mended; Spark would refuse it
 
 
 class Survey:
@@ -70,7 +72,9 @@ class Survey:
             named.append(True)
             return identify(columns)
 
-        return Layout(open_data(self._storage, file, without_ids).columns, not named)
+        source = open_data(self._storage, file, without_ids)
+        is_mended = isinstance(source, ParquetFile) and source.is_mended
+        return Layout(source.columns, not named, is_mended)
 
 
 def spread(files: Sequence[DataFile], most: int) -> list[DataFile]:
