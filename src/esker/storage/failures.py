@@ -70,7 +70,8 @@ def failure_of(error: OSError, operation: str, file: str | Path, *, whole: bool 
     place, reason = str(file), error.strerror or str(error) or type(error).__name__
     said = f"cannot {operation}: {place}" if whole else f"cannot {operation} {place}"
     if error.errno in _MISSING and not whole:
-        return NoSuchFile(f"{said}: there is no such file", file=place)
+        missing = "there is no such file" if error.errno == errno.ENOENT else reason
+        return NoSuchFile(f"{said}: {missing}", file=place)
     if error.errno in _IMPOSSIBLE | _MISSING:
         return InvalidInput(f"{said}: {reason}", file=place)
     retryable = error.errno not in _NEVER
