@@ -52,7 +52,7 @@ def test_a_disk_that_refuses_a_worker_is_named_in_the_driver(tmp_path: Path, spa
     """Nobody may make files in ``/sys``, be it root."""
     if not Path("/sys/kernel").is_dir():
         pytest.skip("the system has no folder that refuses everybody")
-    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", spark=spark, roots=["/sys/kernel"])
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", spark=spark, allowed_roots=["/sys/kernel"])
     lake.create_namespace("a")
     table = lake.create_table("a.t", "id bigint", properties={"write.data.path": "/sys/kernel/data"})
     with pytest.raises(StorageFailed, match=r"cannot create /sys/kernel/data/") as raised:
