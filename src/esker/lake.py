@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[[str], "DataFrame"]
 Analyse = Callable[[TableName, str, Namespace], object]  # what a view, its query and a namespace come to, as a schema
+CheckView = Callable[[TableName, str, Namespace], None]  # refuses what the query of a view may not contain
 
 
 class Lake:
@@ -37,6 +38,8 @@ class Lake:
         get_spark: Callable[[], SparkSession] | None = None,
         make_sql: Callable[[Lake], RunSql] | None = None,
         make_analysis: Callable[[Lake], Analyse] | None = None,
+        make_check: Callable[[Lake], CheckView] | None = None,
+        trusted_views: bool | Sequence[str] = False,
         address: Mapping[str, Any] | None = None,
     ) -> None:
         self._catalog = catalog
@@ -44,6 +47,8 @@ class Lake:
         self._get_spark = get_spark
         self._make_sql = make_sql
         self._make_analysis = make_analysis
+        self._make_check = make_check
+        self._trusted_views = trusted_views
         self._run_sql: RunSql | None = None
         self._open_table = open_table
         self._schema_from_arrow = schema_from_arrow
@@ -58,6 +63,11 @@ class Lake:
         """What ``esker.connect`` takes to open this lake in another process, wherever that runs on this machine;
         None for one that no other process can see."""
         return self._address
+
+    @property
+    def trusted_views(self) -> bool | Sequence[str]:
+        """What views of this lake may do beyond what every view may: names of functions and tables, or all."""
+        return self._trusted_views
 
     @property
     def spark(self) -> SparkSession:
@@ -235,13 +245,16 @@ class Lake:
     ) -> View:
         """Make a view of a query in Spark's dialect, or give one that is there another query. ``schema`` is what
         ``create_table`` takes; without it Spark says what columns the query has. Tables that the query names by one
-        part are those of ``default_namespace``, the view's own without it."""
+        part are those of ``default_namespace``, the view's own without it. ``InvalidInput`` names what a view may not
+        contain (``docs/views.md``)."""
         from esker.write.make_view import checked_query, make_view
 
         parsed, sql = TableName.parse(name), checked_query(sql)
         namespace = parsed.namespace if default_namespace is None else parse_namespace(default_namespace)
         with self._helped(parsed.namespace):
             self._catalog.namespace_properties(parsed.namespace)
+            if self._make_check is not None:
+                self._make_check(self)(parsed, sql, namespace)
             state = make_view(
                 self._catalog,
                 parsed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from esker.catalogs.open import catalog_address, open_catalog
 from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.iceberg.table_metadata import decode_table_metadata
-from esker.lake import Analyse, Lake, RunSql
+from esker.lake import Analyse, CheckView, Lake, RunSql
 from esker.model.naming import TableName
 from esker.model.schema import Schema
 from esker.ports.catalog import Catalog, TableState
@@ -21,6 +21,7 @@ from esker.ports.spark_frames import SparkFrames
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.spark.session import SessionSource
+from esker.spark.sql.guard.trust import trust_of
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Home, Table, Workings
@@ -42,22 +43,32 @@ def connect(
     warehouse: str | None = None,
     allowed_roots: Sequence[str | os.PathLike[str]] = (),
     spark: SparkSession | None = None,
+    trusted_views: bool | Iterable[str] = False,
 ) -> Lake:
     """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
 
     Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files. Tables and
     their files are below the warehouse; ``allowed_roots`` names further places whose files the tables of this lake may
     use, and everything else is refused with ``InvalidInput``. ``spark`` is the session that moves data in Spark,
-    classic or Connect; without it the running one does, or one is made on first need.
+    classic or Connect; without it the running one does, or one is made on first need. ``trusted_views`` allows the
+    views of this lake more than others: names of functions that they may call and full names of Spark's tables that
+    they may read, or ``True`` for anything, programs and files of yours included.
     """
+    trust = trust_of(trusted_views)
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     folders = _listed(allowed_roots)
     catalog = open_catalog(chosen, warehouse=warehouse, allowed_roots=folders)
     address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders)
-    return lake_over(catalog, spark=spark, address=address)
+    return lake_over(catalog, spark=spark, address=address, trusted_views=trust.everything or sorted(trust.names))
 
 
-def lake_over(catalog: Catalog, *, spark: SparkSession | None = None, address: Mapping[str, Any] | None = None) -> Lake:
+def lake_over(
+    catalog: Catalog,
+    *,
+    spark: SparkSession | None = None,
+    address: Mapping[str, Any] | None = None,
+    trusted_views: bool | Sequence[str] = False,
+) -> Lake:
     """The lake behind any catalog, its files moved by the embedded engine and by Spark."""
     storage = catalog.storage()
     sessions = SessionSource(spark)
@@ -103,6 +114,8 @@ def lake_over(catalog: Catalog, *, spark: SparkSession | None = None, address: M
         get_spark=sessions.get,
         make_sql=_sql,
         make_analysis=_analysis,
+        make_check=_check_view,
+        trusted_views=trusted_views,
         address=address,
     )
 
@@ -117,6 +130,12 @@ def _analysis(lake: Lake) -> Analyse:
     from esker.spark.sql.run import SqlRunner
 
     return SqlRunner(lake, lambda: lake.spark).analyse
+
+
+def _check_view(lake: Lake) -> CheckView:
+    from esker.spark.sql.run import SqlRunner
+
+    return SqlRunner(lake, lambda: lake.spark).check_view
 
 
 def _schema_from_arrow(given: object) -> Schema:

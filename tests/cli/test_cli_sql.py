@@ -54,6 +54,14 @@ def test_a_refusal_names_its_place_and_ends_with_bad_usage(catalog: str, text: s
     assert message in document["error"]["message"]
 
 
+def test_views_may_do_more_where_the_command_says_so(catalog: str) -> None:
+    text = "CREATE VIEW sales.v AS SELECT reflect('java.lang.Math', 'random') AS a FROM sales.gone"
+    refused = run_json("--catalog", catalog, "sql", text, status=2)["error"]["message"]
+    assert refused.startswith("cannot make view sales.v: it calls reflect (at line 1, column 8), which a view may not")
+    trusted = run_json("--catalog", catalog, "sql", text, "--trust-view", "all", status=2)["error"]["message"]
+    assert "no table sales.gone" in trusted
+
+
 def test_what_the_catalog_answers_starts_no_spark(catalog: str) -> None:
     code = (
         "import sys; from esker.cli.main import cli; cli.main(standalone_mode=False); "

@@ -112,6 +112,10 @@ def test_a_connect_session_answers_sql_as_a_classic_one_does(seen: dict[str, Any
     assert things == [["0", "None"], ["5", "7"]]
 
 
+def test_a_connect_session_refuses_what_a_stored_view_may_not_contain(seen: dict[str, Any]) -> None:
+    assert seen["views"] == {"let through": [], "other": [], "canary": False}
+
+
 def test_a_connect_session_has_the_data_source_too(seen: dict[str, Any]) -> None:
     found = seen["source"]
     assert (found["rows"], found["streamed"]) == (20, 20)

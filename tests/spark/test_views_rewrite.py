@@ -12,7 +12,9 @@ from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
 from esker.model.naming import TableName
 from esker.tree.view_metadata import SqlRepresentation, ViewVersion
+from esker.wiring import lake_over
 from esker.write.commit_view import commit_view
+from esker.write.make_view import make_view
 from esker.write.view_versions import QUERY_COLUMNS
 
 
@@ -28,6 +30,21 @@ def lake() -> Lake:
 def _view(lake: Lake, name: str, sql: str, columns: str = "id bigint, region string", *, known: str = "") -> None:
     properties = {QUERY_COLUMNS: known} if known else {}
     lake.create_view(name, sql, schema=columns, properties=properties)
+
+
+def _foreign_view(lake: Lake, name: str, sql: str, columns: str) -> None:
+    """A view as another engine makes it, whatever its query."""
+    made = TableName.parse(name)
+    make_view(
+        lake.catalog,
+        made,
+        sql,
+        columns=columns,
+        is_analysed=False,
+        namespace=made.namespace,
+        properties={},
+        replaces=False,
+    )
 
 
 def _change(lake: Lake, name: str, **changes: Any) -> None:
@@ -49,7 +66,7 @@ def _kept(lake: Lake, text: str, **seen: Any) -> int:
 
 def test_a_view_becomes_its_query_under_its_columns(lake: Lake) -> None:
     assert rewritten(lake, "select * from sales.europe e").template == (
-        "select * from (SELECT * FROM (\nSELECT id, region FROM {esker_0} AS orders WHERE region = 'eu' -- all of it\n"
+        "select * from (SELECT * FROM (\nSELECT id, region FROM {esker_0} AS orders WHERE region = 'eu'\n"
         ") AS europe(id, region)) e"
     )
     _view(lake, "sales.renamed", "SELECT id, region FROM orders", "key bigint, region string", known="id,region")
@@ -166,12 +183,15 @@ def test_a_view_without_a_query_in_sparks_dialect_names_those_it_has(lake: Lake)
     assert lake.view("sales.europe").sql == "select 1"
 
 
-def test_a_view_over_another_catalog_is_refused_and_over_sparks_own_left_to_spark(lake: Lake) -> None:
+def test_a_view_over_another_catalog_is_refused_and_over_sparks_own_left_to_spark_if_trusted(lake: Lake) -> None:
     _change(lake, "sales.europe", default_catalog="prod")
     with pytest.raises(Unsupported, match="its names are those of the catalog prod, not of this one"):
         rewritten(lake, "select * from sales.europe")
     _change(lake, "sales.europe", default_catalog="spark_catalog")
-    found = rewritten(lake, "select * from sales.europe")
+    with pytest.raises(InvalidInput, match=r"it reads spark_catalog\.sales\.orders, which is no table or view of the"):
+        rewritten(lake, "select * from sales.europe")
+    trusting = lake_over(lake.catalog, trusted_views=["spark_catalog.sales.orders"])
+    found = rewritten(trusting, "select * from sales.europe")
     assert (found.frames, "FROM spark_catalog.sales.orders AS orders" in found.template) == ({}, True)
 
 
@@ -193,13 +213,13 @@ def test_a_lakes_own_catalog_name_before_a_name_changes_nothing(tmp_path: Any) -
         ("SELECT * FROM gone", r"cannot read view sales\.bad: there is no table or view sales\.gone"),
         ("SELECT * FROM sales.gone", r"cannot read view sales\.bad: no table sales\.gone"),
         ("SELECT * FROM memory", r"memory is a temporary view, and a view that lasts cannot read what does not"),
-        ("SELECT 1) AS x, (SELECT 2", r"cannot read view sales\.bad: cannot read the statement"),
-        ("SELECT FROM WHERE", r"cannot read view sales\.bad: cannot read the statement"),
-        ("DROP TABLE sales.orders; SELECT 1", r"cannot read view sales\.bad: .*give one statement at a time"),
+        ("SELECT 1) AS x, (SELECT 2", r"cannot read view sales\.bad: \) at line 1, column 9 is not understood"),
+        ("SELECT FROM WHERE", r"cannot read view sales\.bad: FROM at line 1, column 8 is not understood"),
+        ("DROP TABLE sales.orders; SELECT 1", r"cannot read view sales\.bad: it has ';' in it, at line 1, column 24"),
     ],
 )
 def test_a_view_that_cannot_be_read_says_which_and_why(lake: Lake, sql: str, why: str) -> None:
-    _view(lake, "sales.bad", sql, "a bigint")
+    _foreign_view(lake, "sales.bad", sql, "a bigint")
     with pytest.raises((InvalidInput, NoSuchTable), match=why):
         rewritten(lake, "select * from sales.bad", spark=FakeSpark(views=("memory",)))
 

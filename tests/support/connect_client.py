@@ -63,6 +63,7 @@ def main(folder: str, table: str, answer: str) -> None:
         "merged": merged(spark, lake),
         "source": sourced(spark, lake, folder),
         "telemetry": telemetry(spark, lake, folder),
+        "views": viewed(spark, folder),
         "settings kept": before == dict(spark.conf.getAll),
     }
     Path(answer).write_text(json.dumps(found))
@@ -113,6 +114,34 @@ def answered(lake: Any) -> list[list[list[str]]]:
         lake.sql(statement)
     frames = [lake.sql(query) for query in QUERIES]  # Connect looks at them again when they are used
     return [[list(map(str, row)) for row in frame.collect()] for frame in frames]
+
+
+def viewed(spark: Any, folder: str) -> dict[str, Any]:
+    """Attacks by stored views that were not refused by name, and ordinary views that gave other rows."""
+    from guarded_views import ATTACKS, ORDINARY, SECRET, foreign_view, orders_lake
+
+    import esker
+
+    place = Path(folder, "views")
+    place.mkdir()
+    (place / "secret.txt").write_text(SECRET)
+    lake = orders_lake(spark, place)
+    let_through, other = [], []
+    for sql, why in ATTACKS:
+        text, named = (part.format(secret=place / "secret.txt", canary=place / "canary") for part in (sql, why))
+        foreign_view(lake, "sales.attack", text)
+        try:
+            lake.sql("SELECT * FROM sales.attack").collect()
+            let_through.append(text)
+        except esker.EskerError as error:
+            if named not in str(error):
+                let_through.append(f"{text}: {error}")
+    for sql, rows in ORDINARY:
+        foreign_view(lake, "sales.ordinary", sql.format(), ", ".join(f"c{at} string" for at in range(len(rows[0]))))
+        found = [tuple(row) for row in lake.sql("SELECT * FROM sales.ordinary").collect()]
+        if sorted(map(repr, found)) != sorted(map(repr, rows)):
+            other.append(f"{sql}: {found}")
+    return {"let through": let_through, "other": other, "canary": (place / "canary").exists()}
 
 
 def merged(spark: Any, lake: Any) -> dict[str, Any]:

@@ -30,6 +30,9 @@ class FakeSpark:
     def has_temp_view(self, name: str) -> bool:
         return name in self.views
 
+    def check_view(self, text: str, shape: object) -> None:
+        return None  # a session over Spark Connect says no more of a view's text
+
 
 def lake_of(tables: dict[str, tuple[str, Sequence[Any], Sequence[str]]]) -> Lake:
     """A lake in memory. Each table: its columns as DDL, batches of rows (each becomes a file), partition terms."""

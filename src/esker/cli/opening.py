@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,11 +61,16 @@ def open_to_change(text: str) -> Table:
     return open_lake(current_settings()).table(text)
 
 
-def open_lake(settings: Settings) -> Lake:
+def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False) -> Lake:
     """The catalog that was asked for."""
     from esker.wiring import connect
 
-    return connect(settings.catalog, warehouse=settings.warehouse, allowed_roots=settings.allowed_roots)
+    return connect(
+        settings.catalog,
+        warehouse=settings.warehouse,
+        allowed_roots=settings.allowed_roots,
+        trusted_views=trusted_views,
+    )
 
 
 def storage_of(table: Table) -> Storage:

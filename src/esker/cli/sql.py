@@ -22,8 +22,15 @@ DEFAULT = 100
 @click.command("sql")
 @click.argument("text")
 @limit_options(DEFAULT, "rows")
+@click.option(
+    "--trust-view",
+    "trusted",
+    multiple=True,
+    metavar="NAME",
+    help="A function or table of Spark's that views may use; 'all' trusts every view of the lake with everything.",
+)
 @shared_options
-def command(text: str, limit: int | None, every: bool) -> None:
+def command(text: str, limit: int | None, every: bool, trusted: tuple[str, ...]) -> None:
     """Run one statement of Spark SQL; TEXT is the statement, or - to read it from standard input.
 
     Queries and inserts start a local Spark session, which takes some seconds; what the catalog answers by itself
@@ -33,7 +40,7 @@ def command(text: str, limit: int | None, every: bool) -> None:
 
     statement = sys.stdin.read() if text == "-" else text
     shown = chosen_limit(limit, every, DEFAULT)
-    _answer(open_lake(current_settings()), statement, shown)
+    _answer(open_lake(current_settings(), trusted_views="all" in trusted or trusted), statement, shown)
 
 
 def _answer(lake: Lake, statement: str, shown: int | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from esker.model.predicate_sql import quote_name
 from esker.model.token_stream import Token
+from esker.spark.sql.guard.words import CLAUSES
 from esker.spark.sql.references import Reference
 from esker.spark.sql.words import Words
 
@@ -23,7 +24,7 @@ class Edits:
 
     def add_alias(self, reference: Reference, end: int, before: str = "") -> None:
         """The name's last part as alias, where what is read ends; none where the query gives one."""
-        alias = f" AS {quote_name(reference.parts[-1])}" if reference.alias is None else ""
+        alias = f" AS {quoted_word(reference.parts[-1])}" if reference.alias is None else ""
         if before or alias:
             at = self.behind_sample(end)
             self._edits.append((at, at, before + alias))
@@ -60,6 +61,11 @@ class Edits:
                 break
             end, at = tokens[closing].end + 1, closing + 1
         return end
+
+
+def quoted_word(name: str) -> str:
+    """A name that others chose: in backticks also where it could be taken for a clause."""
+    return f"`{name}`" if name.lower() in CLAUSES else quote_name(name)
 
 
 def _closing(tokens: list[Token], opening: int) -> int | None:

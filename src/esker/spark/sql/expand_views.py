@@ -6,12 +6,14 @@ what is left names tables alone, and is pruned like any other query. The columns
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.model.naming import TableName
-from esker.model.predicate_sql import quote_name
-from esker.spark.sql.edits import Edits
+from esker.spark.sql.edits import Edits, quoted_word
+from esker.spark.sql.guard.lexer import SUBSTITUTED, without_comments
+from esker.spark.sql.guard.reader import Shape, read_shape
 from esker.spark.sql.lake_names import Found, LakeNames
 from esker.spark.sql.query_text import QueryText
 from esker.spark.sql.references import Reference
@@ -75,13 +77,48 @@ def _body(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
 
 
 def full_names(sql: str, place: Place) -> str:
-    """A query with every table of the lake by its full name, and every view by its query."""
-    read = QueryText.of(Query(_bounded(sql), Span(0, len(sql))))
-    _, references = read.parsed()
+    """A view's query with every table of the lake by its full name, and every view by its query.
+
+    ``InvalidInput`` names what is in it that a view may not contain.
+    """
+    read, references = _read(sql, place)
     edits = Edits(read.words)
     for reference in references:
         _replace(edits, read, reference, _meant(reference, place))
     return _bounded(edits.done())
+
+
+def check_text(sql: str, place: Place) -> None:
+    """Refuse what a view's own query may not contain; tables that are not there may be made later."""
+    _, references = _read(sql, place)
+    for reference in references:
+        with suppress(NoSuchTable):
+            _found(reference, place)
+
+
+def _read(sql: str, place: Place) -> tuple[QueryText, list[Reference]]:
+    sql, shape = _checked(_bounded(sql), place)
+    read = QueryText.of(Query(sql, Span(0, len(sql))))
+    _, references = read.parsed()
+    if shape is not None and {(table.start, table.end) for table in shape.tables} != {
+        (reference.span.start, reference.span.end) for reference in references
+    }:
+        raise InvalidInput(
+            "it can be read in two ways; write names that are words of SQL in backticks, "
+            "or connect with trusted_views=True"
+        )
+    return read, references
+
+
+def _checked(sql: str, place: Place) -> tuple[str, Shape | None]:
+    """The query as it is to run, and what it reads and calls; all of it as it is where the reader trusts every view."""
+    trust = place.names.trust()
+    if trust.everything:
+        return sql, None
+    text = without_comments(sql)
+    shape = read_shape(text, trust)
+    place.names.spark.check_view(text, shape)
+    return text, shape
 
 
 def _replace(edits: Edits, read: QueryText, reference: Reference, new: str | None) -> None:
@@ -106,6 +143,11 @@ def _replace(edits: Edits, read: QueryText, reference: Reference, new: str | Non
 
 def _meant(reference: Reference, place: Place) -> str | None:
     """What a name of a view's query means, as text; None where it is Spark's own and stays as it is."""
+    found = _found(reference, place)
+    return view_text(found, place.names, place.trail) if isinstance(found, View) else found
+
+
+def _found(reference: Reference, place: Place) -> View | str | None:
     own = place.names.lake_name()
     parts = reference.parts
     if len(parts) > 2 and own is not None and parts[0] == own:
@@ -117,11 +159,12 @@ def _meant(reference: Reference, place: Place) -> str | None:
         return _table_text(found, parts)
     view = place.names.find_view(parts)
     if view is not None:
-        return view_text(view, place.names, place.trail)
+        return view
     if len(parts) == 1:
         raise _missing(parts[0], place)
     if place.names.is_missing_from_lake(parts):
         place.names.lake.table(".".join(parts))  # raises, and says what there is
+    _check_trusted(parts, place)
     return None
 
 
@@ -139,7 +182,20 @@ def _elsewhere(parts: tuple[str, ...], place: Place) -> str:
             feature=f"views over the catalog {place.catalog}",
         )
     whole = (*place.names.current, *parts) if len(parts) == 1 else parts
-    return _quoted(whole if whole[0].lower() == SPARK_CATALOG else (SPARK_CATALOG, *whole))
+    full = whole if whole[0].lower() == SPARK_CATALOG else (SPARK_CATALOG, *whole)
+    _check_trusted(full, place)
+    return _quoted(full)
+
+
+def _check_trusted(parts: tuple[str, ...], place: Place) -> None:
+    """What is Spark's own may be a table of the session, or any file by its path."""
+    name = ".".join(parts)
+    if not place.names.trust().allows(name):
+        raise InvalidInput(
+            f"it reads {name}, which is no table or view of the lake; "
+            f"connect with trusted_views=[{name.lower()!r}] to allow it",
+            table=name,
+        )
 
 
 def _table_text(found: Found, parts: tuple[str, ...]) -> str:
@@ -151,20 +207,24 @@ def _table_text(found: Found, parts: tuple[str, ...]) -> str:
 def _under_its_columns(view: View, body: str) -> str:
     """The line's end closes a comment at the query's end."""
     names = [field.name for field in view.schema.fields]
-    alias = quote_name(TableName.parse(view.name).name)
+    if any(SUBSTITUTED in name for name in (view.name, *names, *view.query_columns)):
+        raise InvalidInput(
+            f"cannot read view {view.name}: {SUBSTITUTED} in a name would become a setting of the session"
+        )
+    alias = quoted_word(TableName.parse(view.name).name)
     if not names:  # a version of somebody's that says nothing of its columns
         return f"(SELECT * FROM (\n{body}\n) AS {alias})"
     if not view.query_columns:
-        return f"(SELECT * FROM (\n{body}\n) AS {alias}({', '.join(map(quote_name, names))}))"
+        return f"(SELECT * FROM (\n{body}\n) AS {alias}({', '.join(map(quoted_word, names))}))"
     columns = (
-        quote_name(own) if own == name else f"{quote_name(own)} AS {quote_name(name)}"
+        quoted_word(own) if own == name else f"{quoted_word(own)} AS {quoted_word(name)}"
         for own, name in zip(view.query_columns, names, strict=True)
     )
     return f"(SELECT {', '.join(columns)} FROM (\n{body}\n) AS {alias})"
 
 
 def _quoted(parts: tuple[str, ...]) -> str:
-    return ".".join(map(quote_name, parts))
+    return ".".join(map(quoted_word, parts))
 
 
 def _bounded(text: str) -> str:

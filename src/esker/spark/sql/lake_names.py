@@ -9,6 +9,8 @@ from typing import Protocol
 
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 from esker.ports.catalog import Catalog
+from esker.spark.sql.guard.reader import Shape
+from esker.spark.sql.guard.trust import Trust, trust_of
 from esker.spark.sql.territory import Elsewhere
 from esker.spark.sql.words import Named
 from esker.table import Table
@@ -80,6 +82,8 @@ class LakeTables(Protocol):
     def rename_view(self, old: str, new: str) -> View: ...
     @property
     def catalog(self) -> Catalog: ...
+    @property
+    def trusted_views(self) -> bool | Sequence[str]: ...
 
 
 class SparkNames(Protocol):
@@ -91,6 +95,10 @@ class SparkNames(Protocol):
 
     def has_temp_view(self, name: str) -> bool:
         """Whether the session has a temporary view of that name."""
+        ...
+
+    def check_view(self, text: str, shape: Shape) -> None:
+        """Refuse a view's text that this session would read otherwise than its shape says."""
         ...
 
 
@@ -199,6 +207,10 @@ class LakeNames:
     def session_has(self, name: str) -> bool:
         """Whether Spark's session has a temporary view of that name."""
         return self.spark.has_temp_view(name)
+
+    def trust(self) -> Trust:
+        """What the reader allows to views."""
+        return trust_of(self.lake.trusted_views)
 
     def lake_name(self) -> str | None:
         """What other engines call the lake's catalog, where that is known."""

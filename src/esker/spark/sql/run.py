@@ -9,8 +9,10 @@ from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName
 from esker.spark.sql import define, define_views
 from esker.spark.sql.change import Changer
-from esker.spark.sql.expand_views import Place, full_names
+from esker.spark.sql.expand_views import Place, check_text, full_names
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
+from esker.spark.sql.guard.plan import check_plan
+from esker.spark.sql.guard.reader import Shape
 from esker.spark.sql.insert import create_table_as, insert
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
@@ -125,6 +127,14 @@ class SqlRunner:
             raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
         return self._query(Query(text, Span(0, len(text))), names).schema
 
+    def check_view(self, view: TableName, sql: str, namespace: Namespace) -> None:
+        """Refuse a query that no reader of the view could read. Starts no Spark; its tables may be made later."""
+        names = LakeNames(self._lake, _NoSpark(), namespace)
+        try:
+            check_text(sql, Place(names.within(namespace), None, (str(view),)))
+        except InvalidInput as error:
+            raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
+
     # ------------------------------------------------------------ rows
 
     def _query(self, query: Query, names: LakeNames) -> DataFrame:
@@ -191,6 +201,19 @@ class SqlRunner:
         return int(row.ms)
 
 
+class _NoSpark:
+    """What is said of names where a view is made and no Spark is to be started."""
+
+    def has_database(self, name: str) -> bool:
+        return False
+
+    def has_temp_view(self, name: str) -> bool:
+        return False
+
+    def check_view(self, text: str, shape: Shape) -> None:
+        return None
+
+
 class _SparkSide:
     """What Spark says of names; it is started only when it must be asked."""
 
@@ -208,6 +231,9 @@ class _SparkSide:
             return catalog.tableExists(name) and bool(catalog.getTable(name).isTemporary)
         except PySparkException:
             return False
+
+    def check_view(self, text: str, shape: Shape) -> None:
+        check_plan(text, shape, self._get_spark())
 
 
 def _looking(statement: Statement) -> Looking:

@@ -1,0 +1,124 @@
+"""A view's text cut into tokens by Spark's own lexical rules; whatever could be cut in two ways is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from esker.errors import InvalidInput
+
+
+class Kind(Enum):
+    """What a token is to the grammar."""
+
+    WORD = "word"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text, from one offset up to another."""
+
+    kind: Kind
+    text: str  # as it is written
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """A bare word in lower case; empty for any other token."""
+        return self.text.lower() if self.kind is Kind.WORD else ""
+
+    @property
+    def is_name(self) -> bool:
+        """A bare word, or a name in backticks."""
+        return self.kind in (Kind.WORD, Kind.QUOTED)
+
+    @property
+    def name(self) -> str:
+        """The name without its backticks."""
+        return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
+
+    def is_sign(self, *signs: str) -> bool:
+        """Whether it is one of these signs."""
+        return self.kind is Kind.SIGN and self.text in signs
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>[ \t\r\n]+)
+    | (?P<comment>--(?:\\\n|[^\r\n])*)
+    | (?P<opens>/\*)
+    | (?P<string>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[lLsSyYdDfF])?(?![A-Za-z0-9_]))
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<sign><=>|>>>|\|\||\|>|->|=>|::|==|!=|<>|<=|>=|[()\[\],.+\-*/%=<>!~&|^:])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_KINDS = {"string": Kind.STRING, "quoted": Kind.QUOTED, "number": Kind.NUMBER, "word": Kind.WORD, "sign": Kind.SIGN}
+SUBSTITUTED = "${"  # Spark puts settings and variables of the process there, before it parses
+
+
+def without_comments(text: str) -> str:
+    """The text with a blank or a line's end for every comment and hint: what is not there cannot be read otherwise."""
+    pieces, at = [], 0
+    for start, end, is_comment in _stretches(text):
+        if is_comment:
+            pieces += [text[at:start], "\n" if "\n" in text[start:end] else " "]
+            at = end
+    return "".join([*pieces, text[at:]]).strip().rstrip(";").rstrip()
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of a text without comments; ``InvalidInput`` names the first character that belongs to none."""
+    if SUBSTITUTED in text:
+        raise InvalidInput("it has ${…} in it, where Spark would put a setting of the reader's session")
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup in ("comment", "opens"):
+            raise InvalidInput(f"it has {text[at]!r} in it, at {place(text, at)}, which no query of a view may have")
+        if match.lastgroup in _KINDS:
+            found.append(Token(_KINDS[match.lastgroup], match[0], at, match.end()))
+        at = match.end()
+    return found
+
+
+def place(text: str, offset: int) -> str:
+    """An offset as line and column."""
+    before = text[:offset]
+    return f"line {before.count(chr(10)) + 1}, column {offset - before.rfind(chr(10))}"
+
+
+def _stretches(text: str) -> list[tuple[int, int, bool]]:
+    """Every token, blank and comment; what is none of them is a stretch of one character."""
+    found, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            end, is_comment = at + 1, False
+        elif match.lastgroup == "opens":
+            end, is_comment = _comment_end(text, at), True
+        else:
+            end, is_comment = match.end(), match.lastgroup == "comment"
+        found.append((at, end, is_comment))
+        at = end
+    return found
+
+
+def _comment_end(text: str, at: int) -> int:
+    """Behind a comment in brackets; comments nest."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, at):
+        depth += 1 if edge[0] == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    raise InvalidInput(f"it has a comment at {place(text, at)} that is not closed")
