@@ -1,9 +1,10 @@
-"""Members of structs find their places by name where both sides have the same names, and by place where not."""
+"""Members of structs find their places by name, at any depth; names that do not fit are refused."""
 
 from __future__ import annotations
 
 import pytest
 
+from esker.errors import InvalidInput
 from esker.model.ddl import parse_columns
 from esker.model.types import Type
 from esker.spark.rows.by_name import in_order_of, reordered
@@ -17,7 +18,6 @@ def type_of(text: str) -> Type:
     ("source", "target", "expected"),
     [
         ("struct<a: int, b: int>", "struct<a: int, b: int>", "s.c"),
-        ("struct<x: int, y: int>", "struct<a: int, b: int>", "s.c"),  # other names: by place, as Spark has it
         ("int", "bigint", "s.c"),
         (
             "struct<b: int, A: int>",
@@ -38,9 +38,28 @@ def type_of(text: str) -> Type:
     ],
 )
 def test_only_what_is_out_of_order_is_put_in_order(source: str, target: str, expected: str) -> None:
-    assert reordered("s.c", type_of(source), type_of(target)) == expected
+    assert reordered("s.c", type_of(source), type_of(target), "c") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "why"),
+    [
+        ("struct<x: int, y: int>", "struct<a: int, b: int>", "its struct has no member 'a' for c.a"),
+        ("struct<a: int, x: int>", "struct<a: int, b: int>", "its struct has no member 'b' for c.b"),
+        ("struct<a: int>", "struct<a: int, b: int>", "its struct has no member 'b' for c.b"),
+        ("struct<a: int, b: int, x: int>", "struct<b: int, a: int>", "its struct has a member 'x', and c has none"),
+        ("array<struct<x: int>>", "array<struct<a: int>>", r"no member 'a' for c\.element\.a"),
+        ("map<int, struct<x: int>>", "map<int, struct<a: int>>", r"no member 'a' for c\.value\.a"),
+        ("map<struct<x: int>, int>", "map<struct<a: int>, int>", r"no member 'a' for c\.key\.a"),
+        ("struct<a: struct<x: int>>", "struct<a: struct<b: int>>", r"no member 'b' for c\.a\.b"),
+        ("struct<A: int, a: int>", "struct<a: int, b: int>", "no member 'b'"),
+    ],
+)
+def test_a_member_without_its_name_on_the_other_side_is_refused(source: str, target: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        reordered("s.c", type_of(source), type_of(target), "c")
 
 
 def test_the_type_that_is_assigned_has_the_targets_order() -> None:
-    found = in_order_of(type_of("struct<b: int, a: string>"), type_of("struct<a: string, b: bigint>"))
+    found = in_order_of(type_of("struct<b: int, a: string>"), type_of("struct<a: string, b: bigint>"), "c")
     assert [member.name for member in found] == ["a", "b"]  # type: ignore[attr-defined]

@@ -16,6 +16,8 @@ from esker.spark.rows.expressions import Scope, escaped, named
 from esker.spark.sql.assignment import can_assign
 from esker.spark.sql.type_text import cast_text, type_text
 
+_PLACE = "\x00"  # of a value in the text around it
+
 
 def written_fields(schema: Schema) -> tuple[Field, ...]:
     """The columns that a file holds; one of unknown type holds nothing."""
@@ -125,8 +127,17 @@ class Outputs:
         return found
 
     def _assigned(self, field: Field, type_: Type, said: SqlText) -> str:
-        if not can_assign(in_order_of(type_, field.type), field.type):
-            where = f" (at {said.place})" if said.place else ""
+        where = f" (at {said.place})" if said.place else ""
+        try:
+            ordered = in_order_of(type_, field.type, field.name)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"cannot {self.plan.verb}: {said.shown!r}{where} does not fit column {field.name!r}: {error.message}; "
+                "give its members the column's names",
+                column=field.name,
+                place=said.place,
+            ) from None
+        if not can_assign(ordered, field.type):
             raise InvalidInput(
                 f"cannot {self.plan.verb}: {said.shown!r}{where} is of type {type_text(type_)}, and column "
                 f"{field.name!r} of type {type_text(field.type)}: cast it",
@@ -135,8 +146,8 @@ class Outputs:
             )
         cast = cast_text(field.type)
         value = f"({said.text})"
-        if is_nested(field.type):
-            value = escaped(reordered(SqlText(value).shown, type_, field.type)) if said.is_plain else value
+        if ordered != type_:  # frames in the value keep their braces
+            value = escaped(reordered(_PLACE, type_, field.type, field.name)).replace(_PLACE, value)
         return value if cast is None else f"CAST({value} AS {escaped(cast)})"
 
     def _default(self, field: Field) -> str:

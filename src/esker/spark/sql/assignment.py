@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput
@@ -25,6 +26,7 @@ from esker.model.types import (
     UnknownType,
     is_nested,
 )
+from esker.spark.rows.by_name import in_order_of, reordered
 from esker.spark.sql.type_text import cast_text, type_text
 
 if TYPE_CHECKING:
@@ -34,17 +36,34 @@ _NUMBERS = (IntType, LongType, FloatType, DoubleType, DecimalType)
 _TIMES = (DateType, TimestampType)
 
 
-def assigned(frame: DataFrame, targets: Sequence[Field], constants: Sequence[tuple[Field, str]]) -> DataFrame:
-    """The frame's columns, in order, as these columns; constants are added from their text."""
+def assigned(
+    frame: DataFrame, targets: Sequence[Field], constants: Sequence[tuple[Field, str]], *, by_name: bool
+) -> DataFrame:
+    """The frame's columns, in order, as these columns; constants are added from their text.
+
+    Members of structs are taken by their names, or by place as Spark does for any other INSERT.
+    """
     sources = columns_from_spark(frame.schema)
     inner = [f"esker_{at}" for at in range(len(sources))]  # names of a query's columns need not be unique
     expressions = [
-        _expression(name, source, target) for name, source, target in zip(inner, sources, targets, strict=True)
+        _by_name(name, source, target) if by_name else _expression(name, source, target)
+        for name, source, target in zip(inner, sources, targets, strict=True)
     ]
     for target, value in constants:
         cast = cast_text(target.type)
         expressions.append(f"{value if cast is None else f'CAST({value} AS {cast})'} AS {quote_name(target.name)}")
     return frame.toDF(*inner).selectExpr(*expressions)
+
+
+def _by_name(name: str, source: Field, target: Field) -> str:
+    try:
+        ordered = replace(source, type=in_order_of(source.type, target.type, target.name))
+        text = reordered(name, source.type, target.type, target.name)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"cannot write column {source.name!r} into {target.name!r} by name: {error.message}", column=target.name
+        ) from None
+    return _expression(text, ordered, target)
 
 
 def _expression(name: str, source: Field, target: Field) -> str:

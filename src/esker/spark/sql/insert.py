@@ -106,7 +106,8 @@ def _laid_out(schema: Schema, statement: Insert, static: Mapping[str, str], fram
     if twice:
         raise InvalidInput(f"cannot write column {twice[0]!r} twice", column=twice[0])
     constants = {_column(schema, name).name: value for name, value in static.items()}
-    return assigned(frame, targets, [(_column(schema, name), value) for name, value in constants.items()])
+    given_values = [(_column(schema, name), value) for name, value in constants.items()]
+    return assigned(frame, targets, given_values, by_name=statement.by_name)
 
 
 def _column(schema: Schema, name: str) -> Field:
