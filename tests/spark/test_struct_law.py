@@ -115,12 +115,14 @@ def test_structs_are_written_as_sparks_own_tables_take_them(both: tuple[Lake, An
             assert rows_of(lake.sql, form.format(t=mine), mine) == by_name, (form, one)
         seen.add(by_name == "refused")
         source = f"(SELECT 1 AS id, {one.value} AS v) s"
-        for form in (
+        forms = [
             f"UPDATE {mine} SET v = {one.value}",
-            f"UPDATE {mine} SET v = (SELECT max({one.value}) FROM s.one)",
             f"MERGE INTO {mine} t USING {source} ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
             f"MERGE INTO {mine} t USING {source} ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *",
-        )[:: 1 if "map<" not in one.type else 2]:  # a map has no order, so no maximum
+        ]
+        if "map<" not in one.type and "array<" not in one.type:  # Spark runs no query within a function over lists
+            forms.append(f"UPDATE {mine} SET v = (SELECT max({one.value}) FROM s.one)")
+        for form in forms:
             lake.sql("CREATE TABLE IF NOT EXISTS s.one AS SELECT 1 AS one")
             start = "1 AS id" if "NOT MATCHED" not in form else "5 AS id"
             lake.sql(f"INSERT OVERWRITE {mine} SELECT {start}, NULL AS v")
