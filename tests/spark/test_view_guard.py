@@ -16,7 +16,7 @@ import esker
 from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.lake import Lake
 from esker.spark.sql.guard.lexer import without_comments
-from esker.spark.sql.guard.plan import _check_nodes
+from esker.spark.sql.guard.plan import _check_nodes, check_plan
 from esker.spark.sql.guard.reader import read_shape
 from esker.spark.sql.guard.trust import Trust
 from esker.wiring import lake_over
@@ -148,6 +148,22 @@ def test_a_function_of_the_session_does_not_take_the_place_of_a_built_in_one(spa
     finally:
         spark.sql("DROP TEMPORARY FUNCTION lower")
     assert lake.sql("SELECT * FROM sales.v").count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_plan_that_spark_parses_is_held_against_what_was_read(spark: Any) -> None:
+    shape = read_shape("SELECT lower(id) FROM orders", Trust())
+    check_plan("SELECT lower(id) FROM orders", shape, spark)
+    for text, what in (
+        ("SELECT lower(id) FROM text.`/x`", r"reads \[text, /x\]"),
+        ("SELECT reflect('a', 'b') FROM orders", "calls reflect"),
+        ("SELECT TRANSFORM(id) USING 'true' FROM orders", "contains ScriptTransformation"),
+        ("SELECT * FROM orders LATERAL VIEW mine(id) t AS x", "calls mine"),
+        ("SELECT * FROM read_files('/x')", "calls read_files"),
+    ):
+        with pytest.raises(InvalidInput, match=f"Spark finds that it {what}"):
+            check_plan(text, shape, spark)
 
 
 @pytest.mark.spark
