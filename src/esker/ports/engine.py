@@ -28,6 +28,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OddFloats:
+    """Ids of a file's float columns that may hold what comparisons treat in a special way."""
+
+    nan: frozenset[int]
+    zero: frozenset[int]  # of either sign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
     """One data file to read, the deletes that apply to it, and what of the filter it does not settle.
 
@@ -40,6 +48,7 @@ class ScanTask:
     residual: Bound
     taken_by: tuple[DataFile, ...] | None = None
     change: Change | None = None  # what became of the rows, in a change feed
+    odd_floats: OddFloats | None = None  # None: not examined, so any may be
     gone: BitMap64 | None = None  # positions that no file deletes yet: an earlier step of a transaction did
 
 

@@ -65,7 +65,12 @@ class Tasks(Sequence[ScanTask]):
         row = at - (self._ends[which - 1] if which else 0)
         data = batch.entries.data_file(row)
         deletes = self._deletes.applying_to(data) if self._deletes else ()
-        return ScanTask(data_file=data, deletes=deletes, residual=batch.residuals[int(batch.pattern[row])])
+        return ScanTask(
+            data_file=data,
+            deletes=deletes,
+            residual=batch.residuals[int(batch.pattern[row])],
+            odd_floats=None if batch.odd_floats is None else batch.odd_floats.at(row),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

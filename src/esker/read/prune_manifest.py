@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from esker.model.partition import PartitionSpec
 from esker.model.predicate import Bound, field_ids
 from esker.model.schema import Schema
 from esker.model.statistics import PartitionEvidence, PartitionValues, Statistics
+from esker.model.types import Field
 from esker.model.verdict import Examination, examine
 from esker.ports.table_format import EntryColumns, TableFormat
+from esker.read.odd_floats import FoundFloats
 from esker.read.prune_manifest_list import PrunedList
 from esker.tree.manifest import Entries
 from esker.tree.table_metadata import TableMetadata
@@ -30,6 +33,7 @@ class KeptFiles:
     entries: Entries
     residuals: tuple[Bound, ...]
     pattern: Int64s
+    odd_floats: FoundFloats | None = None  # None: not asked for
 
 
 @dataclass(slots=True)
@@ -42,23 +46,33 @@ class PrunedManifests:
 
 
 def prune_manifests(
-    metadata: TableMetadata, table_format: TableFormat, schema: Schema, listed: PrunedList, predicate: Bound
+    metadata: TableMetadata,
+    table_format: TableFormat,
+    schema: Schema,
+    listed: PrunedList,
+    predicate: Bound,
+    floats: Sequence[Field] = (),
 ) -> PrunedManifests:
-    """Keep a file unless its partition or statistics prove that no row in it can match."""
-    columns = EntryColumns(metrics=columns_asked(schema, predicate))
+    """Keep a file unless its partition or statistics prove that no row in it can match.
+
+    Of ``floats`` it is noted what each file that is kept may hold of them (see ``odd_floats``).
+    """
+    columns = EntryColumns(metrics=columns_asked(schema, predicate) | {f.id for f in floats})
     found = PrunedManifests()
     for entries in table_format.entries(metadata, listed.data, columns):
-        prune_entries(found, schema, entries.take(entries.is_live), predicate)
+        prune_entries(found, schema, entries.take(entries.is_live), predicate, floats)
     return found
 
 
-def prune_entries(found: PrunedManifests, schema: Schema, live: Entries, predicate: Bound) -> None:
+def prune_entries(
+    found: PrunedManifests, schema: Schema, live: Entries, predicate: Bound, floats: Sequence[Field] = ()
+) -> None:
     """Judge the live files of one batch, and keep those that may hold a row of the answer."""
     found.live_files += len(live)
     examination = examine_entries(predicate, schema, live)
     for part, rejected in examination.rejections():
         found.rejections[part] += rejected
-    _keep(found, live, examination)
+    _keep(found, schema, live, examination, floats)
 
 
 def columns_asked(schema: Schema, predicate: Bound) -> frozenset[int]:
@@ -68,15 +82,16 @@ def columns_asked(schema: Schema, predicate: Bound) -> frozenset[int]:
 
 def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Examination:
     """The verdict on every file of a batch, by partition value and column statistics together."""
-    return examine(
-        predicate,
-        Statistics(
-            schema=schema,
-            rows=len(entries),
-            metrics=entries.metrics,
-            partitions=_partition_values(entries.spec, entries),
-            record_count=arrow_array(entries.record_count),
-        ),
+    return examine(predicate, _statistics(schema, entries))
+
+
+def _statistics(schema: Schema, entries: Entries) -> Statistics:
+    return Statistics(
+        schema=schema,
+        rows=len(entries),
+        metrics=entries.metrics,
+        partitions=_partition_values(entries.spec, entries),
+        record_count=arrow_array(entries.record_count),
     )
 
 
@@ -88,10 +103,15 @@ def _partition_values(spec: PartitionSpec, entries: Entries) -> dict[int, tuple[
     return {id_: tuple(all_) for id_, all_ in found.items()}
 
 
-def _keep(found: PrunedManifests, live: Entries, examination: Examination) -> None:
+def _keep(
+    found: PrunedManifests, schema: Schema, live: Entries, examination: Examination, floats: Sequence[Field]
+) -> None:
     rows = np.flatnonzero(examination.verdict.some)
     if not len(rows):
         return
     pattern, residuals = examination.residuals()
-    kept = live.take(rows).without_metrics()
-    found.kept.append(KeptFiles(entries=kept, residuals=residuals, pattern=pattern[rows]))
+    kept = live.take(rows)
+    odd = FoundFloats.of(floats, _statistics(schema, kept)) if floats else None
+    found.kept.append(
+        KeptFiles(entries=kept.without_metrics(), residuals=residuals, pattern=pattern[rows], odd_floats=odd)
+    )

@@ -13,6 +13,7 @@ from esker.model.column import Column, Expression
 from esker.model.predicate import TRUE, Bound
 from esker.model.predicate_text import parse
 from esker.model.schema import Schema
+from esker.model.types import Field
 from esker.model.unbound import Unbound
 from esker.ports.engine import Engine, ReadRequest, ScanTask
 from esker.ports.spark_frames import SparkFrames
@@ -20,6 +21,7 @@ from esker.ports.table_format import TableFormat
 from esker.read.attach_deletes import attach_deletes
 from esker.read.explain import explain
 from esker.read.metadata_columns import metadata_column
+from esker.read.odd_floats import float_columns
 from esker.read.plan_tasks import Plan, plan_tasks
 from esker.read.prune_manifest import prune_manifests
 from esker.read.prune_manifest_list import prune_manifest_list
@@ -53,10 +55,13 @@ class Scan(RowVerbs):
 
     @cached_property
     def _plan(self) -> Plan:
+        return self._planned(())
+
+    def _planned(self, floats: Sequence[Field]) -> Plan:
         snapshot, schema = self.resolved.snapshot, self.resolved.schema
         manifests = () if snapshot is None else self.table_format.manifests(self.metadata, snapshot)
         listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
-        pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter)
+        pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter, floats)
         deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
         return plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter)
 
@@ -86,7 +91,13 @@ class Scan(RowVerbs):
         is given."""
         if self.frames is None:
             raise Unsupported("cannot give rows to Spark: this table was opened without it", feature="spark")
-        return self.frames.frame(self._request(self.plan().tasks, self.projection), self.filter, session)
+        return self.frames.frame(self.spark_request(), self.filter, session)
+
+    def spark_request(self) -> ReadRequest:
+        """What Spark is asked to read. Its tasks say which float columns may hold NaN or a zero."""
+        floats = float_columns(self.resolved.schema)
+        plan = self._planned(floats) if floats else self.plan()
+        return self._request(plan.tasks, self.projection)
 
     def explain(self) -> str:
         """What each level of the tree drops, and which term of the filter does it."""

@@ -19,32 +19,37 @@ if TYPE_CHECKING:
 ColumnOf = Callable[[Field], "Column"]
 
 
-def condition(bound: Bound, column_of: ColumnOf) -> Column:
-    """True for just the rows that the predicate selects; ``column_of`` gives a field as it is stored."""
+def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = None) -> Column:
+    """True for just the rows that the predicate selects; ``column_of`` gives a field as it is stored.
+
+    ``without_nan`` gives it for terms that NaN does not meet: statistics are right about these in any file.
+    """
+    plain = without_nan or column_of
     match bound:
         case Always(value):
             return F.lit(value)
         case And(parts):
-            return reduce(and_, (condition(part, column_of) for part in parts))
+            return reduce(and_, (condition(part, column_of, without_nan) for part in parts))
         case Or(parts):
-            return reduce(or_, (condition(part, column_of) for part in parts))
-        case Compare(field, op, literal) if _is_zero(field, literal):
-            return _compared_with_zero(column_of(field), op)
+            return reduce(or_, (condition(part, column_of, without_nan) for part in parts))
         case Compare(field, op, literal):
-            column, (value,) = _comparable(field, column_of(field), (literal,))
+            column = column_of(field) if op in (Op.GT, Op.GE, Op.NE) else plain(field)
+            if _is_zero(field, literal):
+                return _compared_with_zero(column, op)
+            column, (value,) = _comparable(field, column, (literal,))
             return _compared(column, op, value)
         case OneOf(field, values, False) if any(_is_zero(field, value) for value in values):
             others = frozenset(value for value in values if not _is_zero(field, value))
-            zero = _compared_with_zero(column_of(field), Op.EQ)
-            return zero | condition(OneOf(field, others), column_of) if others else zero
+            zero = _compared_with_zero(plain(field), Op.EQ)
+            return zero | condition(OneOf(field, others), column_of, without_nan) if others else zero
         case OneOf(field, values, negated):
-            column, literals = _comparable(field, column_of(field), tuple(values))
+            column, literals = _comparable(field, column_of(field) if negated else plain(field), tuple(values))
             among = column.isin(*literals)
             return ~among if negated else among
         case IsNull(field, negated):
-            return column_of(field).isNotNull() if negated else column_of(field).isNull()
+            return plain(field).isNotNull() if negated else plain(field).isNull()
         case IsNaN(field, negated):
-            return ~F.isnan(column_of(field)) if negated else F.isnan(column_of(field))
+            return ~F.isnan(plain(field)) if negated else F.isnan(plain(field))
         case StartsWith(field, prefix, negated):
             starts = column_of(field).startswith(prefix)
             return ~starts if negated else starts

@@ -7,8 +7,10 @@ or that lack a column of the partition, are grouped by their layout. What neithe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from esker.arrow.metadata_columns import (
     CHANGE,
@@ -23,11 +25,13 @@ from esker.model.schema import walk
 from esker.model.types import DoubleType, Field, FloatType, ListType, MapType, UnknownType
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.placed_files import PlacedFile
+from esker.spark.protected_columns import UNPROTECTED, Protected
 from esker.spark.survey import Layout
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.table_metadata import TableMetadata
 
 MOST_GROUPS = 24  # beyond, a union of scans costs more than it saves
+MOST_CHOICES = 4  # of columns to protect; beyond, every file gets what one of them needs
 OFFERED = frozenset((FILE, POS, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)) | CHANGE
 
 
@@ -40,6 +44,17 @@ class Kind:
     has_positions: bool  # whether rows are deleted by position
     equality: tuple[str, ...]  # the equality delete files that apply
     takes: bool = False  # whether only rows at some positions are meant
+    protected: Protected = UNPROTECTED  # columns that Spark must push no filter to
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A task that Spark's readers can do, and how."""
+
+    task: ScanTask
+    file: PlacedFile
+    layout: Layout | None  # None: by id
+    protected: Protected
 
 
 @dataclass(slots=True)
@@ -50,7 +65,7 @@ class Grouped:
     through_arrow: list[ScanTask] = field(default_factory=list)
 
 
-def kind_of(task: ScanTask, layout: Layout | None) -> Kind:
+def kind_of(task: ScanTask, layout: Layout | None, protected: Protected = UNPROTECTED) -> Kind:
     """The group of a task that is read natively."""
     deletes = task.deletes
     return Kind(
@@ -59,14 +74,18 @@ def kind_of(task: ScanTask, layout: Layout | None) -> Kind:
         has_positions=any(d.content is FileContent.POSITION_DELETES for d in deletes),
         equality=tuple(sorted(d.path for d in deletes if d.content is FileContent.EQUALITY_DELETES)),
         takes=task.taken_by is not None,
+        protected=protected,
     )
 
 
-def group(placed: Iterable[tuple[ScanTask, PlacedFile, Layout | None]], through_arrow: Iterable[ScanTask]) -> Grouped:
+def group(placed: Sequence[Placed], through_arrow: Iterable[ScanTask]) -> Grouped:
     """Tasks by kind; kinds beyond a number are read through Arrow, the smallest first."""
     grouped = Grouped(through_arrow=list(through_arrow))
-    for task, file, layout in placed:
-        grouped.native[kind_of(task, layout)].append((task, file))
+    choices = {one.protected for one in placed}
+    shared = reduce(or_, choices) if len(choices) > MOST_CHOICES else None
+    for one in placed:
+        kind = kind_of(one.task, one.layout, one.protected if shared is None else shared)
+        grouped.native[kind].append((one.task, one.file))
     for kind in sorted(grouped.native, key=lambda kind: -len(grouped.native[kind]))[MOST_GROUPS:]:
         grouped.through_arrow.extend(task for task, _ in grouped.native.pop(kind))
     return grouped

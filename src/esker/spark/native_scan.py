@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ from esker.arrow.metadata_columns import (
 from esker.arrow.takers import takers_of
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import TRUE, Bound
-from esker.model.types import INT, LONG, STRING, Field, UnknownType
+from esker.model.types import INT, LONG, STRING, Field, UnknownType, is_floating
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.conditions import condition
 from esker.spark.equality_deletes import without_keys
@@ -76,7 +76,7 @@ class NativeScans:
         # Under the joins, so that it is pushed into the scan; but above the one that brings what it may ask about.
         numbers = [file.number for _, file in placed]
         frame = with_facts(self.session, frame, numbers, facts)
-        frame = self._filtered(frame, placed, columns)
+        frame = self._filtered(frame, kind, placed, columns)
         if kind.takes:
             frame = only_positions(self.session, frame, self._taken(placed))
         if kind.has_positions and not kind.takes:  # those that are taken were left by the deletes
@@ -91,10 +91,10 @@ class NativeScans:
 
     def _columns(self, kind: Kind, facts: dict[str, Fact]) -> StoredColumns:
         if kind.layout is None:
-            return columns_by_id(self.request.metadata, self.fields)
+            return replace(columns_by_id(self.request.metadata, self.fields), protected=kind.protected.ids)
         made = fact_columns(facts)
         fixed = {f.id: made[_constant(f.id)] for f in self.fields if _constant(f.id) in made}
-        return columns_by_name(kind.layout, self.fields, fixed)
+        return replace(columns_by_name(kind.layout, self.fields, fixed), protected=kind.protected.ids)
 
     def _facts(self, kind: Kind, placed: Placed) -> dict[str, Fact]:
         """What is wanted of the files themselves."""
@@ -121,11 +121,19 @@ class NativeScans:
                     facts[_constant(field.id)] = Fact(field.type, held)
         return facts
 
-    def _filtered(self, frame: DataFrame, placed: Placed, columns: StoredColumns) -> DataFrame:
+    def _filtered(self, frame: DataFrame, kind: Kind, placed: Placed, columns: StoredColumns) -> DataFrame:
         if self.predicate == TRUE or all(task.residual == TRUE for task, _ in placed):
             return frame
         paths = {path[-1].id: path for path in filter_paths(self.predicate, self.request.row_schema)}
-        return frame.filter(condition(self.predicate, lambda field: columns.at(paths[field.id])))
+
+        def asked(field: Field) -> Column:
+            pushes = is_floating(field.type) and field.id not in kind.protected.nan
+            return columns.at(paths[field.id], pushes=pushes)
+
+        def asked_without_nan(field: Field) -> Column:
+            return columns.at(paths[field.id], pushes=is_floating(field.type))
+
+        return frame.filter(condition(self.predicate, asked, asked_without_nan))
 
     def _positions(self, placed: Placed) -> list[tuple[int, Int64s]]:
         found = []

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _PATH = "__esker_path"
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_OWN = frozenset((*BY_ID, _LISTING))
+# Spark's newer readers answer min and max from statistics, which know no NaN; and they number no rows.
+_READERS = {"spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text"}
+_OWN = frozenset((*BY_ID, *_READERS, _LISTING))
 
 
 class PathRoute:
@@ -33,7 +35,7 @@ class PathRoute:
     def open(self, session: SparkSession, scan: FileScan) -> DataFrame:
         """The scan as a frame of this session."""
         reader = self._reader(session)
-        for key, value in BY_ID.items():
+        for key, value in {**BY_ID, **_READERS}.items():
             reader.conf.set(key, value)
         reader.conf.set(_LISTING, str(len(scan.files) + 1))  # else a Spark job is started to list them
         read = reader.read.schema(scan.schema).options(**OPTIONS)

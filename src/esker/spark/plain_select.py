@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.arrow.metadata_columns import METADATA_COLUMNS
-from esker.model.types import Field, UnknownType
+from esker.model.schema import walk
+from esker.model.types import Field, FloatType, Type, UnknownType, is_floating
 from esker.spark.jvm import Jvm
 from esker.spark.shown import differs
 from esker.spark.stored_columns import StoredColumns, quoted
@@ -28,6 +29,7 @@ def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
         and columns.fields[f.id].type == f.type
         and not isinstance(f.type, UnknownType)
         and not differs(f.type)
+        and ((f.id in columns.protected and is_floating(f.type)) or not _is_protected(f, columns))
         for f in wanted
     )
 
@@ -39,9 +41,21 @@ def select_plainly(jvm: Jvm, frame: DataFrame, columns: StoredColumns, wanted: S
     chosen = []
     for field in wanted:
         metadata = jvm.call(_METADATA, "fromJson", json.dumps(comment_of(field)))
-        column = jvm.call("org.apache.spark.sql.functions", "col", quoted(columns.names[field.id]))
+        column = jvm.call(_FUNCTIONS, "col", quoted(columns.names[field.id]))
+        if field.id in columns.protected:
+            column = jvm.call(_FUNCTIONS, "nanvl", column, _nan(jvm, field.type))
         chosen.append(getattr(column, "as")(field.name, metadata))
     return DataFrame(frame._jdf.select(jvm.sequence(chosen)), frame.sparkSession)
 
 
+def _is_protected(field: Field, columns: StoredColumns) -> bool:
+    return any(inner.id in columns.protected for inner, _ in walk((field,)))
+
+
+def _nan(jvm: Jvm, type_: Type) -> Any:
+    text = f"CAST('NaN' AS {'FLOAT' if isinstance(type_, FloatType) else 'DOUBLE'})"
+    return jvm.once(text, lambda: jvm.call(_FUNCTIONS, "expr", text))
+
+
 _METADATA = "org.apache.spark.sql.types.Metadata"
+_FUNCTIONS = "org.apache.spark.sql.functions"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from esker.arrow.delete_store import DeleteStore
 from esker.arrow.engine import ArrowEngine
-from esker.model.predicate import Bound
+from esker.model.predicate import Bound, field_ids
 from esker.ports.engine import ReadRequest
 from esker.ports.storage import Storage
 from esker.spark.arrow_scan import frame_through_arrow
@@ -43,7 +43,12 @@ class SparkReader:
         compared = {path[-1].id: path for task in tasks for path in deletes.equality_paths(task.deletes)}
         fields = stored_fields(request, (*filter_paths(predicate, request.row_schema), *compared.values()))
         sorter = Sorter(
-            storage=self.storage, survey=self.survey, request=request, fields=fields, get_mapping=get_mapping
+            storage=self.storage,
+            survey=self.survey,
+            request=request,
+            fields=fields,
+            get_mapping=get_mapping,
+            asked=field_ids(predicate),
         )
         scans = NativeScans(
             session=session,

@@ -12,7 +12,7 @@ from esker.model.partition import PartitionSpec
 from esker.model.types import Field
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.ports.storage import Storage
-from esker.spark.grouping import Grouped, can_be_native, group, projection_is_native
+from esker.spark.grouping import Grouped, Placed, can_be_native, group, projection_is_native
 from esker.spark.layouts import (
     has_awkward_default,
     identity_constants,
@@ -22,6 +22,7 @@ from esker.spark.layouts import (
     reads_by_name,
 )
 from esker.spark.placed_files import PlacedFile, place
+from esker.spark.protected_columns import Protection, cut_columns
 from esker.spark.scan_names import members_kept_their_names
 from esker.spark.survey import Layout, Survey, spread
 from esker.tree.data_file import DataFile
@@ -39,6 +40,7 @@ class Sorter:
     request: ReadRequest
     fields: Sequence[Field]  # the columns to read from files
     get_mapping: GetMapping
+    asked: frozenset[int] = frozenset()  # columns that the filter is about
 
     def sort(self, tasks: Iterable[ScanTask]) -> Grouped:
         """The tasks in groups."""
@@ -53,11 +55,13 @@ class Sorter:
             else:
                 placed.append((task, file))
         layouts = self._look([task.data_file for task, _ in placed])
+        protection = Protection.of(self.request.metadata, self.fields, self.asked)
         chosen = []
         for task, file in placed:
             fits, layout = self._way(task.data_file, layouts)
             if fits:
-                chosen.append((task, file, layout))
+                protected = protection.of_file(task, layouts.get(task.data_file.path))
+                chosen.append(Placed(task, file, layout, protected))
             else:
                 through_arrow.append(task)
         return group(chosen, through_arrow)
@@ -83,7 +87,8 @@ class Sorter:
         fixed = identity_ids(metadata) & {f.id for f in fields}
         sample = spread(parquet, MANY if fixed else FEW)
         known = self._see(sample)
-        if all(self._is_plain(file, known[file.path]) for file in sample):
+        seen = [(file, known[file.path]) for file in sample]
+        if all(self._is_plain(file, layout) and not cut_columns(fields, layout) for file, layout in seen):
             return known | self._see([file for file in files if not _is_parquet(file)])
         return self._see(files)
 

@@ -12,6 +12,7 @@ from pyspark.sql import types as spark
 from esker.arrow.file_columns import FileColumn, by_field_id
 from esker.model.types import Field, ListType, MapType, StructType, Type, UnknownType
 from esker.spark.literals import default_sql, stored_literal
+from esker.spark.protected_columns import protect
 from esker.spark.scan_names import HIDDEN, scan_names
 from esker.spark.survey import Layout
 from esker.spark.types import FIELD_ID, stored_field, stored_primitive, stored_type
@@ -29,20 +30,24 @@ class StoredColumns:
     fields: Mapping[int, Field]
     names: Mapping[int, str]  # of those that are columns of the schema as they are
     made: Mapping[int, Column] = dataclasses.field(default_factory=dict)  # the others
+    protected: frozenset[int] = frozenset()  # of columns at any depth: no filter may be pushed to them
 
     def column(self, field_id: int) -> Column:
-        """A column of the table."""
+        """A column of the table, to be shown."""
+        return protect(self._raw(field_id), self.fields[field_id], self.protected)
+
+    def _raw(self, field_id: int) -> Column:
         name = self.names.get(field_id)
         return self.made[field_id] if name is None else F.col(quoted(name))
 
-    def at(self, path: Sequence[Field]) -> Column:
-        """A column at any depth, null where a struct on the way is."""
-        column, field = self.column(path[0].id), self.fields[path[0].id]
+    def at(self, path: Sequence[Field], *, pushes: bool = False) -> Column:
+        """A column at any depth, null where a struct on the way is. ``pushes``: filters on it may be pushed down."""
+        column, field = self._raw(path[0].id), self.fields[path[0].id]
         for part in path[1:]:
             assert isinstance(field.type, StructType)
             field = next(inner for inner in field.type if inner.id == part.id)
             column = column.getField(field.name)
-        return column
+        return column if pushes else protect(column, field, self.protected)
 
 
 def columns_by_id(metadata: TableMetadata, fields: Sequence[Field]) -> StoredColumns:

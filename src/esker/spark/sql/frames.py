@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from esker.model.predicate import TRUE
-from esker.ports.engine import ReadRequest
+from esker.model.predicate import Bound, all_of, conjuncts, terms
+from esker.model.types import is_floating
 from esker.read.scan import Scan
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
@@ -26,17 +26,15 @@ def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
 
 
 def _pruned(scan: Scan, spark: SparkSession) -> DataFrame:
-    """The rows of the files that the filter leaves. The query filters rows itself, and once is enough."""
+    """The rows of the files that the filter leaves. The query filters rows itself: once is enough, but for floats."""
     if scan.frames is None:
         return scan.to_spark(spark)  # says why there are none
-    request = ReadRequest(
-        metadata=scan.metadata,
-        tasks=scan.plan().tasks,
-        row_schema=scan.resolved.schema,
-        projection=scan.projection,
-        limit=scan.limit,
-    )
-    return scan.frames.frame(request, TRUE, spark)
+    return scan.frames.frame(scan.spark_request(), _about_floats(scan.filter), spark)
+
+
+def _about_floats(predicate: Bound) -> Bound:
+    """The conditions on float columns: the query's own may not reach Spark's reader, and in Esker's form they may."""
+    return all_of(part for part in conjuncts(predicate) if any(is_floating(term.field.type) for term in terms(part)))
 
 
 def arrow_frame(table: pa.Table, spark: SparkSession) -> DataFrame:
