@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PATH = "__esker_path"
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-# Spark's newer readers answer min and max from statistics, which know no NaN; and they number no rows.
+# Spark's newer readers answer min and max from footers, by a column's place and not by its id.
 _READERS = {"spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text"}
 _OWN = frozenset((*BY_ID, *_READERS, _LISTING))
 
