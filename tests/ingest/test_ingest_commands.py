@@ -158,7 +158,8 @@ def test_the_status_says_what_is_wrong() -> None:
         (Account(refused=[("a.csv", "bad")]), 1),
         (Account(received=1, pending=1, failures=[("t", Conflict("another won"))]), 3),
         (Account(received=1, pending=1, failures=[("t", OutcomeUnknown("no answer"))]), 4),
-        (Account(received=1, pending=1, failures=[("t", OSError("down"))]), 1),
+        (Account(received=1, pending=1, failures=[("t", OSError("down"))]), 6),
+        (Account(received=1, pending=1, failures=[("t", RuntimeError("down"))]), 1),
     ):
         with click.Context(feeding):
             assert close(account) == status

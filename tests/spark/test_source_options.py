@@ -19,7 +19,7 @@ def test_an_option_may_be_spelt_as_people_do(spelling: str) -> None:
 
 def test_a_slip_of_the_pen_is_refused_with_the_name_that_was_meant_and_all_there_are() -> None:
     with pytest.raises(
-        InvalidInput, match=r"'snapshot-di': did you mean snapshot-id\? known are as-of, .* where"
+        InvalidInput, match=r"'snapshot-di': did you mean snapshot-id\? known are allowed-roots, as-of, .* where"
     ) as why:
         read_options({"snapshot-di": "7"}, Use.READ)
     assert why.value.available == known_options(Use.READ)

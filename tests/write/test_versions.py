@@ -372,11 +372,11 @@ def test_a_pick_that_fails_leaves_no_file_behind_and_takes_none_away() -> None:
     table.branch("dev")
     picked = table.append("b", ref="dev")
     table.append("c")
-    before = {file.location for file in table.tools.storage.list("memory://")}
+    before = {file.location for file in table.tools.storage.list(table.metadata.location)}
     table.catalog.rivals.append(lambda: table.tag("t"))
     with pytest.raises(Conflict, match="other writers won 1 times in a row"):
         table.cherry_pick(picked.snapshot_id)
-    left = {file.location for file in table.tools.storage.list("memory://")} - before
+    left = {file.location for file in table.tools.storage.list(table.metadata.location)} - before
     assert [location for location in left if not location.endswith(".metadata.json")] == []
     assert table.paths(picked.snapshot_id) == ["a", "b"]
 
