@@ -23,7 +23,7 @@ def test_a_slip_of_the_pen_is_refused_with_the_name_that_was_meant_and_all_there
     ) as why:
         read_options({"snapshot-di": "7"}, Use.READ)
     assert why.value.available == known_options(Use.READ)
-    with pytest.raises(InvalidInput, match="cannot take the option 'zzz': known are branch, catalog"):
+    with pytest.raises(InvalidInput, match="cannot take the option 'zzz': known are allowed-roots, branch, catalog"):
         read_options({"zzz": "7"}, Use.WRITE)
 
 
