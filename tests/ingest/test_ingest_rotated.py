@@ -256,7 +256,7 @@ def test_rotated_files_are_not_read_again_to_know_them(
     ingest()
     log.compress_the_second()
     ingest()
-    monkeypatch.setattr("esker.ingest.recognise.measure", lambda *_, **__: pytest.fail("a known file was read"))
+    monkeypatch.setattr("esker.ingest.growing.measure", lambda *_, **__: pytest.fail("a known file was read"))
     log.rename()
     assert ingest().known_files == 2
 

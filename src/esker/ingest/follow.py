@@ -13,7 +13,7 @@ from threading import Event
 from esker.errors import EskerError, InvalidInput, StorageFailed
 from esker.ingest.run import Pending, Run
 from esker.ingest.segments import is_named_like_segment
-from esker.ingest.sources import Found, find_files, may_be_cut, oldest_first
+from esker.ingest.sources import Found, find_files, oldest_first
 from esker.storage.failures import failure_of
 
 log = logging.getLogger("esker.ingest")
@@ -46,7 +46,7 @@ def follow(
     chosen = pace or Pace()
 
     def look() -> None:
-        found = _complete(find_files(directories, pattern=pattern), chosen)
+        found = _complete(find_files(directories, pattern=pattern), chosen, run.is_cut)
         run.ingest(found)
         sweep(found)
 
@@ -96,7 +96,7 @@ def keep_on(
         stop.wait(max(0.0, rest))
 
 
-def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
+def _complete(found: Iterable[Found], pace: Pace, is_cut: Callable[[Found], bool]) -> list[Found]:
     """Files that nobody writes to any more, as far as can be told; segments of the spool are, by their names."""
     now_ns = time.time_ns()
 
@@ -104,7 +104,7 @@ def _complete(found: Iterable[Found], pace: Pace) -> list[Found]:
         age_s = (now_ns - one.modified_ns) / 1e9
         if is_named_like_segment(one.path):
             return True
-        return age_s >= pace.settle_s and (age_s >= pace.half_line_s or not may_be_cut(one.path, one.size))
+        return age_s >= pace.settle_s and (age_s >= pace.half_line_s or not is_cut(one))
 
     return oldest_first(filter(is_complete, found))
 

@@ -121,4 +121,5 @@ def with_letters(part: Decoded) -> Iterator[tuple[str, pa.Table]]:
 
 def _requests(plan: Plan) -> Iterator[Request]:
     for source in plan.files:
-        yield from (request for request in read_file(Path(source.path)) if request.is_behind(source.start))
+        requests = read_file(Path(source.path), begin=source.begin, end=source.size)
+        yield from (request for request in requests if request.is_behind(source.start))

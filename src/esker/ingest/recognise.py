@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.growing import GrowingFiles
 from esker.ingest.rotation import copied_from, rotated_first, shifted_from
 from esker.ingest.seen_files import Seen
-from esker.ingest.sources import Found, Measured, SourceFile, begins_with, measure
+from esker.ingest.sources import Found, Measured, SourceFile, begins_with
 
 _EVIDENCE = 1 << 10  # bytes; headers are shorter
 
@@ -41,11 +42,17 @@ class Recognition:
         self._to_plan: list[tuple[SourceFile, Seen]] = []
         self._look: dict[Path, Found] = {}
         self._paths: dict[str, set[Path]] = {}
+        self._growing = GrowingFiles()
+
+    def is_cut(self, found: Found) -> bool:
+        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        return self._growing.is_cut(found)
 
     def look_at(self, found: Iterable[Found]) -> list[Found]:
         """Begin a look at files; each once, and what rotation left of a file before the file itself."""
         self._to_plan.clear()  # what an earlier look left, because a batch failed, was never planned
         self._look = {one.path: one for one in found}
+        self._growing.look_at(self._look)
         self._paths = {}
         for one in self._look.values():
             self._paths.setdefault(one.identity, set()).add(one.path)
@@ -65,7 +72,7 @@ class Recognition:
         candidates = self._candidates(found)
         marks = {mark for one in candidates for mark in (one.seen.length, one.seen.size)}
         has_origin = bool(candidates) or any(path in self._look for path in copied_from(found.path))
-        measured = measure(found, marks, unpack=has_origin)
+        measured = self._growing.measure(found, marks, unpack=has_origin)
         if measured is None:
             return None
         source = _source(found, measured)
@@ -86,7 +93,8 @@ class Recognition:
         if packed and source.size > seen.size:  # a compressed file grew: where its new content begins is not known
             return self._new(replace(source, start=seen.size, length=None, content=None), before.track)
         if not packed and source.end > seen.length:
-            return self._new(replace(source, start=seen.length), before.track)
+            begin = None if source.length is not None else self._growing.begin(source, seen.length)
+            return self._new(replace(source, start=seen.length, begin=begin), before.track)
         self._recognise(source, seen)
         return Known()
 

@@ -97,6 +97,10 @@ class Run:
             self._recognition.planned(group)
             self.finish(plan)
 
+    def is_cut(self, found: Found) -> bool:
+        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        return self._recognition.is_cut(found)
+
     def take(self, cluster: str, taken: Taken) -> None:
         """Plan what was taken of Kafka's topics, and finish it."""
         self.finish(self.checkpoint.plan_ranges(cluster, taken.ranges, at_us=self._now_us(), passed=taken.passed))

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
 from esker.errors import InvalidInput, StorageFailed
-from esker.otlp.framing import ends_in_mid_request
-from esker.otlp.requests import MAX_REQUEST
-from esker.otlp.unpack import GZIP, ZSTD, Damaged, Stream, content_of
+from esker.otlp.begin import Begin
+from esker.otlp.unpack import Damaged, Readable, Stream, content_of, is_packed
 from esker.storage.failures import failure_of, is_failure
 
 # Names of files that somebody is still writing; rename-in is how a file becomes complete.
 _UNFINISHED = (".tmp", ".part", ".open", ".crdownload", ".swp", "~")
 _HEAD = 1 << 12
-_PACKED = (GZIP, ZSTD)
+_SAMPLE = 1 << 16  # bytes at the start of a file, and before a place, that show that it was not written again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +37,7 @@ class SourceFile:
     content: str | None = None  # SHA-256 of its content, where ``length`` is known
     head: str | None = None  # SHA-256 of the first bytes of a long content
     track: int | None = None  # which content this is, whatever its name; None: not compared with others
+    begin: Begin | None = None  # where reading begins, to find the requests behind ``start``; None: at the start
 
     @property
     def end(self) -> int:
@@ -60,6 +60,24 @@ class Found:
     identity: str = ""  # device and inode
 
 
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+    def copy(self) -> _Hash: ...
+
+    def hexdigest(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a file was hashed, so that hashing can go on there when it has grown."""
+
+    size: int
+    digest: _Hash  # of so many bytes; copied, never changed
+    marks: Mapping[int, str]
+    sample: str  # digest of the first bytes and of those before ``size``
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What a file holds: digests of the whole, and of its first bytes, as many as were asked for."""
@@ -69,6 +87,7 @@ class Measured:
     length: int | None = None  # of the content, where the file is compressed and could be unpacked
     content: str | None = None
     content_marks: Mapping[int, str] = field(default_factory=dict)
+    progress: Progress | None = None  # of a file that is not compressed
 
     @property
     def head(self) -> str | None:
@@ -115,16 +134,23 @@ def examine(found: Found) -> SourceFile | None:
     )
 
 
-def measure(found: Found, marks: Iterable[int] = (), *, unpack: bool = False) -> Measured | None:
-    """Read a file once, or twice where it is compressed and to be unpacked. None where it is gone, or changed while
-    it was read; ``StorageFailed`` where it cannot be read."""
+def measure(
+    found: Found, marks: Iterable[int] = (), *, unpack: bool = False, before: Progress | None = None
+) -> Measured | None:
+    """Read a file once, or twice where it is compressed and to be unpacked; of a file that has grown since ``before``,
+    what is new. None where it is gone, or changed while it was read; ``StorageFailed`` where it cannot be read."""
     wanted = sorted({*marks, _HEAD})
+    if before is not None and any(mark < before.size and mark not in before.marks for mark in wanted):
+        before = None  # how it began up to there was not asked for before
+    packed = sample = None
     try:
         with found.path.open("rb") as file:
-            digest, at = _digests(file, wanted)
-            packed = None
+            file.seek(0 if before is None else before.size)
+            digest, at = _digests(file, wanted, before=before)
             file.seek(0)
-            if unpack and file.read(4).startswith(_PACKED):
+            if not is_packed(file.read(4)):
+                sample = _sample(file, found.size)
+            elif unpack:
                 file.seek(0)
                 packed = _unpacked_digests(file, wanted)
             after = os.fstat(file.fileno())
@@ -134,10 +160,31 @@ def measure(found: Found, marks: Iterable[int] = (), *, unpack: bool = False) ->
         raise failure_of(error, "read", found.path) from error
     if (after.st_size, after.st_mtime_ns) != (found.size, found.modified_ns):
         return None
-    if packed is None:
-        return Measured(digest=digest, marks=at)
-    length, content, content_marks = packed
-    return Measured(digest=digest, marks=at, length=length, content=content, content_marks=content_marks)
+    whole = digest.hexdigest()
+    if packed is not None:
+        length, content, content_marks = packed
+        return Measured(digest=whole, marks=at, length=length, content=content, content_marks=content_marks)
+    if sample is None:
+        return Measured(digest=whole, marks=at)
+    progress = Progress(size=found.size, digest=digest, marks=at | {found.size: whole}, sample=sample)
+    return Measured(digest=whole, marks=at, progress=progress)
+
+
+def holds_still(path: Path, before: Progress) -> bool:
+    """Whether a file that was hashed up to a place has not been written again since, as far as a sample shows."""
+    try:
+        with path.open("rb") as file:
+            return _sample(file, before.size) == before.sample
+    except OSError as error:
+        return _is_not_there(error, path)
+
+
+def _sample(file: BinaryIO, size: int) -> str:
+    file.seek(0)
+    digest = hashlib.sha256(file.read(min(_SAMPLE, size)))
+    file.seek(max(0, size - _SAMPLE))
+    digest.update(file.read(min(_SAMPLE, size)))
+    return digest.hexdigest()
 
 
 def begins_with(path: Path, length: int, content: str) -> bool:
@@ -167,20 +214,22 @@ def _is_not_there(error: OSError, path: Path) -> Literal[False]:
     return False
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-def _digests(file: _Readable, marks: Sequence[int], *, first_only: bool = False) -> tuple[str, dict[int, str]]:
+def _digests(
+    file: Readable, marks: Sequence[int], *, first_only: bool = False, before: Progress | None = None
+) -> tuple[_Hash, dict[int, str]]:
     """The digest of all that can be read, or of the first bytes only, and of the bytes up to each mark."""
-    whole, at, found = hashlib.sha256(), 0, {}
+    whole: _Hash = hashlib.sha256()
+    at, found = 0, {}
+    if before is not None:
+        whole, at = before.digest.copy(), before.size
+        found = {mark: before.marks[mark] for mark in marks if mark in before.marks}
     for mark in marks if first_only else (*marks, sys.maxsize):
         while at < mark and (block := file.read(min(mark - at, 1 << 20))):
             whole.update(block)
             at += len(block)
         if at == mark:
             found[mark] = whole.hexdigest()
-    return whole.hexdigest(), found
+    return whole, found
 
 
 def _unpacked_digests(
@@ -192,24 +241,13 @@ def _unpacked_digests(
         digest, found = _digests(stream, marks, first_only=first_only)
     except Damaged:
         return None
-    return stream.offset, digest, found
+    return stream.offset, digest.hexdigest(), found
 
 
 def is_compressed(path: Path) -> bool:
     """Whether a file is gzip or zstd as a whole: places in it are not those of its bytes."""
     with path.open("rb") as file:
-        return file.read(4).startswith(_PACKED)
-
-
-def may_be_cut(path: Path, size: int) -> bool:
-    """Whether a file that was written to lately may be in the middle of its last line or frame."""
-    try:
-        if not size or is_compressed(path):
-            return False
-        with path.open("rb") as file:
-            return ends_in_mid_request(file, size, MAX_REQUEST)
-    except FileNotFoundError:
-        return False
+        return is_packed(file.read(4))
 
 
 def trouble_with(source: SourceFile) -> str | None:

@@ -22,6 +22,7 @@ from esker.ingest.otlp_job import OtlpJob, batch_counts, resent_in, without_tabl
 from esker.ingest.sources import SourceFile, is_compressed
 from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.account import Counts
+from esker.otlp.begin import begin_of
 from esker.otlp.carried import packed
 from esker.otlp.decode import Options
 from esker.otlp.schemas import TABLES
@@ -32,6 +33,7 @@ from esker.spark.ship import shipped
 from esker.spark.sweep import sweep
 from esker.spark.worker_failures import naming_worker_failures
 from esker.spark.written_files import files_of, partition_types
+from esker.storage.failures import naming_failures
 from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -139,15 +141,25 @@ class SparkOtlpJob:
 def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tuple[int, Slice]]:
     """Files in slices that tasks can share, each with its weight; what is compressed as a whole stays whole."""
     for file in files:
-        new = file.new_bytes
-        if new <= size or is_compressed(Path(file.path)):
-            yield new, Slice(path=file.path, start=file.start, has_grown=file.start > 0)
+        path, new = Path(file.path), file.new_bytes
+        if new <= size or is_compressed(path):
+            has_grown = file.start > 0
+            yield new, Slice(path=file.path, start=file.start, begin=file.begin, end=file.size, has_grown=has_grown)
             continue
         starts = range(file.start, file.size, size)
+        begin = file.begin
         for start in starts:
-            stop = None if start == starts[-1] else start + size
-            has_grown = start == file.start > 0
-            yield min(size, file.size - start), Slice(path=file.path, start=start, stop=stop, has_grown=has_grown)
+            with naming_failures("read", path), path.open("rb") as content:
+                begin = begin_of(content, start, size=file.size, known=begin)
+            one = Slice(
+                path=file.path,
+                start=start,
+                stop=None if start == starts[-1] else start + size,
+                begin=begin,
+                end=file.size,
+                has_grown=start == file.start > 0,
+            )
+            yield min(size, file.size - start), one
 
 
 def balanced(weighed: list[tuple[int, Slice]], session: Any) -> list[tuple[Slice, ...]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from enum import Enum, auto
-from typing import BinaryIO
+from enum import Enum
 
 from esker.otlp.unpack import ZSTD, Stream
 from esker.otlp.wire import SIZED, Malformed, fields, read_varint
@@ -16,19 +15,22 @@ _BOM = b"\xef\xbb\xbf"
 # An object, and a member's name or its end: a request in protobuf may well begin with a newline and a brace, but not
 # with these.
 _JSON = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n]*\{[ \t\r\n]*(?:"[^\x00-\x1f]|\})')
+_LONGEST_WORD = 16  # of JSON, and more: a word that is cut is refused where it begins
 SPOOL_MAGIC = b"ESKSPL1\n"
 
 
 class Framing(Enum):
-    """Where one request ends and the next begins."""
+    """Where one request ends and the next begins. Plans on disk have these words."""
 
-    NOTHING = auto()
-    LINES = auto()  # of JSON
-    DOCUMENT = auto()  # one of JSON, over many lines
-    VARINT = auto()  # protobuf, each after its length
-    BIG_ENDIAN = auto()  # the collector's file exporter: four bytes of length, then JSON, protobuf or zstd of either
-    BARE = auto()  # one request and nothing else
-    SPOOL = auto()  # the receiver's own
+    NOTHING = "nothing"
+    LINES = "lines"  # of JSON
+    DOCUMENT = "document"  # one of JSON, over many lines
+    VARINT = "varint"  # protobuf, each after its length
+    BIG_ENDIAN = (
+        "big_endian"  # the collector's file exporter: four bytes of length, then JSON, protobuf or zstd of either
+    )
+    BARE = "bare"  # one request and nothing else
+    SPOOL = "spool"  # the receiver's own
 
 
 def framing_of(stream: Stream, limit: int) -> Framing:
@@ -47,33 +49,9 @@ def framing_of(stream: Stream, limit: int) -> Framing:
     return Framing.LINES if _is_spoilt_text(head) else Framing.BARE
 
 
-def ends_in_mid_request(file: BinaryIO, size: int, limit: int) -> bool:
-    """Whether a file that may be written to still, of that size now, stops in the middle of a line or a frame."""
-    match framing_of(Stream(file), limit):
-        case Framing.LINES:
-            file.seek(size - 1)
-            return file.read(1) != b"\n"
-        case Framing.BIG_ENDIAN | Framing.VARINT as framing:
-            at = 0
-            while at < size:
-                file.seek(at)
-                at = _end_of_frame(file.read(10), at, framing)
-            return at > size
-        case Framing.BARE:
-            file.seek(0)
-            return not _is_request(file.read(min(size, limit)), cut=False)
-        case _:
-            return False
-
-
-def _end_of_frame(head: bytes, at: int, framing: Framing) -> int:
-    if framing is Framing.BIG_ENDIAN:
-        return at + 4 + (int.from_bytes(head[:4], "big") if len(head) >= 4 else 0)
-    try:
-        length, used = read_varint(head, 0, len(head))
-    except Malformed:
-        return at + len(head) + 1  # the length itself is cut
-    return at + used + length
+def is_bare_request(data: bytes) -> bool:
+    """Whether bytes are one whole request in protobuf."""
+    return _is_request(data, cut=False)
 
 
 def is_json_object(head: bytes) -> bool:
@@ -90,7 +68,9 @@ def _of_json(stream: Stream, limit: int) -> Framing:
         if newline or len(head) < size or size > limit:
             break
         size *= 4
-    if _is_json(first) or (head := stream.peek(limit + 1))[limit:]:
+    if _is_json(first) or (len(head) == size and not _may_go_on(head.removeprefix(_BOM))):
+        return Framing.LINES
+    if (head := stream.peek(limit + 1))[limit:]:
         return Framing.LINES
     return Framing.DOCUMENT if _is_json(head.removeprefix(_BOM)) else Framing.LINES
 
@@ -100,6 +80,18 @@ def _is_json(text: bytes) -> bool:
         json.loads(text)
     except (ValueError, RecursionError):
         return False
+    return True
+
+
+def _may_go_on(cut: bytes) -> bool:
+    """Whether a document in JSON may begin so. A file of lines whose first is damaged is not read as a whole for it."""
+    text = cut.decode(errors="replace")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.msg.startswith("Unterminated string") or error.pos > len(text) - _LONGEST_WORD
+    except RecursionError:
+        return True
     return True
 
 

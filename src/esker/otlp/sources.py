@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from esker.otlp.begin import Begin
 from esker.otlp.framing import Framing, framing_of, is_json_object
 from esker.otlp.requests import MAX_REQUEST, Request, Trouble
 from esker.otlp.segment import read_segment
-from esker.otlp.unpack import LAYERS, Damaged, Stream, unpack_object, unpacked
+from esker.otlp.unpack import LAYERS, Damaged, Limited, Stream, unpack_object, unpacked
 from esker.otlp.wire import Malformed, read_varint
 from esker.storage.failures import naming_failures
 
@@ -19,33 +20,49 @@ _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_file(path: Path, *, source: str | None = None, limit: int = MAX_REQUEST) -> Iterator[Request]:
-    """The requests of a file that is complete."""
+def read_file(
+    path: Path,
+    *,
+    source: str | None = None,
+    limit: int = MAX_REQUEST,
+    begin: Begin | None = None,
+    end: int | None = None,
+) -> Iterator[Request]:
+    """The requests of a file that is complete, or of its first ``end`` bytes, from ``begin`` on."""
     with naming_failures("read", path), path.open("rb") as file:
-        yield from read_requests(file, source=source or str(path), limit=limit)
+        yield from read_requests(file, source=source or str(path), limit=limit, begin=begin, end=end)
 
 
-def read_requests(source_: BinaryIO, *, source: str, limit: int = MAX_REQUEST) -> Iterator[Request]:
-    """The requests of a stream that is complete, in order; what is none comes with the trouble there is with it."""
-    stream = Stream(source_)
+def read_requests(
+    source_: BinaryIO, *, source: str, limit: int = MAX_REQUEST, begin: Begin | None = None, end: int | None = None
+) -> Iterator[Request]:
+    """The requests of a stream that is complete, in order; what is none comes with the trouble there is with it.
+
+    With ``begin`` or ``end``, the stream can seek."""
+    stream = Stream(source_ if end is None else Limited(source_, end))
     try:
         for _ in range(LAYERS):
             inner = unpacked(stream)
             if inner is None:
                 break
             stream = inner
-        yield from _requests(stream, source, limit)
+        framing = framing_of(stream, limit)
+        lines = 0
+        if begin is not None and begin.framing is framing:
+            source_.seek(begin.at)
+            stream, lines = Stream(source_ if end is None else Limited(source_, end), offset=begin.at), begin.lines
+        yield from _requests(stream, framing, source, limit, lines)
     except Damaged as damage:
         trouble = Trouble("damaged_compression", f"{damage}; what comes after it is not read")
         yield Request(source=source, offset=stream.offset, data=b"", trouble=trouble)
 
 
-def _requests(stream: Stream, source: str, limit: int) -> Iterator[Request]:
-    match framing_of(stream, limit):
+def _requests(stream: Stream, framing: Framing, source: str, limit: int, lines: int) -> Iterator[Request]:
+    match framing:
         case Framing.NOTHING:
             return
         case Framing.LINES:
-            yield from _lines(stream, source, limit)
+            yield from _lines(stream, source, limit, lines)
         case Framing.DOCUMENT:
             yield Request(source=source, offset=0, data=stream.read(limit).removeprefix(_BOM), json=True, line=1)
         case Framing.VARINT:
@@ -65,8 +82,7 @@ def _bare(stream: Stream, source: str, limit: int) -> Request:
     return Request(source=source, offset=0, data=data)
 
 
-def _lines(stream: Stream, source: str, limit: int) -> Iterator[Request]:
-    number = 0
+def _lines(stream: Stream, source: str, limit: int, number: int) -> Iterator[Request]:
     while True:
         offset = stream.offset
         line = stream.line(limit + 1)

@@ -6,7 +6,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 STEP = 1 << 18  # bytes that are unpacked at a time
@@ -20,15 +20,37 @@ class Damaged(Exception):
     """A compressed stream that cannot be read on."""
 
 
-class Stream:
-    """A source read from its start to its end, with a look ahead."""
+class Readable(Protocol):
+    """Bytes, one after the other."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def read(self, size: int, /) -> bytes:
+        """At most so many, none only at the end."""
+        ...
+
+
+class Limited:
+    """The bytes of a file from its position to ``end``. More may be there: somebody may be writing to the file."""
+
+    def __init__(self, file: BinaryIO, end: int) -> None:
+        self._file = file
+        self._left = end - file.tell()
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes, none only at the end."""
+        data = self._file.read(max(0, min(size, self._left)))
+        self._left -= len(data)
+        return data
+
+
+class Stream:
+    """A source read to its end, with a look ahead; ``offset`` is the place where it begins."""
+
+    def __init__(self, source: Readable, *, offset: int = 0) -> None:
         self._source = source
         self._ahead = b""
         self._at = 0
         self._damage: Damaged | None = None
-        self.offset = 0  # of what is read next
+        self.offset = offset  # of what is read next
 
     def peek(self, size: int) -> bytes:
         """Up to that many of the bytes that come next; fewer only at the end, or before damage, which is told then."""
@@ -150,13 +172,18 @@ class _Readable(io.RawIOBase):
         return self._source.read(size)
 
 
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed as a whole: places in it are not those of its bytes."""
+    return head.startswith((GZIP, ZSTD))
+
+
 def unpacked(source: Stream) -> Stream | None:
     """What the source holds, where it is compressed; None where it is not."""
     head = source.peek(4)
     if head[:2] == GZIP:
-        return Stream(_Gunzip(source))  # type: ignore[arg-type]
+        return Stream(_Gunzip(source))
     if head == ZSTD:
-        return Stream(_Unzstd(source))  # type: ignore[arg-type]
+        return Stream(_Unzstd(source))
     return None
 
 

@@ -19,6 +19,7 @@ from esker.arrow.writer import Limits
 from esker.model.partition import PartitionSpec
 from esker.model.types import Type
 from esker.otlp.account import Counts
+from esker.otlp.begin import Begin
 from esker.otlp.carried import Extension, install
 from esker.otlp.decode import Options, decode
 from esker.otlp.requests import Request
@@ -39,6 +40,8 @@ class Slice:
     path: str
     start: int = 0
     stop: int | None = None
+    begin: Begin | None = None  # reading begins here; None: at the start of the file
+    end: int | None = None  # of what was planned of the file; more may have been added since
     has_grown: bool = False  # since it ended at ``start``: what was cut there is to be had now
 
 
@@ -122,7 +125,7 @@ def _writer(order: DecodeOrder, name: str, number: int, attempt: int, part: int)
 
 def _requests(slices: Iterable[Slice]) -> Iterator[Request]:
     for one in slices:
-        for request in read_file(Path(one.path)):
+        for request in read_file(Path(one.path), begin=one.begin, end=one.end):
             offset = request.offset or 0
             if one.stop is not None and offset >= one.stop:
                 break

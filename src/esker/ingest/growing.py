@@ -1,0 +1,78 @@
+"""Files that grow while a run looks at them again and again: a look costs what is new, not what is there.
+
+A file of the same name, device and inode that is longer than at the last look has grown if its first bytes, and those
+right before its old end, are as they were. Then only the new bytes are hashed, and requests are looked for from the
+last known one on. In any other case, and in every new run, a file is read from its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from esker.ingest.sources import Found, Measured, Progress, SourceFile, holds_still, measure
+from esker.otlp.begin import Begin, begin_of, ends_in_mid_request
+from esker.storage.failures import naming_failures
+
+_MOST = 10_000  # files that are remembered; others are read from their start
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    identity: str
+    progress: Progress
+    begin: Begin | None
+
+
+class GrowingFiles:
+    """What is known of files from the last look at them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Path, _Kept] = {}
+
+    def look_at(self, paths: Iterable[Path]) -> None:
+        """Begin a look: files that are gone are forgotten."""
+        there = set(paths)
+        self._kept = {path: kept for path, kept in self._kept.items() if path in there}
+
+    def measure(self, found: Found, marks: Iterable[int], *, unpack: bool) -> Measured | None:
+        """As ``sources.measure``."""
+        kept = self._still(found)
+        if kept is not None and kept.progress.size == found.size:  # written to, and no longer
+            kept = None
+        measured = measure(found, marks, unpack=unpack, before=None if kept is None else kept.progress)
+        self._kept.pop(found.path, None)
+        if measured is not None and measured.progress is not None:
+            begin = None if kept is None else kept.begin
+            self._kept[found.path] = _Kept(found.identity, measured.progress, begin)
+            if len(self._kept) > _MOST:
+                del self._kept[next(iter(self._kept))]
+        return measured
+
+    def begin(self, source: SourceFile, at: int) -> Begin | None:
+        """From where a file that was measured is to be read for what is behind a place. None: from its start."""
+        path = Path(source.path)
+        kept = self._kept.get(path)
+        with naming_failures("read", path), path.open("rb") as file:
+            begin = begin_of(file, at, size=source.size, known=None if kept is None else kept.begin)
+        if kept is not None:
+            self._kept[path] = _Kept(kept.identity, kept.progress, begin)
+        return begin
+
+    def is_cut(self, found: Found) -> bool:
+        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        if not found.size:
+            return False
+        kept = self._still(found)
+        try:
+            with found.path.open("rb") as file:
+                return ends_in_mid_request(file, found.size, known=None if kept is None else kept.begin)
+        except FileNotFoundError:
+            return False
+
+    def _still(self, found: Found) -> _Kept | None:
+        kept = self._kept.get(found.path)
+        if kept is None or kept.identity != found.identity or kept.progress.size > found.size:
+            return None
+        return kept if holds_still(found.path, kept.progress) else None
