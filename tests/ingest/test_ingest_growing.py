@@ -25,7 +25,7 @@ from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.wire import sized
 
 LOOK = Pace(every_s=0.01, settle_s=0.0, idle_s=0.0)
-FEW = 3_000_000  # bytes that a look may cost however long the file is: its head and its last bytes, several times
+FEW = 2_000_000  # bytes that a look may cost however long the file is: its head and its last bytes, several times
 
 
 class Read(io.FileIO):
@@ -80,11 +80,11 @@ WAYS: dict[str, Callable[[int], bytes]] = {
     "varint": lambda number: after_lengths([message(number)]),
     "big endian": lambda number: of_the_exporter([message(number)]),
 }
-# A request of a megabyte that holds no record.
+# A request of 4 KiB that holds no record.
 FILLERS = {
-    "lines": b'{"resourceLogs": [], "unknown": "' + b"x" * (1 << 20) + b'"}\n',
-    "varint": after_lengths([sized(1, sized(9, b"x" * (1 << 20)))]),
-    "big endian": of_the_exporter([sized(1, sized(9, b"x" * (1 << 20)))]),
+    "lines": b'{"resourceLogs": [], "unknown": "' + b"x" * (1 << 12) + b'"}\n',
+    "varint": after_lengths([sized(1, sized(9, b"x" * (1 << 12)))]),
+    "big endian": of_the_exporter([sized(1, sized(9, b"x" * (1 << 12)))]),
 }
 
 
@@ -126,7 +126,7 @@ def test_a_look_at_a_growing_log_reads_what_is_new(tmp_path: Path, counted: Call
     log = Followed(tmp_path, WAYS[way])
     log.append(2)
     with log.path.open("ab") as file:
-        file.write(FILLERS[way] * 12)
+        file.write(FILLERS[way] * 3000)
     log.look()
     log.append(2)
     log.look()  # the first time that it has grown
