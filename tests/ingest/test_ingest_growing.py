@@ -25,7 +25,7 @@ from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.wire import sized
 
 LOOK = Pace(every_s=0.01, settle_s=0.0, idle_s=0.0)
-FEW = 2_000_000  # bytes that a look may cost however long the file is: its head and its last bytes, several times
+FEW = 3_000_000  # bytes that a look may cost however long the file is: its head and its last bytes, several times
 
 
 class Read(io.FileIO):

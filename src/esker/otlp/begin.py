@@ -31,8 +31,7 @@ def begin_of(
     framing = _framing(file, size, limit)
     if framing not in (Framing.LINES, Framing.BIG_ENDIAN, Framing.VARINT):
         return None
-    if known is None or known.framing is not framing or known.at > at:
-        known = Begin(framing)
+    known = _usable(known, framing, at)
     return (
         _begin_of_line(file, known, at, size, limit) if framing is Framing.LINES else _begin_of_frame(file, known, at)
     )
@@ -40,13 +39,12 @@ def begin_of(
 
 def ends_in_mid_request(file: BinaryIO, size: int, *, limit: int = MAX_REQUEST, known: Begin | None = None) -> bool:
     """Whether a file that may still be written to, and has that size now, ends in the middle of a line or frame."""
-    match _framing(file, size, limit):
+    match framing := _framing(file, size, limit):
         case Framing.LINES:
             file.seek(size - 1)
             return file.read(1) != b"\n"
         case Framing.BIG_ENDIAN | Framing.VARINT:
-            begin = begin_of(file, size, size=size, limit=limit, known=known)
-            return begin is not None and begin.at < size
+            return _begin_of_frame(file, _usable(known, framing, size), size).at < size
         case Framing.BARE:
             file.seek(0)
             return not is_bare_request(file.read(min(size, limit)))
@@ -59,6 +57,10 @@ def _framing(file: BinaryIO, size: int, limit: int) -> Framing | None:
     file.seek(0)
     stream = Stream(Limited(file, size))
     return None if is_packed(stream.peek(4)) else framing_of(stream, limit)
+
+
+def _usable(known: Begin | None, framing: Framing, at: int) -> Begin:
+    return Begin(framing) if known is None or known.framing is not framing or known.at > at else known
 
 
 def _begin_of_line(file: BinaryIO, known: Begin, at: int, size: int, limit: int) -> Begin:
