@@ -14,9 +14,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from otlp_files import after_lengths, of_the_exporter
 from telemetry_samples import log_bodies, logs
 
-from esker.ingest import growing, sources
-from esker.ingest.checkpoint import Checkpoint
+from esker.ingest import growing, otlp_job, sources
+from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.follow import Pace, follow
+from esker.ingest.job import Staged
 from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.recognise import Recognition
 from esker.ingest.run import Run
@@ -212,3 +213,27 @@ def test_no_more_files_are_remembered_than_a_bound(tmp_path: Path, monkeypatch: 
     assert [path.name for path in memory._kept] == ["3.log", "4.log", "5.log"]
     memory.look_at(paths[:4])
     assert [path.name for path in memory._kept] == ["3.log"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_log_that_grows_while_its_batch_is_made_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    log = Followed(tmp_path, WAYS[way])
+    real, check = OtlpJob.stage, otlp_job.check_sources
+
+    def stage(job: OtlpJob, plan: Plan, batch_id: str) -> Staged:
+        log.append(2)  # before the files are checked
+        return real(job, plan, batch_id)
+
+    def check_sources(plan: Plan, *, may_grow: bool) -> None:
+        check(plan, may_grow=may_grow)
+        log.append(3)  # and after
+
+    monkeypatch.setattr(OtlpJob, "stage", stage)
+    monkeypatch.setattr(otlp_job, "check_sources", check_sources)
+    log.append(4)
+    for seen in (4, 9, 14):
+        log.run.ingest(find_files([log.folder]))
+        assert log.bodies == Counter(f"log {number}" for number in range(seen))
+    assert (log.run.account.refused, log.run.close().holds) == ([], True)

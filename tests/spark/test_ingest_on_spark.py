@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import io
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from otlp_files import after_lengths, lines, of_the_exporter
 from rotated_logs import RotatedLog
 from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
 
@@ -19,6 +22,7 @@ from esker.ingest.sources import examine, find_files
 from esker.ingest.spark_job import slices_of
 from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.lake import Lake
+from esker.otlp.wire import sized
 
 
 def ingest(lake: Lake, folder: Path, engine: str) -> Account:
@@ -38,9 +42,9 @@ def held(lake: Lake, table: str) -> list[dict[str, Any]]:
 
 def test_spark_decodes_what_arrow_does(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices_of, "__kwdefaults__", {"size": 4000})
-    lines = [spans(range(at, at + 10), day=at % 3, **{"http.code": str(at)}) for at in range(0, 100, 10)]
-    write(tmp_path / "in", "a.jsonl", *lines[:8], b"{broken\n", bad_span(7))
-    write(tmp_path / "in", "b.jsonl.gz", gzip.compress(b"".join(lines[8:])))
+    made = [spans(range(at, at + 10), day=at % 3, **{"http.code": str(at)}) for at in range(0, 100, 10)]
+    write(tmp_path / "in", "a.jsonl", *made[:8], b"{broken\n", bad_span(7))
+    write(tmp_path / "in", "b.jsonl.gz", gzip.compress(b"".join(made[8:])))
     write(tmp_path / "in", "c.jsonl", logs(range(5)))
     on_spark = esker.connect(f"sqlite:///{tmp_path}/spark/catalog.db", spark=spark)
     account = ingest(on_spark, tmp_path, "spark")
@@ -99,6 +103,34 @@ def test_slices_of_a_file_share_its_requests_and_none_is_in_two(tmp_path: Path) 
     found = [request.offset for one in cut for request in _requests([one])]
     assert found == sorted(set(found))
     assert len(found) == 50
+
+
+@pytest.mark.parametrize("frame", [lines, after_lengths, of_the_exporter], ids=lambda one: one.__name__)
+def test_a_slice_does_not_read_what_is_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frame: Callable[[list[bytes]], bytes]
+) -> None:
+    from esker.spark.otlp_worker import _requests
+
+    request = b'{"unknown": "' + b"x" * 5000 + b'"}' if frame is lines else sized(1, sized(9, b"x" * 5000))
+    path = write(tmp_path / "in", "a.otlp", frame([request] * 2000))
+    (source,) = filter(None, map(examine, find_files([path])))
+    cut = [one for _, one in slices_of([source], size=500_000)]
+    reads: list[int] = []
+
+    class Counted(io.FileIO):
+        def readinto(self, buffer: Any, /) -> int:
+            reads.append(super().readinto(buffer) or 0)
+            return reads[-1]
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            found = super().read(-1 if size is None else size) or b""
+            reads.append(len(found))
+            return found
+
+    monkeypatch.setattr(Path, "open", lambda path, mode: io.BufferedReader(Counted(path)))
+    found = [request.offset for one in cut for request in _requests([one])]
+    assert (len(found), found) == (2000, sorted(set(found)))
+    assert sum(reads) < source.size + len(cut) * 600_000
 
 
 def test_the_first_slice_of_a_file_that_has_grown_has_what_was_cut_before(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Job(Protocol):
 def check_sources(plan: Plan, *, may_grow: bool) -> None:
     """Refuse a source that is not what was planned, or whose new part cannot be told: nothing of it has been read."""
     for source in plan.files:
-        trouble = trouble_with(source)
+        trouble = trouble_with(source, may_grow=may_grow)
         if trouble is None and source.start and not (may_grow and _has_places(source)):
             trouble = "it has grown since it was ingested; give what is new in a file of its own"
         if trouble is not None:

@@ -250,16 +250,18 @@ def is_compressed(path: Path) -> bool:
         return is_packed(file.read(4))
 
 
-def trouble_with(source: SourceFile) -> str | None:
-    """Why a file is no longer what was planned; None where it is. A batch that is done again must find the same."""
+def trouble_with(source: SourceFile, *, may_grow: bool) -> str | None:
+    """Why a file is no longer what was planned; None where it is. A batch that is done again must find the same. With
+    ``may_grow``, a file of which only what was planned is read may have more."""
     path = Path(source.path)
     try:
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) == (source.size, source.modified_ns):
             return None
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() == source.digest:
-                return None
+        if may_grow or now.st_size <= source.size:
+            with path.open("rb") as file:
+                if _digests(file, [source.size], first_only=True)[1].get(source.size) == source.digest:
+                    return None
     except OSError as error:
         failure = failure_of(error, "read", path)
         if isinstance(failure, StorageFailed) and failure.retryable:  # the file may be as it was
