@@ -10,7 +10,19 @@ from spark_tables import agrees, on_disk
 from table_maker import TableMaker
 
 from esker.model.schema import Schema
-from esker.model.types import DATE, DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, UUID, DecimalType, Field, StructType
+from esker.model.types import (
+    DATE,
+    DOUBLE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    TIMESTAMPTZ,
+    UUID,
+    DecimalType,
+    Field,
+    StructType,
+)
 
 PLAIN = Schema(
     fields=(
@@ -140,6 +152,19 @@ def test_keys_of_every_type_match_in_any_zone(type_: Any, values: list[Any], tmp
     maker.manifest([maker.equality_deletes(Schema(fields=(schema.fields[0],)), [{"k": values[0]}, {"k": values[-1]}])])
     maker.snapshot()
     agrees(on_disk(maker, tmp_path).scan(), spark)
+
+
+def test_a_key_that_spark_has_no_type_for_decides_where_it_is_not_shown(tmp_path: Path, spark: Any) -> None:
+    schema = Schema(fields=(Field(id=1, name="k", type=TIMESTAMP_NS), Field(id=2, name="n", type=LONG)))
+    maker = TableMaker(schema)
+    maker.manifest([maker.data_file([{"k": at, "n": at} for at in range(4)])])
+    maker.snapshot()
+    maker.manifest([maker.equality_deletes(Schema(fields=(schema.fields[0],)), [{"k": 1}])])
+    maker.snapshot()
+    later = Schema(fields=(schema.fields[1],))
+    maker.manifest([maker.data_file([{"n": 10}], schema=later)])  # which Spark can read, and no delete is about
+    maker.snapshot()
+    assert agrees(on_disk(maker, tmp_path).scan(columns=["n"]), spark) == 4
 
 
 def test_a_key_inside_a_struct_matches(tmp_path: Path, spark: Any) -> None:

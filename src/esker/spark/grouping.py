@@ -22,7 +22,7 @@ from esker.arrow.metadata_columns import (
     SPEC_ID,
 )
 from esker.model.schema import walk
-from esker.model.types import DoubleType, Field, FloatType, ListType, MapType, UnknownType
+from esker.model.types import Field, ListType, MapType, TimestampType, UnknownType, is_floating
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.placed_files import PlacedFile
 from esker.spark.protected_columns import UNPROTECTED, Protected
@@ -123,6 +123,7 @@ def _of_unknown(field: Field) -> bool:
 
 
 def _keys_compare(delete: DataFile, metadata: TableMetadata) -> bool:
-    """Deletes tell the two zeros apart, which Spark does not."""
+    """Deletes tell the two zeros apart, which Spark does not; and Spark has no nanoseconds."""
     known = metadata.any_field_by_id
-    return not any(isinstance(known[id_].type, FloatType | DoubleType) for id_ in delete.equality_ids if id_ in known)
+    keys = [known[id_].type for id_ in delete.equality_ids if id_ in known]
+    return not any(is_floating(key) or (isinstance(key, TimestampType) and key.nanos) for key in keys)

@@ -12,6 +12,7 @@ from esker.model.predicate import Bound, field_ids
 from esker.ports.engine import ReadRequest
 from esker.ports.storage import Storage
 from esker.spark.arrow_scan import frame_through_arrow
+from esker.spark.grouping import can_be_native
 from esker.spark.native_scan import NativeScans
 from esker.spark.needed import filter_paths, stored_fields
 from esker.spark.routes import Routes
@@ -40,7 +41,8 @@ class SparkReader:
         tasks = list(request.tasks) if request.limit != 0 else []
         get_mapping = cache(partial(self.engine.name_mapping, request))
         deletes = DeleteStore(self.storage, request.metadata, request.row_schema, get_mapping)
-        compared = {path[-1].id: path for task in tasks for path in deletes.equality_paths(task.deletes)}
+        joined = [task.deletes for task in tasks if task.deletes and can_be_native(task, request)]
+        compared = {path[-1].id: path for keys in joined for path in deletes.equality_paths(keys)}
         fields = stored_fields(request, (*filter_paths(predicate, request.row_schema), *compared.values()))
         sorter = Sorter(
             storage=self.storage,
