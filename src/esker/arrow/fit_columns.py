@@ -31,10 +31,11 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leniency:
-    """What of the data's number types nobody chose (see ``Incoming``)."""
+    """What of the data's number types nobody chose (see ``Incoming``), and whether structs must have every member."""
 
     whole_floats: bool = False
     round_floats: bool = False
+    whole_structs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ def members(fields: Iterable[Field], found: Sequence[pa.Field], path: Path, leni
         at = places.get(field.name)
         if at is None:
             _check_may_be_missing(field, path)
+            if path and lenient.whole_structs:
+                column = ".".join((*path, field.name))
+                raise InvalidInput(
+                    f"the member {column!r} is missing from the data; give it a value or null", column=column
+                )
             made.append(Member(field, None, lambda array: array))
         else:
             made.append(Member(field, at, _converter(found[at].type, field, (*path, field.name), lenient)))

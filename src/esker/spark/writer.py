@@ -47,7 +47,7 @@ class SparkWriter:
     def fit(self, metadata: TableMetadata, schema: Schema, data: Any) -> DataFrame:
         """The frame, when its columns fit the table's; no job runs for this."""
         file_layout(metadata, schema)
-        members(schema.fields, list(arrow_schema_of(data.schema)), (), Leniency())
+        members(schema.fields, list(arrow_schema_of(data.schema)), (), Leniency(whole_structs=True))
         return data
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:

@@ -13,7 +13,7 @@ from esker.model.types import STRING, Field, StructType, Type, UnknownType, is_n
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
 from esker.spark.rows.by_name import in_order_of, reordered
 from esker.spark.rows.expressions import Scope, escaped, named
-from esker.spark.sql.assignment import can_assign
+from esker.spark.sql.assignment import can_assign, casts_are_ansi, stored
 from esker.spark.sql.type_text import cast_text, type_text
 
 _PLACE = "\x00"  # of a value in the text around it
@@ -144,11 +144,9 @@ class Outputs:
                 column=field.name,
                 place=said.place,
             )
-        cast = cast_text(field.type)
-        value = f"({said.text})"
-        if ordered != type_:  # frames in the value keep their braces
-            value = escaped(reordered(_PLACE, type_, field.type, field.name)).replace(_PLACE, value)
-        return value if cast is None else f"CAST({value} AS {escaped(cast)})"
+        value = reordered(_PLACE, type_, field.type, field.name)
+        text = stored(value, ordered, field.type, field.name, ansi=casts_are_ansi(self.scope.session))
+        return escaped(text).replace(_PLACE, f"({said.text})")  # frames in the value keep their braces
 
     def _default(self, field: Field) -> str:
         cast = cast_text(field.type)

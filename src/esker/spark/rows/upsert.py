@@ -25,7 +25,7 @@ def upsert_plan(metadata: TableMetadata, data: Any, on: Sequence[str]) -> MergeP
     """The merge that an upsert is; ``InvalidInput`` where the frame's columns do not fit the table's."""
     key = key_schema(metadata.schema, on)
     frame: DataFrame = data
-    members(metadata.schema.fields, list(arrow_schema_of(frame.schema)), (), Leniency())
+    members(metadata.schema.fields, list(arrow_schema_of(frame.schema)), (), Leniency(whole_structs=True))
     names = {name.lower(): name for name in frame.columns}
     for field in key:
         if field.name.lower() not in names:

@@ -149,7 +149,7 @@ def _check_overwrite(options: Options, overwrite: bool) -> None:
 def _order(storage: Storage, table: Table, schema: StructType) -> Order:
     metadata = table.metadata
     layout = file_layout(metadata, table.schema)
-    members(table.schema.fields, list(arrow_schema_of(schema)), (), Leniency())
+    members(table.schema.fields, list(arrow_schema_of(schema)), (), Leniency(whole_structs=True))
     if not isinstance(storage, LocalStorage):
         raise Unsupported(f"cannot write to {table.name}: workers reach local files alone", feature="storage")
     return Order(
