@@ -111,14 +111,13 @@ def test_null_is_refused_where_a_column_or_member_must_have_a_value(lake: Lake, 
     lake.sql(f"CREATE TABLE s.d ({DEEP})")
     lake.sql("INSERT INTO s.d SELECT 1, 7, NULL")
     statements = [f"INSERT INTO s.d {with_null(null)}" for null in "raxyz"]
-    for null in "ry":
-        using = f"MERGE INTO s.d t USING ({with_null(null)}) s"
-        statements += [
-            f"INSERT INTO s.d (v, r) SELECT v, r FROM ({with_null(null)})",
-            f"UPDATE s.d SET r = (SELECT r FROM ({with_null(null)})), v = (SELECT v FROM ({with_null(null)}))",
-            f"{using} ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
-            f"{using} ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *",
-        ]
+    y, merge = with_null("y"), "MERGE INTO s.d t USING ({}) s"
+    statements += [
+        f"INSERT INTO s.d (v, r) SELECT v, r FROM ({y})",
+        f"UPDATE s.d SET v = (SELECT v FROM ({y}))",
+        f"{merge.format(y)} ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+        f"{merge.format(with_null('r'))} ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *",
+    ]
     for statement in statements:
         with pytest.raises(InvalidInput, match="required"):
             lake.sql(statement)
