@@ -323,3 +323,17 @@ def test_a_batch_is_gone_when_nobody_holds_it() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_bad_record_is_taken_out_of_json_that_is_as_deep_as_can_be(walk: str) -> None:
+    deep = b'{"a":' * 250 + b"[" * 250 + b"0" + b"]" * 250 + b"}" * 250
+    text = b'{"resourceLogs":[{"unknown":' + deep + b',"scopeLogs":[{"logRecords":[{"traceId":"abcd"},{}]}]}]}'
+    with using(walk):
+        kept = decoded([request(text, json=True)])
+        refused = decoded([request(text.replace(b"[0]", b"[" * 20 + b"0" + b"]" * 20 + b""), json=True)])
+    assert (kept.counts.records, [one["error_class"] for one in letters(kept)]) == ({"logs": 1}, ["bad_id"])
+    assert deep in letters(kept)[0]["raw"]
+    assert [(one["error_class"], one["error"]) for one in letters(refused)] == [
+        ("too_deep", "request: its JSON is nested deeper than 512 levels")
+    ]

@@ -12,7 +12,8 @@ from otlp_messages import random_request, to_json
 
 from esker.otlp import _walk_py as pure
 from esker.otlp.messages import PROGRAMS, Signal
-from esker.otlp.walk import MANY, MAX_BYTES
+from esker.otlp.walk import MANY, MAX_BYTES, REASONS
+from esker.otlp.wire import sized
 
 compiled = pytest.importorskip("esker.otlp._walk", reason="the compiled walk was not built")
 
@@ -146,3 +147,64 @@ def test_no_list_of_numbers_is_taken_for_a_program_that_is_none() -> None:
         else:
             walker.feed(random_request(Signal.TRACES, chance).SerializeToString(), 0, False)
             walker.finish()
+
+
+def deep_value(kind: str, depth: int) -> str:
+    """A value of OTLP that is nested so many times, or an array in JSON."""
+    before, after = {
+        "array": ('{"arrayValue":{"values":[', "]}}"),
+        "pairs": ('{"kvlistValue":{"values":[{"key":"k","value":', "}]}}"),
+        "unknown": ("[", "]"),
+    }[kind]
+    inner = "0" if kind == "unknown" else '{"intValue":"1"}'
+    return before * depth + inner + after * depth
+
+
+DEEP_PLACES = {
+    "in a record": '{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"intValue":"1"},%s},{}]}]}]}',
+    "in a resource": '{"resourceLogs":[{"resource":{%s},"scopeLogs":[{"logRecords":[{}]}]}]}',
+    "in the request": '{"resourceLogs":[{"scopeLogs":[{"logRecords":[{}]}]}],%s}',
+}
+DEPTHS = (1, 62, 63, 64, 65, 66, 90, 127, 128, 129, 200, 255, 256, 257, 300, *range(495, 515), 600, 990, 1100, 5000)
+
+
+@pytest.mark.parametrize("place", DEEP_PLACES)
+@pytest.mark.parametrize("kind", ["array", "pairs", "unknown"])
+def test_both_walks_go_equally_deep_in_json(place: str, kind: str) -> None:
+    member = '"unknown":' if kind == "unknown" else '"attributes":[{"key":"k","value":'
+    end = "" if kind == "unknown" else "}]"
+    labels = []
+    for depth in DEPTHS:
+        text = DEEP_PLACES[place] % (member + deep_value(kind, depth) + end)
+        ([(code, _, bad)], *_) = assert_twins(Signal.LOGS, [text.encode()], json=True)
+        assert code == 0
+        labels.append([REASONS[reason].word for reason, _ in bad])
+    assert all(one in ([], ["too_deep"]) for one in labels)
+    assert labels == sorted(labels, key=len)
+    kept = [depth for depth, label in zip(DEPTHS, labels, strict=True) if not label]
+    assert labels[-1] == ["too_deep"]
+    if kind != "unknown" and place != "in the request":  # elsewhere it is an attribute of nothing, and unknown
+        assert max(kept) == 64
+    elif kind == "unknown":
+        assert 500 < max(kept) < 512
+
+
+@pytest.mark.parametrize("end", ["]", "}", ",", " [", '"', "0", "NaN]", "\\", ":", "[" * 100, "[" * 600])
+@pytest.mark.parametrize("start", ["", '{"a":', "{} ", "[}", "0 ", '"[', "[NaN,", '{"resourceLogs":', "[1 "])
+def test_what_is_wrong_first_is_told_of_texts_that_are_too_deep(start: str, end: str) -> None:
+    for depth in (500, 511, 512, 513, 600):
+        assert_twins(Signal.LOGS, [(start + "[" * depth + end).encode()], json=True)
+        assert_twins(Signal.LOGS, [(start + "[" * depth + "]" * depth + end).encode()], json=True)
+
+
+@pytest.mark.parametrize("kind", ["array_value", "kvlist_value"])
+def test_both_walks_go_equally_deep_in_protobuf(kind: str) -> None:
+    for depth in (1, 63, 64, 65, 66, 200, 255, 256, 257, 1000, 5000):
+        value = sized(1, b"leaf")
+        for _ in range(depth):
+            inner = value if kind == "array_value" else sized(1, b"k") + sized(2, value)
+            value = sized(5 if kind == "array_value" else 6, sized(1, inner))
+        request = sized(1, sized(2, sized(2, sized(5, value))))
+        ([(code, records, bad)], *_) = assert_twins(Signal.LOGS, [request], json=False)
+        assert code == 0
+        assert (records, [REASONS[reason].word for reason, _ in bad]) == ((1, []) if depth <= 64 else (0, ["too_deep"]))

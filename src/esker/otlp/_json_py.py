@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 from esker.otlp._json_values_py import Number, Pairs, put_column
 from esker.otlp._values_py import Tally
 from esker.otlp.program import Op
-from esker.otlp.walk import MANY, MAX_BAD, SYNTAX, TEXT, VALUE, Bad, Data, Place
+from esker.otlp.walk import LEVELS, MANY, MAX_BAD, MAX_JSON, SYNTAX, TEXT, VALUE, Bad, Data, Place
 from esker.otlp.wire import Malformed, sized
 
 _SCAN: Any = vars(json.decoder)["scanstring"]  # public, but not in the stubs
 _SPACE = re.compile(r"[ \t\n\r]*")
+_SIGNS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -36,7 +37,11 @@ class Transcoded:
 
 
 class _Fatal(Exception):
-    """Nothing after this can be trusted."""
+    """Nothing after a place can be trusted."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
 
 
 def transcode(root: Any, data: Data, strict: bool, tally: Tally) -> Transcoded:
@@ -48,18 +53,37 @@ def transcode(root: Any, data: Data, strict: bool, tally: Tally) -> Transcoded:
         made.bad.append((TEXT, whole))
         return made
     unknown = tally.unknown
-    reader = _Reader(text, strict, tally, made.bad)
+    cut = _cut_where_too_deep(text)
+    reader = _Reader(text if cut is None else cut, strict, tally, made.bad)
     try:
-        made.data = reader.request(root)
-    except _Fatal:
-        made.bad[:] = [(SYNTAX, whole)]
-    except Malformed as failure:
-        if failure.code == MANY:
-            raise
-        made.bad[:] = [(failure.code if reader.is_json() else SYNTAX, whole)]
+        try:
+            made.data = reader.request(root)
+        except Malformed as failure:
+            if failure.code == MANY:
+                raise
+            reader.check()
+            made.bad[:] = [(failure.code, whole)]
+    except _Fatal as fatal:
+        made.bad[:] = [(SYNTAX if cut is None or fatal.at < len(cut) else LEVELS, whole)]
     if made.data is None:
         tally.unknown = unknown
     return made
+
+
+def _cut_where_too_deep(text: str) -> str | None:
+    """The text up to the first bracket that is too deep, with a number in its place: all of it can be read if nothing
+    before is wrong. None where no bracket is."""
+    if text.count("[") + text.count("{") <= MAX_JSON:
+        return None
+    depth = 0
+    for sign in _SIGNS.finditer(text):
+        if sign[0] in "[{":
+            depth += 1
+            if depth > MAX_JSON:
+                return text[: sign.start()] + "0"
+        elif sign[0] in "]}":
+            depth -= 1
+    return None
 
 
 class _Reader:
@@ -73,16 +97,15 @@ class _Reader:
     def request(self, root: Any) -> bytes:
         content = self._members(root, ())
         if self._peek():
-            raise _Fatal
+            raise _Fatal(self._at)
         return content
 
-    def is_json(self) -> bool:
+    def check(self) -> None:
+        """``_Fatal`` where the text is not JSON."""
         self._at = 0
-        try:
-            self._value()
-        except _Fatal:
-            return False
-        return not self._peek()
+        self._value()
+        if self._peek():
+            raise _Fatal(self._at)
 
     # ---- tokens ----
 
@@ -101,19 +124,21 @@ class _Reader:
         self._peek()
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
+        except json.JSONDecodeError as error:
+            raise _Fatal(error.pos) from None
         except (ValueError, RecursionError):
-            raise _Fatal from None
+            raise _Fatal(self._at) from None
         return value
 
     def _key(self) -> str:
         if not self._next_is('"'):
-            raise _Fatal
+            raise _Fatal(self._at)
         try:
             key, self._at = _SCAN(self._text, self._at, True)
         except ValueError:
-            raise _Fatal from None
+            raise _Fatal(self._at) from None
         if not self._next_is(":"):
-            raise _Fatal
+            raise _Fatal(self._at)
         try:
             key.encode()
         except UnicodeEncodeError:
@@ -132,7 +157,7 @@ class _Reader:
 
     def _members(self, node: Any, above: tuple[tuple[Any, int], ...]) -> bytes:
         if not self._next_is("{"):
-            raise Malformed(VALUE) if self._peek() else _Fatal
+            raise Malformed(VALUE) if self._peek() else _Fatal(self._at)
         kids = {child.name: child for child in node.children}
         parts: list[bytes] = []
         first = True
@@ -149,14 +174,14 @@ class _Reader:
             else:
                 parts.append(put_column(child, self._value(), self._strict, self._tally))
         if not first and not self._next_is("}"):
-            raise _Fatal
+            raise _Fatal(self._at)
         return b"".join(parts)
 
     def _levels(self, node: Any, above: tuple[tuple[Any, int], ...]) -> list[bytes]:
         if node.arg:
             return self._one(node, above)
         if not self._next_is("["):
-            raise Malformed(VALUE) if self._peek() else _Fatal
+            raise Malformed(VALUE) if self._peek() else _Fatal(self._at)
         found: list[bytes] = []
         if self._next_is("]"):
             return found
@@ -165,7 +190,7 @@ class _Reader:
             if not self._next_is(","):
                 break
         if not self._next_is("]"):
-            raise _Fatal
+            raise _Fatal(self._at)
         return found
 
     def _one(self, node: Any, above: tuple[tuple[Any, int], ...]) -> list[bytes]:

@@ -26,12 +26,12 @@
 enum { LEVEL, MESSAGE, LIST, FIXED64, SFIXED64, DOUBLE, FIXED32, UINT32, INT32, SINT32, BOOL, STRING, ID, ANY,
        ATTRIBUTES, FIXED64S, UINT64S, DOUBLES, STRINGS, OPS };
 /* As REASONS in walk.py. */
-enum { OK, CUT, NUMBER, WIRE, TEXT, RANGE, LENGTH, INDEX, DEEP, SYNTAX, VALUE, MANY, FULL, MEMORY };
+enum { OK, CUT, NUMBER, WIRE, TEXT, RANGE, LENGTH, INDEX, DEEP, SYNTAX, VALUE, MANY, FULL, LEVELS, MEMORY };
 
 #define MAX_DEPTH 16 /* of levels and messages in a program */
 #define MAX_NUMBER 32
 #define MAX_NESTED 64
-#define MAX_JSON 256
+#define MAX_JSON 512
 #define MAX_BAD 10000
 #define MAX_BYTES INT32_MAX
 #define FEW 12 /* attributes compared each with each; more are sorted */

@@ -1,13 +1,14 @@
 /* Part of _walk.c: a request in JSON, written anew in protobuf, which is then walked like any other.
  *
- * Two kinds of errors: SYNTAX (and text that is not UTF-8) ends it, since nothing after it can be trusted; any other is
- * the fault of the level it stands in, which is left out and noted. */
+ * Two kinds of errors: SYNTAX, LEVELS (and text that is not UTF-8) end it, since nothing after it can be trusted; any
+ * other is the fault of the level it stands in, which is left out and noted. */
 
 typedef struct {
     const uint8_t *p, *end;
+    int levels; /* objects and arrays that are open */
 } Json;
 
-static int skip_json(Json *j, int depth);
+static int skip_json(Json *j);
 
 /* ---- tokens ---- */
 
@@ -32,6 +33,18 @@ static int word(Json *j, const char *text) {
 static int peek(Json *j) {
     skip_space(j);
     return j->p < j->end ? *j->p : 0;
+}
+
+/* An object or an array begins here, no deeper than is read; so far down a parser recurses. */
+static int open_with(Json *j, char sign) {
+    if (!next_is(j, sign)) return peek(j) ? VALUE : SYNTAX;
+    return ++j->levels > MAX_JSON ? LEVELS : OK;
+}
+
+static inline int close_with(Json *j, char sign) {
+    if (!next_is(j, sign)) return 0;
+    j->levels--;
+    return 1;
 }
 
 /* From behind the opening quote to behind the closing one; where escapes are, they stand as they are. */
@@ -152,28 +165,28 @@ static int scan_number(Json *j, int *whole) {
     return OK;
 }
 
-static int skip_members(Json *j, int depth, char close) {
+static int skip_members(Json *j, char sign, char close) {
     const uint8_t *at;
     size_t size;
     int escaped, err;
-    if (next_is(j, close)) return OK;
+    if ((err = open_with(j, sign))) return err;
+    if (close_with(j, close)) return OK;
     do {
         if (close == '}') {
             if (!next_is(j, '"') || raw_string(j, &at, &size, &escaped) || !next_is(j, ':')) return SYNTAX;
         }
-        if ((err = skip_json(j, depth + 1))) return err;
+        if ((err = skip_json(j))) return err;
     } while (next_is(j, ','));
-    return next_is(j, close) ? OK : SYNTAX;
+    return close_with(j, close) ? OK : SYNTAX;
 }
 
-static int skip_json(Json *j, int depth) {
+static int skip_json(Json *j) {
     const uint8_t *at;
     size_t size;
     int flag;
-    if (depth > MAX_JSON) return SYNTAX;
     switch (peek(j)) {
-    case '{': j->p++; return skip_members(j, depth, '}');
-    case '[': j->p++; return skip_members(j, depth, ']');
+    case '{': return skip_members(j, '{', '}');
+    case '[': return skip_members(j, '[', ']');
     case '"': j->p++; return raw_string(j, &at, &size, &flag);
     case 't': return word(j, "true");
     case 'f': return word(j, "false");

@@ -7,8 +7,8 @@ static int put_any(Walker *w, Json *j, int number, int depth);
 /* The members of an object, one at a time: 1 and the key; 0 at its end; -1 for what is no object. */
 static int next_member(Walker *w, Json *j, int *first, const uint8_t **key, size_t *size, int *err) {
     *err = OK;
-    if (*first ? next_is(j, '}') : !next_is(j, ',')) {
-        if (!*first && !next_is(j, '}')) *err = SYNTAX;
+    if (*first ? close_with(j, '}') : !next_is(j, ',')) {
+        if (!*first && !close_with(j, '}')) *err = SYNTAX;
         return 0;
     }
     *first = 0;
@@ -34,7 +34,7 @@ static int put_pair(Walker *w, Json *j, int number, int depth) {
     const uint8_t *key;
     size_t size, start;
     int first = 1, err;
-    if (!next_is(j, '{')) return peek(j) ? VALUE : SYNTAX;
+    if ((err = open_with(j, '{'))) return err;
     if ((err = begin_message(w, number, &start))) return err;
     while (next_member(w, j, &first, &key, &size, &err)) {
         if (key_is(key, size, "keyStrindex")) return INDEX;
@@ -44,7 +44,7 @@ static int put_pair(Walker *w, Json *j, int number, int depth) {
         else if (is_value) err = put_any(w, j, 2, depth);
         else {
             w->unknown++;
-            err = skip_json(j, 0);
+            err = skip_json(j);
         }
         if (err) return err;
     }
@@ -54,26 +54,26 @@ static int put_pair(Walker *w, Json *j, int number, int depth) {
 /* What stands in an array, each by the same rule. */
 static int put_each(Walker *w, Json *j, int number, int depth, int (*put)(Walker *, Json *, int, int)) {
     int err;
-    if (!next_is(j, '[')) return peek(j) ? VALUE : SYNTAX;
-    if (next_is(j, ']')) return OK;
+    if ((err = open_with(j, '['))) return err;
+    if (close_with(j, ']')) return OK;
     do {
         if ((err = put(w, j, number, depth))) return err;
     } while (next_is(j, ','));
-    return next_is(j, ']') ? OK : SYNTAX;
+    return close_with(j, ']') ? OK : SYNTAX;
 }
 
 static int put_values(Walker *w, Json *j, int kind, int depth) {
     const uint8_t *key;
     size_t size, start;
     int first = 1, err;
-    if (!next_is(j, '{')) return peek(j) ? VALUE : SYNTAX;
+    if ((err = open_with(j, '{'))) return err;
     if ((err = begin_message(w, kind, &start))) return err;
     while (next_member(w, j, &first, &key, &size, &err)) {
         if (peek(j) == 'n') err = word(j, "null");
         else if (key_is(key, size, "values")) err = put_each(w, j, 1, depth, kind == V_ARRAY ? put_any : put_pair);
         else {
             w->unknown++;
-            err = skip_json(j, 0);
+            err = skip_json(j);
         }
         if (err) return err;
     }
@@ -111,7 +111,7 @@ static int put_any(Walker *w, Json *j, int number, int depth) {
     size_t size, start;
     int first = 1, err;
     if (depth > MAX_NESTED) return DEEP;
-    if (!next_is(j, '{')) return peek(j) ? VALUE : SYNTAX;
+    if ((err = open_with(j, '{'))) return err;
     if ((err = begin_message(w, number, &start))) return err;
     while (next_member(w, j, &first, &key, &size, &err)) {
         int kind = V_STRING;
@@ -121,7 +121,7 @@ static int put_any(Walker *w, Json *j, int number, int depth) {
         else if (kind < 8) err = put_member(w, j, kind, depth);
         else {
             w->unknown++;
-            err = skip_json(j, 0);
+            err = skip_json(j);
         }
         if (err) return err;
     }
@@ -168,19 +168,20 @@ static int put_level(Walker *w, Json *j, int n, int depth) {
     const size_t start = w->out.used;
     const size_t noted = w->bad.used;
     const int64_t n_bad = w->n_bad, unknown = w->unknown;
-    const int level = w->depth;
+    const int level = w->depth, levels = j->levels;
     const uint8_t *from = (peek(j), j->p);
     w->chain[w->depth++] = (Place){n, from, w->chain[0].end};
     int err = put_message(w, j, n, depth);
-    if (err && err != SYNTAX && err != MEMORY && err != MANY) {
+    if (err && err != SYNTAX && err != LEVELS && err != MEMORY && err != MANY) {
         w->out.used = start;
         w->bad.used = noted;
         w->n_bad = n_bad;
         w->unknown = unknown;
         w->depth = level + 1;
         j->p = from;
+        j->levels = levels;
         const int reason = err;
-        if (!(err = skip_json(j, 0))) {
+        if (!(err = skip_json(j))) {
             w->chain[level].end = j->p;
             err = note(w, reason);
         }
@@ -223,7 +224,7 @@ static int put_message(Walker *w, Json *j, int n, int depth) {
     const uint8_t *key;
     size_t size, start = 0;
     int first = 1, last = 0, err = OK;
-    if (!next_is(j, '{')) return peek(j) ? VALUE : SYNTAX;
+    if ((err = open_with(j, '{'))) return err;
     if (n && (err = begin_message(w, w->nodes[n].number, &start))) return err;
     while (next_member(w, j, &first, &key, &size, &err)) {
         int c = field_named(w, n, last, key, size);
@@ -231,7 +232,7 @@ static int put_message(Walker *w, Json *j, int n, int depth) {
         else if (c) err = put_field(w, j, last = c, depth);
         else {
             w->unknown++;
-            err = skip_json(j, 0);
+            err = skip_json(j);
         }
         if (err) return err;
     }
@@ -240,7 +241,7 @@ static int put_message(Walker *w, Json *j, int n, int depth) {
 
 /* The whole request into w->out. What cannot be read at all is noted as the root's fault. */
 static int put_request(Walker *w, const uint8_t *at, size_t size) {
-    Json j = {at, at + size};
+    Json j = {at, at + size, 0};
     w->out.used = 0;
     w->chain[0] = (Place){0, at, at + size};
     w->depth = 1;
@@ -248,7 +249,10 @@ static int put_request(Walker *w, const uint8_t *at, size_t size) {
     if (!err && (skip_space(&j), j.p != j.end)) err = SYNTAX;
     if (err == VALUE) { /* of no use as a request; but is it JSON? */
         j.p = at;
-        if (skip_json(&j, 0) || (skip_space(&j), j.p != j.end)) err = SYNTAX;
+        j.levels = 0;
+        const int found = skip_json(&j);
+        if (found) err = found;
+        else if (skip_space(&j), j.p != j.end) err = SYNTAX;
     }
     w->depth = 1;
     if (err) {

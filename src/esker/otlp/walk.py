@@ -9,7 +9,7 @@ from esker.otlp.program import Program
 MAX_BYTES = (1 << 31) - 1
 MAX_BAD = 10_000
 MAX_NESTED = 64
-MAX_JSON = 256
+MAX_JSON = 512  # more than the deepest value that is kept takes
 
 Data = bytes | bytearray | memoryview
 SlotBuffers = tuple[int, bytes, bytes, bytes]  # length, validity, values or offsets, data
@@ -37,8 +37,9 @@ REASONS = (
     Reason("bad_value", "a member has a value of another type than OTLP's"),
     Reason("too_many", f"more than {MAX_BAD} records of the request cannot be kept"),
     Reason("too_large", "it decodes to too many bytes"),
+    Reason("too_deep", f"its JSON is nested deeper than {MAX_JSON} levels"),
 )
-OK, CUT, NUMBER, WIRE, TEXT, RANGE, LENGTH, INDEX, DEEP, SYNTAX, VALUE, MANY, FULL = range(13)
+OK, CUT, NUMBER, WIRE, TEXT, RANGE, LENGTH, INDEX, DEEP, SYNTAX, VALUE, MANY, FULL, LEVELS = range(14)
 
 
 class Place(NamedTuple):
