@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,15 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from telemetry_samples import spans, write
 
 import esker
 from esker.errors import StorageFailed
 from esker.ingest.account import Account
 from esker.ingest.files_job import Target
+from esker.ingest.follow import Pace
 from esker.ingest.json_depth import is_too_deep
 from esker.ingest.replay import kind_of, replay_receipts
 from esker.ingest.row_files import Reading, RowFormat
 from esker.ingest.rows import ingest_files
+from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
 from esker.lake import Lake
 
 
@@ -125,7 +129,7 @@ def test_a_file_that_was_set_aside_is_not_read_again_until_something_changes(
     first = ingest(lake, folder)
     assert first.refused[0][1].endswith("say so with --format parquet, csv or json")
     with monkeypatch.context() as patch:
-        patch.setattr("esker.ingest.recognise.measure", lambda *_, **__: pytest.fail("it was read again"))
+        patch.setattr("esker.ingest.growing.measure", lambda *_, **__: pytest.fail("it was read again"))
         assert ingest(lake, folder).refused == first.refused
     assert ingest(lake, folder, reading=Reading(format=RowFormat.CSV)).refused[0][1].startswith("the data has a column")
     assert ingest(lake, folder, reading=Reading(format=RowFormat.CSV, delimiter=";")).received == 1
@@ -173,6 +177,85 @@ def test_a_file_without_permission_is_passed_over(lake: Lake, folder: Path, monk
     assert [(Path(file).name, reason) for file, reason in account.refused] == [("a.csv", "Permission denied")]
     assert account.received == 1
     assert ingest(lake, folder).received == 1
+
+
+class Denied:
+    """Directories and files that this user may not look at; root may, so the system's calls are replaced."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *names: str, code: int = 13, reason: str = "Permission denied"):
+        real_scandir, real_stat = os.scandir, Path.stat
+
+        def check(path: object) -> None:
+            if any(name in Path(str(path)).parts for name in names):
+                raise OSError(code, reason, str(path))
+
+        def scandir(path: str) -> object:
+            check(path)
+            return real_scandir(path)
+
+        def stat(path: Path, **more: bool) -> os.stat_result:
+            check(path)
+            return real_stat(path, **more)
+
+        patch.setattr(os, "scandir", scandir)
+        patch.setattr(Path, "stat", stat)
+
+
+def test_a_directory_without_permission_is_named_and_the_others_go_in(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (folder / name).mkdir()
+        (folder / name / "rows.csv").write_text("id\n1\n")
+    (folder / "secret.csv").write_text("id\n1\n")
+    with monkeypatch.context() as patch:
+        Denied(patch, "b", "secret.csv")
+        account = ingest(lake, folder)
+    named = sorted((Path(file).name, reason) for file, reason in account.refused)
+    assert named == [("b", "Permission denied"), ("secret.csv", "Permission denied")]
+    assert (account.received, account.holds) == (2, True)
+    account = ingest(lake, folder)
+    assert (account.received, account.refused) == (2, [])
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_telemetry_beside_a_directory_without_permission_goes_in(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    write(folder, "a.jsonl", spans([1]))
+    write(folder / "b", "b.jsonl", spans([2]))
+    asked = Asked(paths=[folder], checkpoint=folder.parent / "checkpoint")
+    with monkeypatch.context() as patch:
+        Denied(patch, "b")
+        pace = Pace(every_s=0.01, settle_s=0.0, idle_s=0.1)  # several looks
+        account = follow_otlp(lake, asked, pace=pace) if follow else ingest_otlp(lake, asked)
+    assert account.refused == [(str(folder / "b"), "Permission denied")]
+    assert (account.received, account.holds) == (1, True)
+
+
+def test_a_followed_file_without_permission_is_named(lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2):
+        write(folder, f"{number}.jsonl", spans([number]))
+    real = Path.open
+
+    def refuse(path: Path, *args: object, **more: object) -> object:
+        if path.name == "1.jsonl":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+    asked = Asked(paths=[folder], checkpoint=folder.parent / "checkpoint")
+    account = follow_otlp(lake, asked, pace=Pace(every_s=0.01, settle_s=0.0, idle_s=0.0))
+    assert (account.refused, account.received) == ([(str(folder / "1.jsonl"), "Permission denied")], 1)
+
+
+def test_a_disk_that_fails_under_a_directory_stops_the_run(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "b").mkdir()
+    Denied(monkeypatch, "b", code=5, reason="Input/output error")
+    with pytest.raises(StorageFailed, match="Input/output error"):
+        ingest(lake, folder)
 
 
 def test_a_disk_that_fails_is_not_a_files_fault(lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

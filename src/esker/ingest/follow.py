@@ -46,7 +46,7 @@ def follow(
     chosen = pace or Pace()
 
     def look() -> None:
-        found = _complete(find_files(directories, pattern=pattern), chosen, run.is_cut)
+        found = _complete(find_files(directories, pattern=pattern, pass_over=run.pass_over), chosen, run.is_cut)
         run.ingest(found)
         sweep(found)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from esker.ingest.sources import Found, Measured, Progress, SourceFile, holds_still, measure
+from esker.ingest.sources import Found, Measured, Progress, SourceFile, holds_still, is_not_there, measure
 from esker.otlp.begin import Begin, begin_of, ends_in_mid_request
 from esker.storage.failures import naming_failures
 
@@ -68,8 +68,8 @@ class GrowingFiles:
         try:
             with found.path.open("rb") as file:
                 return ends_in_mid_request(file, found.size, known=None if kept is None else kept.begin)
-        except FileNotFoundError:
-            return False
+        except OSError as error:
+            return is_not_there(error, found.path)
 
     def _still(self, found: Found) -> _Kept | None:
         kept = self._kept.get(found.path)

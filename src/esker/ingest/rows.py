@@ -41,7 +41,7 @@ def ingest_files(
         run = Run(lake, held, job, batch_bytes=batch_bytes, told=told, way=job.way)
         with suppress(Pending):
             run.settle()
-            run.ingest(list(find_files(paths, pattern=pattern)))
+            run.ingest(list(find_files(paths, pattern=pattern, pass_over=run.pass_over)))
         run.account.seconds = time.monotonic() - began
         return run.close()
     finally:

@@ -97,6 +97,11 @@ class Run:
             self._recognition.planned(group)
             self.finish(plan)
 
+    def pass_over(self, path: str, reason: str) -> None:
+        """Name a file or a directory that may not be looked at, once; its neighbours are ingested."""
+        if (path, reason) not in self.account.refused:
+            self.account.refused.append((path, reason))
+
     def is_cut(self, found: Found) -> bool:
         """Whether a file that was written to lately may end in the middle of its last line or frame."""
         return self._recognition.is_cut(found)

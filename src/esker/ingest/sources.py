@@ -95,8 +95,13 @@ class Measured:
         return (self.marks if self.length is None else self.content_marks).get(_HEAD)
 
 
-def find_files(paths: Iterable[Path], *, pattern: str = "*") -> Iterator[Found]:
-    """The files themselves, and what directories hold, at any depth; hidden and unfinished files are passed over."""
+PassOver = Callable[[str, str], None]  # is told of a path, and why it cannot be looked at
+
+
+def find_files(paths: Iterable[Path], *, pattern: str = "*", pass_over: PassOver | None = None) -> Iterator[Found]:
+    """The files themselves, and what directories hold, at any depth; hidden and unfinished files are passed over. What
+    may not be looked at in a directory is reported to ``pass_over``; without it, and where a disk fails, this is
+    ``StorageFailed``."""
     for path in paths:
         try:
             mode = path.stat().st_mode
@@ -105,7 +110,7 @@ def find_files(paths: Iterable[Path], *, pattern: str = "*") -> Iterator[Found]:
                 raise failure_of(error, "ingest", path) from error
             raise InvalidInput(f"cannot ingest {path}: {error.strerror or error}", path=str(path)) from error
         if stat.S_ISDIR(mode):
-            yield from _below(path, pattern)
+            yield from _below(path, pattern, pass_over)
         elif stat.S_ISREG(mode):
             found = _look(path)
             if found is not None:
@@ -176,7 +181,7 @@ def holds_still(path: Path, before: Progress) -> bool:
         with path.open("rb") as file:
             return _sample(file, before.size) == before.sample
     except OSError as error:
-        return _is_not_there(error, path)
+        return is_not_there(error, path)
 
 
 def _sample(file: BinaryIO, size: int) -> str:
@@ -193,7 +198,7 @@ def begins_with(path: Path, length: int, content: str) -> bool:
         with path.open("rb") as file:
             return _digests(file, [length], first_only=True)[1].get(length) == content
     except OSError as error:
-        return _is_not_there(error, path)
+        return is_not_there(error, path)
 
 
 def holds_first(path: Path, length: int, content: str) -> bool:
@@ -202,11 +207,11 @@ def holds_first(path: Path, length: int, content: str) -> bool:
         with path.open("rb") as file:
             unpacked = _unpacked_digests(file, [length], first_only=True)
     except OSError as error:
-        return _is_not_there(error, path)
+        return is_not_there(error, path)
     return unpacked is not None and unpacked[2].get(length) == content
 
 
-def _is_not_there(error: OSError, path: Path) -> Literal[False]:
+def is_not_there(error: OSError, path: Path) -> Literal[False]:
     """A file that cannot be read holds nothing; of one that may be read later nothing can be said."""
     failure = failure_of(error, "read", path)
     if isinstance(failure, StorageFailed) and failure.retryable:
@@ -288,18 +293,29 @@ def groups(
         yield group
 
 
-def _below(directory: Path, pattern: str) -> Iterator[Found]:
+def _below(directory: Path, pattern: str, pass_over: PassOver | None) -> Iterator[Found]:
     def refuse(error: OSError) -> None:
         if isinstance(error, FileNotFoundError):  # it went while we looked
             return
-        raise failure_of(error, "ingest", error.filename or directory) from error
+        place = Path(error.filename or directory)
+        failure = failure_of(error, "ingest", place)
+        may_pass = isinstance(failure, StorageFailed) and failure.retryable
+        if pass_over is None or place == directory or may_pass:
+            raise failure from error
+        pass_over(str(place), error.strerror or str(error))
 
     for folder, folders, names in os.walk(directory, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         for name in sorted(names):
             if name.startswith((".", "_")) or name.endswith(_UNFINISHED) or not fnmatch(name, pattern):
                 continue
-            found = _look(Path(folder, name))
+            path = Path(folder, name)
+            try:
+                found = _look(path)
+            except OSError as error:
+                error.filename = error.filename or str(path)
+                refuse(error)
+                continue
             if found is not None:
                 yield found
 

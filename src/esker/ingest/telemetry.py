@@ -54,9 +54,12 @@ class Asked:
 
 def ingest_otlp(lake: Lake, asked: Asked, *, told: Callable[[Account], None] = lambda account: None) -> Account:
     """Ingest files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
-    found = list(find_files(asked.paths, pattern=asked.pattern))
+    passed: dict[str, str] = {}
+    found = list(find_files(asked.paths, pattern=asked.pattern, pass_over=passed.__setitem__))
     engine = chosen_engine(asked, sum(one.size for one in found))
     with begun(lake, replace(asked, engine=engine), told) as (run, _):
+        for path, reason in passed.items():
+            run.pass_over(path, reason)
         run.settle()
         run.ingest(found)
     return run.account
