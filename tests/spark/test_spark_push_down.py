@@ -55,6 +55,7 @@ def test_esker_pushes_its_own_conditions_wherever_they_are_exact(lake: Lake, spa
     table.overwrite(pa.table({"id": [1, 2], "g": [NAN, 9.0]}))
     assert "LessThan(g,9.5)" in plan_of(table.scan("g < 9.5").to_spark(spark))  # which NaN never is
     assert "GreaterThan(g," not in plan_of(table.scan("g > 9.5").to_spark(spark))
+    assert "GreaterThan(g,8.5)" in plan_of(table.scan("g > 8.5 AND g < 9.5").to_spark(spark))
     assert ids(lake.sql("SELECT id FROM a.t WHERE g > 9.5")) == [1]
 
 

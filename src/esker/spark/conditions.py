@@ -29,11 +29,16 @@ def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = 
         case Always(value):
             return F.lit(value)
         case And(parts):
-            return reduce(and_, (condition(part, column_of, without_nan) for part in parts))
+            settled = {part.field.id for part in parts if isinstance(part, Compare | OneOf) and not _nan_meets(part)}
+
+            def of_part(field: Field) -> Column:  # one part that NaN does not meet is enough for all
+                return plain(field) if field.id in settled else column_of(field)
+
+            return reduce(and_, (condition(part, of_part, without_nan) for part in parts))
         case Or(parts):
             return reduce(or_, (condition(part, column_of, without_nan) for part in parts))
         case Compare(field, op, literal):
-            column = column_of(field) if op in (Op.GT, Op.GE, Op.NE) else plain(field)
+            column = column_of(field) if _nan_meets(bound) else plain(field)
             if _is_zero(field, literal):
                 return _compared_with_zero(column, op)
             column, (value,) = _comparable(field, column, (literal,))
@@ -43,7 +48,9 @@ def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = 
             zero = _compared_with_zero(plain(field), Op.EQ)
             return zero | condition(OneOf(field, others), column_of, without_nan) if others else zero
         case OneOf(field, values, negated):
-            column, literals = _comparable(field, column_of(field) if negated else plain(field), tuple(values))
+            column, literals = _comparable(
+                field, column_of(field) if _nan_meets(bound) else plain(field), tuple(values)
+            )
             among = column.isin(*literals)
             return ~among if negated else among
         case IsNull(field, negated):
@@ -56,6 +63,10 @@ def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = 
         case Like(field, pattern, escape, negated):
             like = F.like(column_of(field), F.lit(pattern), F.lit(escape))
             return ~like if negated else like
+
+
+def _nan_meets(term: Compare | OneOf) -> bool:
+    return term.op in (Op.GT, Op.GE, Op.NE) if isinstance(term, Compare) else term.negated
 
 
 def _is_zero(field: Field, value: Any) -> bool:
