@@ -55,16 +55,29 @@ class Plan:
 
 
 class Checkpoint:
-    """The one driver's hold on a checkpoint. ``Conflict`` where another process drives it."""
+    """The one driver's hold on a checkpoint. ``Conflict`` where another process drives it.
+
+    A second process may plan for the driver: it is given the driver's ``term`` and takes no lock. Once another driver
+    has begun a term, nothing that it writes is kept.
+    """
 
     def __init__(
-        self, directory: Path, *, kind: str, connection: type[sqlite3.Connection] = sqlite3.Connection
+        self,
+        directory: Path,
+        *,
+        kind: str,
+        term: str | None = None,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
         self.directory = directory
         self.pending = directory / "pending"
-        with naming_failures("keep a checkpoint in", directory):
-            self.pending.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(directory)
+        self.term = term or str(uuid4())
+        self._drives = term is None
+        self._lock: int | None = None
+        if self._drives:
+            with naming_failures("keep a checkpoint in", directory):
+                self.pending.mkdir(parents=True, exist_ok=True)
+                self._lock = _locked(directory)
         try:
             with self._reading():
                 self._database = sqlite3.connect(
@@ -72,16 +85,19 @@ class Checkpoint:
                 )
                 self._open(kind)
         except BaseException:
-            os.close(self._lock)
+            self._unlock()
             raise
 
     def _open(self, kind: str) -> None:
         self._database.execute("PRAGMA synchronous = EXTRA")  # a plan that is told of is on disk
-        self._database.executescript(_TABLES)
+        if self._drives:
+            self._database.executescript(_TABLES)
         self._seen = SeenFiles(self._database)
-        with self._writing():
-            for key, value in (("version", _VERSION), ("id", str(uuid4())), ("kind", kind)):
-                self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
+        with self._writing(begin=self._drives):
+            if self._drives:
+                for key, value in (("version", _VERSION), ("id", str(uuid4())), ("kind", kind)):
+                    self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
+                self._database.execute("INSERT OR REPLACE INTO about VALUES ('term', ?)", (self.term,))
             about = dict(self._database.execute("SELECT key, value FROM about"))
             if about["version"] == "1":
                 self._database.execute(UPGRADE_FILES)
@@ -100,7 +116,12 @@ class Checkpoint:
     def close(self) -> None:
         """Let another process drive."""
         self._database.close()
-        os.close(self._lock)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     @property
     def application(self) -> str:
@@ -164,6 +185,11 @@ class Checkpoint:
         with self._reading():
             return self._seen.set_aside(found, way)
 
+    def was_refused(self, found: Found, *, since: int) -> bool:
+        """Whether a batch from that number on could not read the file, which has not changed since."""
+        with self._reading():
+            return self._seen.was_refused(found, since)
+
     def release_set_aside(self) -> int:
         """Let the next run try every file that was set aside; how many there are."""
         with self._writing():
@@ -210,6 +236,13 @@ class Checkpoint:
             self._database.execute("INSERT INTO batches VALUES (?, ?, NULL)", (number, text))
             self._move(cluster, {one.place: one.end for one in (*passed, *ranges)})
         return plan
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next batch will have."""
+        with self._reading():
+            row = self._database.execute("SELECT coalesce(max(number) + 1, 0) FROM batches").fetchone()
+        return int(row[0])
 
     def unfinished(self) -> list[Plan]:
         """Batches that were planned and are not ticked off, in order."""
@@ -308,16 +341,27 @@ class Checkpoint:
                 self._database.execute("INSERT OR REPLACE INTO tables VALUES (?, ?)", (name, uuid))
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, *, begin: bool = False) -> Iterator[None]:
+        """A transaction. ``Conflict`` if another driver has begun a term since."""
         with self._reading():
             self._database.execute("BEGIN IMMEDIATE")
             try:
+                if not begin:
+                    self._check_term()
                 yield
                 self._database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     self._database.execute("ROLLBACK")
                 raise
+
+    def _check_term(self) -> None:
+        found = self._database.execute("SELECT value FROM about WHERE key = 'term'").fetchone()
+        if found is None or found[0] != self.term:
+            raise Conflict(
+                f"cannot write to the checkpoint {self.directory}: another process drives it by now; stop this one",
+                path=str(self.directory),
+            )
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -7,8 +7,7 @@ made, the run stops, or waits, with a receipt in hand.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,10 @@ from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
 from esker.ingest.deliver import deliver
 from esker.ingest.job import Job, Refused, Staged
+from esker.ingest.planner import Planner, now_us
 from esker.ingest.read_twice import read_twice
 from esker.ingest.receipts import Receipt, Receipts
-from esker.ingest.recognise import Known, Recognition
-from esker.ingest.sources import Found, SourceFile, groups, holds_first
+from esker.ingest.sources import Found, SourceFile, holds_first
 from esker.lake import Lake
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Run:
         batch_bytes: int = BATCH_BYTES,
         batch_rows: int | None = None,
         most_dead: float | None = None,
-        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        now_us: Callable[[], int] = now_us,
         told: Callable[[Account], None] = lambda account: None,
         way: Callable[[], str] | None = None,
     ) -> None:
@@ -72,12 +71,9 @@ class Run:
         self._most_dead = most_dead
         self._now_us = now_us
         self._told = told
-        self._way = way  # in which files are read; None: no file is set aside for good
         self._counted: set[int] = set()
-        self._recognition = Recognition(checkpoint)
-        self._seen: set[Path] = set()  # a stream looks at the same files again and again
+        self._planner = Planner(checkpoint, self.account, most_bytes=self._room, now_us=now_us, way=way)
         self._moved: list[SourceFile] = []  # refused, and perhaps only renamed
-        self._refused: set[Found] = set()  # by this run, which does not ask again
         _check_lake(lake, checkpoint)
         for number in self._receipts.numbers():
             if checkpoint.is_ticked_off(number):  # the run died before it could remove the receipt
@@ -90,11 +86,7 @@ class Run:
 
     def ingest(self, found: Iterable[Found]) -> None:
         """Plan the files that are new, and finish each batch before the next is planned."""
-        looked = self._recognition.look_at(found)
-        self._seen.intersection_update(one.path for one in looked)  # what is gone need not be remembered
-        for group in groups(self._new(looked), most_bytes=self._room):
-            plan = self.checkpoint.plan(group, at_us=self._now_us())
-            self._recognition.planned(group)
+        for plan in self._planner.plans(found):
             self.finish(plan)
 
     def pass_over(self, path: str, reason: str) -> None:
@@ -183,7 +175,7 @@ class Run:
                 self.account.refused.append((source.path, refusal.reason))
                 if refusal.way is None:
                     self._moved.append(source)
-                self._refused.add(
+                self._planner.refuse(
                     Found(
                         path=Path(source.path),
                         size=source.size,
@@ -220,39 +212,12 @@ class Run:
                 self.account.read_twice.append((found.file, found.earlier))
                 self.account.duplicated += found.rows
 
-    def _refuse(self, found: Found, reason: str) -> None:
-        """Pass a file over, and do not ask again in this run."""
-        self.account.refused.append((str(found.path), reason))
-        self._refused.add(found)
-
     def _count(self, plan: Plan, receipt: Receipt) -> None:
         self.account.count(receipt.counts)
         self.account.files += len(plan.files)
         for source in plan.files:
             self._forgive(source)
         self.account.bytes += sum(source.new_bytes for source in plan.files)
-
-    def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
-        """Those that hold something that was never planned before."""
-        way = None if self._way is None else self._way()
-        for one in found:
-            if one in self._refused:
-                continue
-            if way is not None and (reason := self.checkpoint.set_aside(one, way)) is not None:
-                self._refuse(one, reason)
-                continue
-            try:
-                source = self._recognition.of(one)
-            except StorageFailed as failure:
-                if failure.retryable:
-                    raise
-                self._refuse(one, str(failure.reason))
-                continue
-            if isinstance(source, Known) and one.path not in self._seen:
-                self.account.known_files += 1
-            self._seen.add(one.path)
-            if isinstance(source, SourceFile):
-                yield source
 
 
 def _check_lake(lake: Lake, checkpoint: Checkpoint) -> None:

@@ -169,6 +169,14 @@ class SeenFiles:
         ).fetchone()
         return None if row is None else str(row[0])
 
+    def was_refused(self, found: Found, since: int) -> bool:
+        """Whether a batch from that number on could not read the file, which has not changed since."""
+        row = self._database.execute(
+            "SELECT 1 FROM seen WHERE path = ? AND size = ? AND modified_ns = ? AND batch >= ? AND refused IS NOT NULL",
+            (str(found.path), found.size, found.modified_ns, since),
+        ).fetchone()
+        return row is not None
+
     def release_set_aside(self) -> int:
         """Let every file that was set aside be tried again; how many there are."""
         return self._database.execute("DELETE FROM seen WHERE way IS NOT NULL").rowcount

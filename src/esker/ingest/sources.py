@@ -276,7 +276,7 @@ def trouble_with(source: SourceFile, *, may_grow: bool) -> str | None:
 
 
 def groups(
-    files: Iterable[SourceFile], *, most_bytes: Callable[[], int], most_files: int = 10_000
+    files: Iterable[SourceFile], *, most_bytes: Callable[[], int], most_files: int
 ) -> Iterator[list[SourceFile]]:
     """Files in batches: of so many new bytes at most, unless one file alone has more. ``most_bytes`` is asked for each
     batch, when the one before it is done."""
@@ -284,11 +284,14 @@ def groups(
     size, room = 0, most_bytes()
     for file in files:
         new = file.new_bytes
-        if group and (size + new > room or len(group) >= most_files):
+        if group and size + new > room:
             yield group
             group, size, room = [], 0, most_bytes()
         group.append(file)
         size += new
+        if len(group) >= most_files:  # before the next file is asked for: it would be read for nothing
+            yield group
+            group, size, room = [], 0, most_bytes()
     if group:
         yield group
 

@@ -1,0 +1,106 @@
+"""What the next batch is made of: the files that hold something new, in groups, written down before they are read.
+
+A run plans and finishes batches in one process. A pipeline plans in the process where Spark asks for offsets, and
+finishes in the driver. Both plan here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from esker.errors import StorageFailed
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint, Plan
+from esker.ingest.recognise import Known, Recognition
+from esker.ingest.sources import Found, SourceFile, groups
+
+MOST_FILES = 10_000  # of a batch: a plan is one row of the checkpoint
+
+
+def now_us() -> int:
+    """The time, as plans have it."""
+    return time.time_ns() // 1000
+
+
+class Planner:
+    """Plans batches of files. Not for two threads at a time.
+
+    ``account`` is told of files that were known and of those that cannot be read. ``way`` says how files are read
+    where those that cannot be are set aside. ``since`` is the first batch of this run, where other processes may
+    refuse files of its plans: these are not planned again in this run.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        account: Account,
+        *,
+        most_bytes: Callable[[], int],
+        most_files: int = MOST_FILES,
+        now_us: Callable[[], int] = now_us,
+        way: Callable[[], str] | None = None,
+        since: int | None = None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._account = account
+        self._most_bytes = most_bytes
+        self._most_files = most_files
+        self._now_us = now_us
+        self._way = way
+        self._since = since
+        self._recognition = Recognition(checkpoint)
+        self._seen: set[Path] = set()  # a stream looks at the same files again and again
+        self._refused: set[Found] = set()  # by this run, which does not ask again
+
+    def plans(self, found: Iterable[Found]) -> Iterator[Plan]:
+        """Batches of the files that are new, each on disk when it is given. The next one is planned when it is asked
+        for. ``StorageFailed`` where a file cannot be read now."""
+        looked = self._recognition.look_at(found)
+        self._seen.intersection_update(one.path for one in looked)  # what is gone need not be remembered
+        for group in groups(self._new(looked), most_bytes=self._most_bytes, most_files=self._most_files):
+            plan = self._checkpoint.plan(group, at_us=self._now_us())
+            self._recognition.planned(group)
+            yield plan
+
+    def waiting(self, found: Iterable[Found]) -> tuple[int, int]:
+        """How many of these files no batch has read as they are now, and how many bytes they have. Judged by size and
+        time alone."""
+        sizes = [one.size for one in found if not self._is_refused(one) and self._checkpoint.unchanged(one) is None]
+        return len(sizes), sum(sizes)
+
+    def refuse(self, found: Found) -> None:
+        """Plan a file no more, unless it changes."""
+        self._refused.add(found)
+
+    def _is_refused(self, found: Found) -> bool:
+        if found in self._refused:
+            return True
+        return self._since is not None and self._checkpoint.was_refused(found, since=self._since)
+
+    def _pass_over(self, found: Found, reason: str) -> None:
+        self._account.refused.append((str(found.path), reason))
+        self.refuse(found)
+
+    def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
+        """Those that hold something that was never planned before."""
+        way = None if self._way is None else self._way()
+        for one in found:
+            if self._is_refused(one):
+                continue
+            if way is not None and (reason := self._checkpoint.set_aside(one, way)) is not None:
+                self._pass_over(one, reason)
+                continue
+            try:
+                source = self._recognition.of(one)
+            except StorageFailed as failure:
+                if failure.retryable:
+                    raise
+                self._pass_over(one, str(failure.reason))
+                continue
+            if isinstance(source, Known) and one.path not in self._seen:
+                self._account.known_files += 1
+            self._seen.add(one.path)
+            if isinstance(source, SourceFile):
+                yield source
