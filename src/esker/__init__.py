@@ -82,8 +82,8 @@ _LATE = {
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name == "spark":  # a package with a public name of its own
-        return importlib.import_module("esker.spark")
+    if name in ("otlp", "spark"):  # packages with public names of their own
+        return importlib.import_module(f"esker.{name}")
     if name not in _LATE:
         raise AttributeError(f"module 'esker' has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)

@@ -11,7 +11,7 @@ import pytest
 from documentation import ROOT, python_of
 from kafka_broker import Broker
 from page_givens import GIVEN, order_rows
-from telemetry_samples import spans
+from telemetry_samples import spans, write
 
 import esker
 from esker.spark.source.register import PUSH_DOWN
@@ -19,7 +19,7 @@ from esker.spark.source.register import PUSH_DOWN
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/guide.md", "docs/data-source.md", "docs/merge.md", "docs/kafka.md"]
+    "name", ["README.md", "docs/guide.md", "docs/data-source.md", "docs/merge.md", "docs/kafka.md", "docs/ingest.md"]
 )
 def test_the_python_of_a_page_runs_on_spark(
     spark: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -39,6 +39,7 @@ def test_the_python_of_a_page_runs_on_spark(
         "events": spark.readStream.format("rate").load(),
     }
     spark.createDataFrame([(1, 7)], "id bigint, amount int").createOrReplaceTempView("corrections")
+    write(tmp_path / "captures", "a.jsonl", spans([1, 2]))
     kafka = Broker()
     kafka.send("orders", b"a", b"b", b"c")
     kafka.send("otlp", spans([1, 2]))

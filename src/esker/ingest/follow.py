@@ -46,7 +46,7 @@ def follow(
     chosen = pace or Pace()
 
     def look() -> None:
-        found = _complete(find_files(directories, pattern=pattern, pass_over=run.pass_over), chosen, run.is_cut)
+        found = complete(find_files(directories, pattern=pattern, pass_over=run.pass_over), chosen, run.is_cut)
         run.ingest(found)
         sweep(found)
 
@@ -65,26 +65,16 @@ def keep_on(
     committed is tried again for as long as it takes: its receipt is on disk, and what comes meanwhile stays where it
     is."""
     stop = stop or Event()
-    failures, quiet_since, said = 0, time.monotonic(), None
+    patience, quiet_since = Patience(first_wait_s=pace.first_wait_s, told=told), time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
         try:
             run.settle()
             before = run.account.batches
             look()
-            if said is not None:
-                told(f"going on after {failures} failed attempts")
-            failures, said = 0, None
+            patience.over()
         except (Pending, EskerError, OSError) as raised:
-            error = _named(raised)
-            if not _may_pass(error):
-                raise error from raised.__cause__
-            failures += 1
-            wait = min(_LONGEST_WAIT_S, pace.first_wait_s * 2 ** min(failures - 1, 16)) * random.uniform(0.75, 1.25)
-            if said != (said := _gist(error)):
-                told(f"batch pending, trying again in {wait:.0f} s, then less often, up to once a minute: {error}")
-            log.info("attempt %d failed, the next is in %.0f s: %s", failures, wait, error)
-            stop.wait(wait)
+            stop.wait(patience.bear(raised))
             continue
         if run.account.batches > before:
             quiet_since = time.monotonic()
@@ -96,7 +86,37 @@ def keep_on(
         stop.wait(max(0.0, rest))
 
 
-def _complete(found: Iterable[Found], pace: Pace, is_cut: Callable[[Found], bool]) -> list[Found]:
+class Patience:
+    """Waits out failures that may pass, longer after each; a failure is reported once, not at every attempt."""
+
+    def __init__(self, *, first_wait_s: float, told: Callable[[str], None] = lambda text: None) -> None:
+        self._first_wait_s = first_wait_s
+        self._told = told
+        self._failures = 0
+        self._said: tuple[object, ...] | None = None
+
+    def bear(self, raised: Exception) -> float:
+        """The seconds to wait before the next attempt. Raises the failure where waiting does not help."""
+        error = _named(raised)
+        if not may_pass(error):
+            raise error from raised.__cause__
+        self._failures += 1
+        longest = min(_LONGEST_WAIT_S, self._first_wait_s * 2 ** min(self._failures - 1, 16))
+        wait = longest * random.uniform(0.75, 1.25)
+        if self._said != (said := _gist(error)):
+            self._told(f"batch pending, trying again in {wait:.0f} s, then less often, up to once a minute: {error}")
+        self._said = said
+        log.info("attempt %d failed, the next is in %.0f s: %s", self._failures, wait, error)
+        return wait
+
+    def over(self) -> None:
+        """An attempt succeeded."""
+        if self._said is not None:
+            self._told(f"going on after {self._failures} failed attempts")
+        self._failures, self._said = 0, None
+
+
+def complete(found: Iterable[Found], pace: Pace, is_cut: Callable[[Found], bool]) -> list[Found]:
     """Files that nobody writes to any more, as far as can be told; segments of the spool are, by their names."""
     now_ns = time.time_ns()
 
@@ -109,10 +129,10 @@ def _complete(found: Iterable[Found], pace: Pace, is_cut: Callable[[Found], bool
     return oldest_first(filter(is_complete, found))
 
 
-def _may_pass(error: Exception) -> bool:
+def may_pass(error: Exception) -> bool:
     """Whether waiting may help: a catalog comes back, a disk is emptied. What was asked wrongly stays wrong."""
     if isinstance(error, Pending):
-        return any(_may_pass(inner) for _, inner in error.failures)
+        return any(may_pass(inner) for _, inner in error.failures)
     error = _named(error)  # a commit's may be as the catalog raised it
     if isinstance(error, StorageFailed):
         return bool(error.retryable)

@@ -64,11 +64,20 @@ class Planner:
             self._recognition.planned(group)
             yield plan
 
+    def is_cut(self, found: Found) -> bool:
+        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        return self._recognition.is_cut(found)
+
     def waiting(self, found: Iterable[Found]) -> tuple[int, int]:
         """How many of these files no batch has read as they are now, and how many bytes they have. Judged by size and
         time alone."""
         sizes = [one.size for one in found if not self._is_refused(one) and self._checkpoint.unchanged(one) is None]
         return len(sizes), sum(sizes)
+
+    def pass_over(self, path: str, reason: str) -> None:
+        """Name a file or a directory that may not be looked at, once; its neighbours are planned."""
+        if (path, reason) not in self._account.refused:
+            self._account.refused.append((path, reason))
 
     def refuse(self, found: Found) -> None:
         """Plan a file no more, unless it changes."""
@@ -79,7 +88,7 @@ class Planner:
             return True
         return self._since is not None and self._checkpoint.was_refused(found, since=self._since)
 
-    def _pass_over(self, found: Found, reason: str) -> None:
+    def _set_aside(self, found: Found, reason: str) -> None:
         self._account.refused.append((str(found.path), reason))
         self.refuse(found)
 
@@ -90,14 +99,14 @@ class Planner:
             if self._is_refused(one):
                 continue
             if way is not None and (reason := self._checkpoint.set_aside(one, way)) is not None:
-                self._pass_over(one, reason)
+                self._set_aside(one, reason)
                 continue
             try:
                 source = self._recognition.of(one)
             except StorageFailed as failure:
                 if failure.retryable:
                     raise
-                self._pass_over(one, str(failure.reason))
+                self._set_aside(one, str(failure.reason))
                 continue
             if isinstance(source, Known) and one.path not in self._seen:
                 self._account.known_files += 1

@@ -91,12 +91,11 @@ class Run:
 
     def pass_over(self, path: str, reason: str) -> None:
         """Name a file or a directory that may not be looked at, once; its neighbours are ingested."""
-        if (path, reason) not in self.account.refused:
-            self.account.refused.append((path, reason))
+        self._planner.pass_over(path, reason)
 
     def is_cut(self, found: Found) -> bool:
         """Whether a file that was written to lately may end in the middle of its last line or frame."""
-        return self._recognition.is_cut(found)
+        return self._planner.is_cut(found)
 
     def take(self, cluster: str, taken: Taken) -> None:
         """Plan what was taken of Kafka's topics, and finish it."""

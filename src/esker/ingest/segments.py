@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.sources import Found
 from esker.otlp.framing import SPOOL_MAGIC
+from esker.otlp.spool import forget
 
 _NAME = re.compile(r"\d{13,}-\d{7,}-\d{6,}\.otlp")
 
@@ -24,3 +28,10 @@ def is_segment(path: Path) -> bool:
             return file.read(len(SPOOL_MAGIC)) == SPOOL_MAGIC
     except FileNotFoundError:
         return False
+
+
+def sweep_segments(checkpoint: Checkpoint, found: Iterable[Found]) -> None:
+    """Remove segments that a run committed, and that it could not remove because it died."""
+    for one in found:
+        if is_named_like_segment(one.path) and checkpoint.is_done(one) and is_segment(one.path):
+            forget(one.path)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from esker.arrow.data_location import data_locations
 from esker.arrow.write_layout import file_layout
-from esker.errors import Unsupported
+from esker.errors import EskerError, Unsupported
 from esker.ingest.checkpoint import Plan
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
@@ -27,6 +27,7 @@ from esker.otlp.carried import packed
 from esker.otlp.decode import Options
 from esker.otlp.schemas import TABLES
 from esker.ports.storage import Storage
+from esker.spark.jobs import named_jobs
 from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_worker import DDL, DecodeOrder, Slice, TableOrder
 from esker.spark.ship import shipped
@@ -37,14 +38,18 @@ from esker.storage.failures import naming_failures
 from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _WORKER = "esker.spark.otlp_worker"
 _SLICE = 64 << 20
 
 
 class SparkOtlpJob:
-    """Decodes files of OTLP by Spark's workers. Executors need pyarrow and no Esker, and reach the files by path."""
+    """Decodes files of OTLP by Spark's workers. Executors need pyarrow and no Esker, and reach the files by path.
+
+    ``tasks`` gives the frame whose rows are the tasks, with columns ``task`` and ``tasks``; unless it is given, a frame
+    of as many tasks as there are shares.
+    """
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class SparkOtlpJob:
         options: Options | None = None,
         dedup: str | None = None,
         release: bool = False,
+        tasks: Callable[[int], DataFrame] | None = None,
     ) -> None:
         if not isinstance(storage, LocalStorage):
             raise Unsupported("cannot decode on Spark: workers reach local files alone", feature="storage")
@@ -63,6 +69,7 @@ class SparkOtlpJob:
         self._get_spark = get_spark
         self._options = options or Options()
         self._dedup = dedup
+        self._tasks = tasks or (lambda count: tasks_of(get_spark(), count))
         self._here = OtlpJob(tables, options=options, dedup=dedup, release=release)
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
@@ -72,7 +79,7 @@ class SparkOtlpJob:
         check_sources(plan, may_grow=True)
         slices = tuple(balanced(list(slices_of(plan.files)), self._get_spark()))
         return self.stage_by(
-            lambda order: _run(self._get_spark(), order), batch_id, at_us=plan.planned_at_us, slices=slices
+            lambda order: _run(self._tasks(len(slices)), order), batch_id, at_us=plan.planned_at_us, slices=slices
         )
 
     def stage_by(
@@ -180,11 +187,22 @@ def _cores(session: Any) -> int:
     return 8 if is_connect(session) else int(session.sparkContext.defaultParallelism)
 
 
-def _run(session: Any, order: DecodeOrder) -> list[dict[str, Any]]:
-    tasks = len(order.slices)
-    numbers = session.range(0, tasks, 1, tasks)
-    with naming_worker_failures():
-        return map_arrow(numbers, shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
+def tasks_of(session: Any, count: int) -> DataFrame:
+    """A frame of so many tasks, each a partition."""
+    return session.range(0, count, 1, count).selectExpr("id task", f"{count} tasks")
+
+
+def _run(tasks: DataFrame, order: DecodeOrder) -> list[dict[str, Any]]:
+    doing = f"decode batch {order.batch_id.rpartition('/')[2]}"
+    with named_jobs(tasks.sparkSession, doing), naming_worker_failures():
+        reports = map_arrow(tasks, shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
+    done = sum(report["counts"] is not None for report in reports)
+    if done != len(order.slices):  # to commit what there is would lose the rest
+        raise EskerError(
+            f"cannot take in batch {order.batch_id}: Spark's tasks reported {done} of {len(order.slices)} shares of "
+            "its files; start it again"
+        )
+    return reports
 
 
 def _table_order(files: DataFiles) -> TableOrder:

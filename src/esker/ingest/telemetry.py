@@ -18,12 +18,11 @@ from esker.ingest.job import Job
 from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.resent import check_way
 from esker.ingest.run import BATCH_BYTES, Pending, Run, TooManyLetters
-from esker.ingest.segments import is_segment
+from esker.ingest.segments import sweep_segments
 from esker.ingest.sources import Found, find_files
 from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotions_by_table
 from esker.lake import Lake
 from esker.otlp.decode import Options
-from esker.otlp.spool import forget
 from esker.storage.failures import failure_of
 
 KIND = "otlp"
@@ -134,10 +133,8 @@ def begun(
         )
 
         def sweep(found: list[Found]) -> None:
-            """Segments that a run committed and died before it let go of them."""
-            for one in found:
-                if not asked.keep_segments and checkpoint.is_done(one) and is_segment(one.path):
-                    forget(one.path)
+            if not asked.keep_segments:
+                sweep_segments(checkpoint, found)
 
         try:
             with suppress(Pending, TooManyLetters):  # the account tells of it

@@ -3,7 +3,8 @@
 ``read_requests`` (``sources``) finds the requests in a file, whatever its framing; ``decode`` makes tables of them, and
 a dead letter of each record that cannot be one; ``spool`` and ``receiver`` take requests over HTTP and keep them.
 For users there are ``telemetry_sink``, which takes DataFrames of requests into the tables, and ``telemetry_frame``,
-which makes of them DataFrames of rows.
+which makes of them DataFrames of rows; ``pipeline`` starts a query that takes directories of OTLP into the tables,
+and ``PipelineListener`` follows its batches.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from esker.ingest.pipeline.start import pipeline
     from esker.ingest.telemetry_frame import telemetry_frame
     from esker.ingest.telemetry_sink import telemetry_sink
+    from esker.spark.pipeline_query import PipelineListener
 
-__all__ = ["telemetry_frame", "telemetry_sink"]
+__all__ = ["PipelineListener", "pipeline", "telemetry_frame", "telemetry_sink"]
+
+_MODULES = {
+    "PipelineListener": "esker.spark.pipeline_query",
+    "pipeline": "esker.ingest.pipeline.start",
+    "telemetry_frame": "esker.ingest.telemetry_frame",
+    "telemetry_sink": "esker.ingest.telemetry_sink",
+}
 
 
 # Found when first used, and by name: what this package imports travels to every executor.
@@ -23,4 +33,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'esker.otlp' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"esker.ingest.{name}"), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

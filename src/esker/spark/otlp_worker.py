@@ -57,7 +57,8 @@ class TableOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOrder:
-    """All that tasks are told; a task is known by the number of its slices."""
+    """All that tasks are told. Slices are in shares; a task takes every share that is its number, counted on by the
+    number of tasks."""
 
     slices: tuple[tuple[Slice, ...], ...]
     tables: dict[str, TableOrder]
@@ -70,7 +71,7 @@ class DecodeOrder:
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode the slices whose numbers come, and say what was written only when all of it is."""
+    """Decode the shares of the tasks that come, and say what was written only when all of a share is."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -78,8 +79,9 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     told: DecodeOrder = pickle.loads(order)
     install(told.extension)
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield carry_out(told, number, attempt=task.taskAttemptId())
+        for first, tasks in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            for number in range(first, len(told.slices), tasks):
+                yield carry_out(told, number, attempt=task.taskAttemptId())
 
 
 def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatch:

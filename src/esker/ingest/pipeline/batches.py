@@ -1,0 +1,106 @@
+"""What the driver does with each batch of a pipeline: finish what is planned, and wait out what fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import StorageFailed
+from esker.ingest.account import Account
+from esker.ingest.checkpoint import Plan
+from esker.ingest.follow import Patience
+from esker.ingest.pipeline.progress import Tally
+from esker.ingest.run import Pending, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("esker.ingest")
+
+_NAP_S = 0.5
+_DESCRIPTION = "spark.job.description"
+
+
+class Hand:
+    """The frame of the batch in hand, for the job that decodes over it."""
+
+    def __init__(self) -> None:
+        self.frame: DataFrame | None = None
+
+    @property
+    def session(self) -> Any:
+        """The session of the batch in hand."""
+        assert self.frame is not None  # a job runs inside a batch
+        return self.frame.sparkSession
+
+    def tasks(self, count: int) -> DataFrame:
+        """The rows of the source: they are the tasks, however many shares there are."""
+        assert self.frame is not None  # as above
+        return self.frame
+
+
+class Batches:
+    """Called by ``foreachBatch``. ``ending`` asks it to begin nothing more."""
+
+    def __init__(self, run: Run, hand: Hand, patience: Patience) -> None:
+        self.tally = Tally(run.checkpoint.id)
+        self._run = run
+        self._hand = hand
+        self._patience = patience
+        self._attempt = Lock()  # held while a batch is worked on, not while its turn is waited for
+        self._ending = Event()
+
+    def __call__(self, frame: DataFrame, epoch: int) -> None:
+        """Finish every batch that is planned. One that an earlier run had finished costs nothing."""
+        context = frame.sparkSession.sparkContext
+        given = context.getLocalProperty(_DESCRIPTION)
+        self._hand.frame = frame
+        try:
+            context.setLocalProperty(_DESCRIPTION, None)  # Spark's own, which would go before a job's name
+            for plan in self._run.checkpoint.unfinished():
+                self._finish(plan)
+        finally:
+            self._hand.frame = None
+            context.setLocalProperty(_DESCRIPTION, given)
+
+    def end(self) -> None:
+        """Begin nothing more; returns when nothing is worked on."""
+        with self._attempt:
+            self._ending.set()
+
+    def checked(self) -> Account:
+        """The account, compared with the tables; waits for an attempt that is under way."""
+        with self._attempt:
+            return self._run.close()
+
+    def _finish(self, plan: Plan) -> None:
+        """Take a batch into its tables, for as long as it takes. One that was withdrawn is done: its files are
+        planned again by the next look."""
+        while not self._run.checkpoint.is_ticked_off(plan.number):
+            try:
+                self._try(plan)
+            except (Pending, StorageFailed, OSError) as raised:
+                wait = self._patience.bear(raised)
+                self.tally.pending = self._run.account.pending
+                self._sleep(wait)
+        self.tally.pending = 0
+        self.tally.note(plan.number, self._run.checkpoint.counts(plan.number))
+
+    def _try(self, plan: Plan) -> None:
+        with self._attempt:
+            if not self._ending.is_set():
+                self._run.finish(plan)
+                self._patience.over()
+                return
+        self._sleep(_NAP_S)  # until the query is stopped, which ends this by an interrupt
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep in the thread of the query, in Java: stopping the query interrupts it, and Spark knows the error that
+        this raises for a stop."""
+        assert self._hand.frame is not None  # a batch is in hand
+        sleep = self._hand.session._jvm.java.lang.Thread.sleep
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            sleep(int(1000 * min(left, _NAP_S)) + 1)

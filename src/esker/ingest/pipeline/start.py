@@ -1,0 +1,215 @@
+"""``esker.otlp.pipeline``: telemetry into tables as a Structured Streaming query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import esker
+from esker.errors import InvalidInput, Unsupported
+from esker.ingest.account import Account
+from esker.ingest.follow import Pace, Patience
+from esker.ingest.pipeline.batches import Batches, Hand
+from esker.ingest.pipeline.source import Watch
+from esker.ingest.places import default_checkpoint, default_spool
+from esker.ingest.planner import MOST_FILES
+from esker.ingest.spark_job import SparkOtlpJob
+from esker.ingest.telemetry import KIND, SPARK_BATCH_BYTES, Asked, begun
+from esker.lake import Lake
+from esker.spark.session import is_connect
+from esker.spark.source.pipeline_shell import NAME, knows_limits, make_pipeline_source
+from esker.spark.source.shell import importer
+from esker.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from esker.ingest.checkpoint import Checkpoint
+    from esker.spark.pipeline_query import PipelineListener, PipelineQuery
+
+_SOURCE = "esker.ingest.pipeline.source"
+_EVERY = "10 seconds"
+_PACE = Pace()
+_SPARKS_NAMES = {
+    "availableNow": "available_now",
+    "processingTime": "processing_time",
+    "maxFilesPerTrigger": "max_files_per_trigger",
+    "maxBytesPerTrigger": "max_bytes_per_trigger",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a user may say about a pipeline."""
+
+    checkpoint: str | Path | None = None
+    spark_checkpoint: str | None = None
+    name: str | None = None
+    available_now: bool = False
+    processing_time: str | None = None
+    max_files_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    listener: PipelineListener | None = None
+    pattern: str = "*"
+    settle_s: float = _PACE.settle_s
+    profile: str | None = None
+    promote: Mapping[str, str] = field(default_factory=dict)
+    partition_by: str = "day"
+    dedup: str | None = None
+    strict: bool = False
+    most_dead: float | None = None
+    keep_segments: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    told: Callable[[Account], None] = lambda account: None
+    told_trouble: Callable[[str], None] = lambda text: None
+
+
+def pipeline(
+    spark: SparkSession, source: str | Path | Sequence[str | Path] | None, lake: Lake, **wishes: Any
+) -> PipelineQuery:
+    """Start a query that takes the telemetry of directories into the tables of a lake, each record once.
+
+    ``source`` is a directory or several; None: the spool of ``esker receive``. Workers of ``spark`` decode; the driver
+    commits. ``available_now=True`` takes in what is there, and ends; otherwise a batch begins every ``processing_time``
+    (10 seconds) if there is something new. ``max_files_per_trigger`` and ``max_bytes_per_trigger`` bound a batch.
+    ``checkpoint`` is that of ``esker ingest otlp``; Spark's own is in its folder ``spark``, unless
+    ``spark_checkpoint`` names a place. ``name`` is the query's; ``listener`` a ``PipelineListener``. ``pattern``,
+    ``profile``, ``promote``, ``partition_by``, ``dedup``, ``strict``, ``most_dead``, ``keep_segments`` and
+    ``properties`` are those of an ingest.
+
+    Returns PySpark's ``StreamingQuery`` with ``account`` and ``end()``, and with Esker's numbers in ``lastProgress``.
+    Raises ``Conflict`` where another process drives the checkpoint, and ``Unsupported`` on Spark Connect.
+
+        query = esker.otlp.pipeline(spark, "captures", lake, available_now=True)
+        query.awaitTermination()
+        assert query.account.holds
+    """
+    _check_session(spark)
+    asked = _wishes(wishes)
+    paths = _paths(source, lake, directories_only=not asked.available_now)
+    checkpoint = Path(asked.checkpoint or default_checkpoint(lake, KIND)).absolute()
+    hand = Hand()
+    with ExitStack() as stack:
+        ingest = _ingest_of(asked, paths, checkpoint)
+        run, _ = stack.enter_context(
+            begun(
+                lake,
+                ingest,
+                asked.told,
+                make_job=lambda tables, options: SparkOtlpJob(
+                    tables,
+                    lake.catalog.storage(),
+                    lambda: hand.session,
+                    options=options,
+                    dedup=asked.dedup,
+                    release=not asked.keep_segments,
+                    tasks=hand.tasks,
+                ),
+            )
+        )
+        batches = Batches(run, hand, Patience(first_wait_s=_PACE.first_wait_s, told=asked.told_trouble))
+        if asked.listener is not None:
+            asked.listener.attach(spark, batches.tally)
+        java_query = _started(spark, _watch(asked, paths, run.checkpoint, spark), batches, asked, checkpoint)
+        from esker.spark.pipeline_query import PipelineQuery
+
+        return PipelineQuery(java_query, batches, stack.pop_all().close)
+
+
+def _started(spark: SparkSession, watch: Watch, batches: Batches, asked: Wishes, checkpoint: Path) -> Any:
+    home = str(Path(esker.__file__).resolve().parents[1])
+    spark.dataSource.register(make_pipeline_source(importer(home, VERSION), _SOURCE))
+    frame = spark.readStream.format(NAME).option("order", msgspec.json.encode(watch).decode()).load()
+    writer = frame.writeStream.foreachBatch(batches)
+    writer = writer.option("checkpointLocation", asked.spark_checkpoint or (checkpoint / "spark").as_uri())
+    if asked.name is not None:
+        writer = writer.queryName(asked.name)
+    if asked.available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=asked.processing_time or _EVERY)
+    return writer.start()._jsq
+
+
+def _watch(asked: Wishes, paths: tuple[Path, ...], checkpoint: Checkpoint, spark: SparkSession) -> Watch:
+    unfinished = checkpoint.unfinished()
+    return Watch(
+        checkpoint=str(checkpoint.directory),
+        kind=KIND,
+        term=checkpoint.term,
+        since=unfinished[0].number if unfinished else checkpoint.next_number,
+        paths=tuple(str(path.absolute()) for path in paths),
+        pattern=asked.pattern,
+        most_files=asked.max_files_per_trigger or MOST_FILES,
+        most_bytes=asked.max_bytes_per_trigger or SPARK_BATCH_BYTES,
+        tasks=4 * spark.sparkContext.defaultParallelism,
+        settle_s=asked.settle_s,
+        half_line_s=_PACE.half_line_s,
+        keep_segments=asked.keep_segments,
+    )
+
+
+def _ingest_of(asked: Wishes, paths: tuple[Path, ...], checkpoint: Path) -> Asked:
+    return Asked(
+        paths=paths,
+        checkpoint=checkpoint,
+        profile=asked.profile,
+        promote=asked.promote,
+        partition_by=asked.partition_by,
+        dedup=asked.dedup,
+        strict=asked.strict,
+        most_dead=asked.most_dead,
+        engine="spark",
+        keep_segments=asked.keep_segments,
+        properties=asked.properties,
+    )
+
+
+def _check_session(spark: SparkSession) -> None:
+    if is_connect(spark):
+        raise Unsupported(
+            "cannot run a pipeline on Spark Connect: batches are committed where the query is driven; use a classic "
+            "session, or esker_kafka with esker.otlp.telemetry_sink",
+            feature="connect",
+        )
+    if not knows_limits():
+        raise Unsupported(
+            "cannot run a pipeline: this release of Spark does not say where a batch begins; use Spark 4.2 or newer, "
+            "or esker ingest otlp --follow",
+            feature="streaming",
+        )
+
+
+def _wishes(given: Mapping[str, Any]) -> Wishes:
+    known = [field.name for field in fields(Wishes)]
+    named = {_SPARKS_NAMES.get(name, name): value for name, value in given.items()}
+    for name in named:
+        if name not in known:
+            raise InvalidInput(f"cannot start a pipeline with {name!r}: it takes {', '.join(known)}", option=name)
+    found = Wishes(**named)
+    if found.available_now and found.processing_time is not None:
+        raise InvalidInput("cannot start a pipeline with available_now and processing_time: choose one trigger")
+    for limit in ("max_files_per_trigger", "max_bytes_per_trigger"):
+        value = getattr(found, limit)
+        if value is not None and value < 1:
+            raise InvalidInput(f"cannot start a pipeline with {limit}={value}: it is at least 1", option=limit)
+    return found
+
+
+def _paths(source: str | Path | Sequence[str | Path] | None, lake: Lake, *, directories_only: bool) -> tuple[Path, ...]:
+    if source is None:
+        spool = default_spool(lake)
+        if spool is None:
+            raise InvalidInput("cannot tell where the spool of this lake is: name the directory")
+        spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started after this
+        return (spool,)
+    paths = tuple(map(Path, [source] if isinstance(source, str | Path) else source))
+    for path in paths:
+        if not path.is_dir() and (directories_only or not path.exists()):
+            raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
+    return paths

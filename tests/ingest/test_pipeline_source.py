@@ -1,0 +1,219 @@
+"""The source of a pipeline without Spark: which offsets it gives, and what it writes down for them."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from telemetry_samples import logs, spans, write
+
+from esker.errors import Conflict, InvalidInput, StorageFailed
+from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.counts import BatchCounts
+from esker.ingest.pipeline import source as pipeline_source
+from esker.ingest.pipeline.source import Feed, Watch
+
+DONE = BatchCounts(received=1, rows={"otel.spans": 1})
+
+
+class Query:
+    """The driver's checkpoint and a source for it, asked as Spark asks."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.folder = folder / "in"
+        self.folder.mkdir()
+        self.driver = Checkpoint(folder / "checkpoint", kind="otlp")
+        self.watch = Watch(
+            checkpoint=str(folder / "checkpoint"),
+            kind="otlp",
+            term=self.driver.term,
+            since=0,
+            paths=(str(self.folder),),
+            pattern="*",
+            most_files=10,
+            most_bytes=1 << 20,
+            tasks=8,
+            settle_s=0.0,
+            half_line_s=0.0,
+            keep_segments=False,
+        )
+        self.watch = replace(self.watch, **limits)
+        self.feed = self.restarted()
+        self.at = self.feed.initial()
+
+    def restarted(self) -> Feed:
+        """A source that knows what is on disk alone."""
+        return Feed(msgspec.json.encode(self.watch).decode())
+
+    def step(self) -> int:
+        """Ask for the next batch; gives how many batches it covers, as far as offsets tell."""
+        before, self.at = self.at, self.feed.latest(self.at)
+        return int(self.at["next"] - before["next"])
+
+    def finish(self) -> list[str]:
+        """Take the planned batches in; gives the names of their files."""
+        plans = self.driver.unfinished()
+        for plan in plans:
+            self.driver.tick_off(plan.number, DONE)
+        return [Path(file.path).name for plan in plans for file in plan.files]
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Iterator[Query]:
+    made = Query(tmp_path, most_files=1)
+    yield made
+    made.feed.close()
+    made.driver.close()
+
+
+def test_a_batch_is_planned_when_the_one_before_it_is_finished(query: Query) -> None:
+    assert query.step() == 0
+    for name in ("a.jsonl", "b.jsonl"):
+        write(query.folder, name, spans([1]))
+    assert query.step() == 1
+    assert query.feed.newest() | {"ingest": ""} == {
+        "ingest": "",
+        "next": 1,
+        "waiting_files": 1,
+        "waiting_bytes": len(spans([1])),
+    }
+    assert query.feed.latest(query.feed.initial())["next"] == 1, "a batch was planned ahead of one that is unfinished"
+    assert query.finish() == ["a.jsonl"]
+    assert query.step() == 1
+    assert query.finish() == ["b.jsonl"]
+    assert query.step() == 0
+
+
+def test_a_batch_that_spark_did_not_write_down_is_given_again(query: Query) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    before = query.at
+    planned = query.feed.latest(before)
+    again = query.restarted()
+    assert again.latest(before) == planned
+    assert len(query.driver.unfinished()) == 1
+    again.close()
+
+
+def test_a_batch_that_spark_counts_as_done_and_is_not_gets_another_to_be_finished_in(query: Query) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    query.step()
+    query.at = {**query.at, "next": 1}  # as if Spark had committed it
+    assert query.step() == 1
+    assert [len(plan.files) for plan in query.driver.unfinished()] == [1, 0]
+    query.finish()
+    assert query.step() == 0
+
+
+def test_a_lost_checkpoint_of_spark_s_plans_nothing_twice(query: Query) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    query.step()
+    query.finish()
+    assert query.feed.latest(query.feed.initial()) == query.feed.initial()
+    write(query.folder, "b.jsonl", spans([2]))
+    assert query.feed.latest(query.feed.initial())["next"] == 2
+    assert query.finish() == ["b.jsonl"]
+
+
+def test_offsets_of_another_ingest_are_refused(query: Query) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"its offsets are of the ingest other, and .* bring the old checkpoint back"
+    ):
+        query.feed.latest({"ingest": "other", "next": 3})
+
+
+def test_a_query_that_ends_takes_nothing_that_comes_later(query: Query) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    query.feed.stop_at_now()
+    write(query.folder, "b.jsonl", spans([2]))
+    assert query.step() == 1
+    assert query.finish() == ["a.jsonl"]
+    assert query.step() == 0
+
+
+def test_a_batch_has_no_more_bytes_than_it_may(tmp_path: Path) -> None:
+    query = Query(tmp_path, most_bytes=2 * len(spans([1])))
+    for name in ("a", "b", "c"):
+        write(query.folder, name, spans([1]))
+    query.step()
+    assert query.finish() == ["a", "b"]
+    query.step()
+    assert query.finish() == ["c"]
+
+
+def test_a_file_that_the_driver_refused_is_planned_again_when_it_changes(query: Query) -> None:
+    path = write(query.folder, "a.jsonl", spans([1]))
+    query.step()
+    (plan,) = query.driver.unfinished()
+    query.driver.refuse(plan, plan.files[0], "it was changed")
+    query.finish()
+    assert query.step() == 0
+    assert query.feed.newest()["waiting_files"] == 0
+    with path.open("ab") as file:
+        file.write(logs([1]))
+    assert query.step() == 1
+    assert query.finish() == ["a.jsonl"]
+
+
+def test_files_of_a_withdrawn_batch_are_in_the_next(query: Query) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    query.step()
+    query.driver.withdraw(0)
+    assert query.step() == 1
+    assert query.finish() == ["a.jsonl"]
+
+
+def test_nobody_plans_for_a_driver_whose_term_is_over(query: Query) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    query.driver.close()
+    query.driver = Checkpoint(query.driver.directory, kind="otlp")
+    with pytest.raises(Conflict, match="another process drives it by now"):
+        query.feed.latest(query.at)
+    assert query.driver.unfinished() == []
+
+
+def test_a_look_that_fails_is_no_batch_and_the_next_look_goes_on(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    with monkeypatch.context() as broken:
+
+        def fail(*_: Any, **__: Any) -> Any:
+            raise OSError(errno.EIO, "the disk is away")
+
+        broken.setattr(pipeline_source, "find_files", fail)
+        assert query.step() == 0
+        assert "the disk is away" in query.feed.newest()["trouble"]
+        with pytest.raises((OSError, StorageFailed), match="the disk is away"):
+            query.feed.stop_at_now()
+    assert query.step() == 1
+    assert "trouble" not in query.feed.newest()
+
+
+def test_what_may_not_be_looked_at_is_named_and_its_neighbours_are_planned(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(query.folder, "a.jsonl", spans([1]))
+    real = pipeline_source.find_files
+
+    def find(paths: Any, *, pattern: str, pass_over: Any) -> Any:
+        pass_over("secrets", "Permission denied")
+        return real(paths, pattern=pattern, pass_over=pass_over)
+
+    monkeypatch.setattr(pipeline_source, "find_files", find)
+    assert query.step() == 1
+    assert query.feed.newest()["refused"] == {"secrets": "Permission denied"}
+
+
+def test_tasks_are_as_many_as_the_files_are_worth_and_never_none(query: Query) -> None:
+    assert query.feed.tasks() == [(0, 1)]
+    write(query.folder, "a.jsonl", spans([1]))
+    query.step()
+    assert query.feed.tasks() == [(0, 1)]
+    query.finish()
+    (query.folder / "large").write_bytes(b"\n" * (200 << 20))
+    query.feed._watch = replace(query.watch, most_bytes=1 << 30)
+    query.step()
+    assert query.feed.tasks() == [(number, 4) for number in range(4)]
