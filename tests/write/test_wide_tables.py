@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import esker
+from esker.arrow.file_columns import every_column, file_columns
 from esker.arrow.fit import fit, fit_batches
 from esker.arrow.new_schema import schema_from_arrow
+from esker.arrow.types import FIELD_ID, to_arrow_schema
 from esker.errors import InvalidInput
 from esker.model.ddl import DEEPEST
+from esker.model.schema_rules import MOST_FILE_LEVELS
 from esker.table import Table
 
 NARROW, WIDE = 120, 240
@@ -145,6 +148,65 @@ def test_a_struct_that_could_be_written_and_not_read_is_refused(tmp_path: Path, 
     lake.create_namespace("a")
     with pytest.raises(InvalidInput, match=rf"its types are nested more than {DEEPEST} levels deep, in 's\.level"):
         lake.create_table("a.nested", deep_rows(depth).schema)
+
+
+DEEP: dict[str, tuple[str, int]] = {  # a type around another, and how many of them are taken
+    "struct": ("struct<x: {}>", DEEPEST - 1),
+    "array": ("array<{}>", (MOST_FILE_LEVELS - 1) // 2),
+    "map": ("map<string, {}>", (MOST_FILE_LEVELS - 1) // 2),
+}
+
+
+def nested(around: str, depth: int) -> str:
+    found = "bigint"
+    for _ in range(depth):
+        found = around.format(found)
+    return found
+
+
+def value_of(kind: str, depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = {"struct": {"x": value}, "array": [value], "map": [("k", value)]}[kind]
+    return value
+
+
+@pytest.mark.parametrize("kind", list(DEEP))
+def test_what_may_be_made_may_be_written_and_read_and_what_is_deeper_is_refused(tmp_path: Path, kind: str) -> None:
+    around, most = DEEP[kind]
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db")
+    lake.create_namespace("a")
+    table = lake.create_table("a.deep", f"s {nested(around, most)}")
+    table.append(pa.table({"s": [value_of(kind, most)]}, schema=to_arrow_schema(table.schema.fields)))
+    assert table.scan().to_arrow()["s"].to_pylist() == [value_of(kind, most)]
+    deeper = nested(around, most + 1)
+    with pytest.raises(InvalidInput, match="cannot make a column 's': its types are nested more than"):
+        lake.create_table("a.deeper", f"s {deeper}")
+    with pytest.raises(InvalidInput, match="cannot make a column 't': its types are nested more than"):
+        table.alter().add_column("t", deeper)
+
+
+def test_members_that_are_added_step_by_step_go_no_deeper(tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db")
+    lake.create_namespace("a")
+    table = lake.create_table("a.deep", "s struct<x: int>")
+    path = "s"
+    with table.alter() as change:
+        for _ in range(2, DEEPEST):
+            path = f"{path}.y"
+            change.add_column(path, "struct<x: int>")
+        change.add_column(f"{path}.z", "int")
+        for name, type_ in ((f"{path}.y", "struct<x: struct<z: int>>"), (f"{path}.q", "array<array<int>>")):
+            with pytest.raises(InvalidInput, match=rf"nested more than {DEEPEST} levels deep, in 's\.y\.y'"):
+                change.add_column(name, type_)
+    assert max(map(len, table.schema.path_by_id.values())) == DEEPEST
+    table.append(pa.table({"s": [None]}, schema=to_arrow_schema(table.schema.fields)))
+    assert table.scan().to_arrow()["s"].to_pylist() == [None]
+
+
+def test_columns_of_a_file_are_walked_once_each_whatever_their_depth() -> None:
+    few, many = (file_columns(deep_rows(depth).schema, FIELD_ID) for depth in (20, 40))
+    assert calls_of(lambda: list(every_column(many))) <= MOST * calls_of(lambda: list(every_column(few)))
 
 
 class Watched:

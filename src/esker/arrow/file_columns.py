@@ -75,9 +75,14 @@ def _field_id(metadata: Mapping[bytes, bytes] | None, id_key: bytes) -> int | No
 
 def every_column(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
     """Columns at all depths, parents first."""
-    for column in columns:
+    waiting = [iter(columns)]  # a stack, not recursion: what a deep level yields need not climb through those above
+    while waiting:
+        column = next(waiting[-1], None)
+        if column is None:
+            waiting.pop()
+            continue
         yield column
-        yield from every_column(column.children)
+        waiting.append(iter(column.children))
 
 
 def has_ids(columns: Iterable[FileColumn]) -> bool:

@@ -83,11 +83,14 @@ def _matched(fields: tuple[Field, ...], names: list[str], path: Path) -> dict[st
         raise InvalidInput(f"column {column!r} is there twice in the data", column=column)
     wanted = {field.name for field in fields}
     places = {name: at for at, name in enumerate(names) if name in wanted}
+    others = [name for name in names if name not in wanted]
+    like = _by_folded_name(field.name for field in fields) if others else {}
+    alike = _by_folded_name(others)
     for at, name in enumerate(names):
         if name in wanted:
             continue
-        fits = [f.name for f in fields if f.name not in places and f.name.casefold() == name.casefold()]
-        rivals = [n for n in names if n not in wanted and n.casefold() == name.casefold()]
+        fits = [one for one in like.get(name.casefold(), ()) if one not in places]
+        rivals = alike[name.casefold()]
         column = ".".join((*path, name))
         if not fits:
             raise InvalidInput(_unknown(column, name, fields), column=column)
@@ -97,6 +100,13 @@ def _matched(fields: tuple[Field, ...], names: list[str], path: Path) -> dict[st
             )
         places[fits[0]] = at
     return places
+
+
+def _by_folded_name(names: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.casefold(), []).append(name)
+    return found
 
 
 def _unknown(column: str, name: str, fields: tuple[Field, ...]) -> str:

@@ -14,7 +14,7 @@ from esker.model.default_value import held_default
 from esker.model.nested import Ids, fresh_type, replace_field, replace_members, with_fresh_ids
 from esker.model.promotion import RULE, RULE_V3, can_promote, promoted_value
 from esker.model.schema import Schema, walk
-from esker.model.schema_rules import check_identifiers, check_name, check_siblings, check_version
+from esker.model.schema_rules import check_depth, check_identifiers, check_name, check_siblings, check_version
 from esker.model.types import Field, ListType, MapType, StructType, Type, children
 
 Members = tuple[Field, ...]
@@ -51,13 +51,14 @@ def add_column(schema: Schema, column: NewColumn, ids: Ids, format_version: int)
     """The schema with one column more, and the column; in a struct where the name has dots."""
     column.place.check()
     *above, name = parts_of(column.name)
-    owner = _owner(schema, tuple(above), column.name)
-    siblings = schema.fields if owner is None else children(owner.type)
+    owners = _owners(schema, tuple(above), column.name)
+    siblings = children(owners[-1].type) if owners else schema.fields
     check_name(name, column.name)
     _check_free(siblings, name, column.name)
     field = _new_field(column, name, ids, format_version)
+    _check_depth(owners, field)
     fields = replace_members(
-        schema.fields, None if owner is None else owner.id, lambda members: _put(members, field, column.place)
+        schema.fields, owners[-1].id if owners else None, lambda members: _put(members, field, column.place)
     )
     return _with(schema, fields), field
 
@@ -86,10 +87,15 @@ def _check_inside(field: Field, shown: str, format_version: int) -> None:
             check_siblings(inner.type.fields, name)
 
 
-def _owner(schema: Schema, above: tuple[str, ...], shown: str) -> Field | None:
-    """The field whose struct the column joins; a list or map of structs stands for the struct inside."""
+def _check_depth(above: Path, field: Field) -> None:
+    for _, path in walk((field,), above):
+        check_depth(path)
+
+
+def _owners(schema: Schema, above: tuple[str, ...], shown: str) -> Path:
+    """The way to the struct that the column joins; a list or map of structs stands for the struct inside."""
     if not above:
-        return None
+        return ()
     path = locate(schema, above)
     match path[-1].type:
         case ListType() as found:
@@ -102,7 +108,7 @@ def _owner(schema: Schema, above: tuple[str, ...], shown: str) -> Field | None:
         )
     if in_map_key(path):
         raise InvalidInput(f"cannot add column {shown!r}: the keys of a map do not change", column=shown)
-    return path[-1]
+    return path
 
 
 def drop_column(schema: Schema, name: str, uses: Mapping[int, str]) -> tuple[Schema, Path]:
@@ -152,6 +158,7 @@ def widen_column(schema: Schema, name: str, new: Type, ids: Ids, format_version:
         write_default=promoted_value(old, new, old.write_default),
     )
     _check_inside(wider, name, format_version)
+    _check_depth(path[:-1], wider)
     return _with(schema, replace_field(schema.fields, old.id, lambda _: wider)), old, wider
 
 

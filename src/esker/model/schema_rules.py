@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from esker.errors import InvalidInput
+from esker.model.ddl import DEEPEST
 from esker.model.schema import MAX_FIELD_ID, Schema, walk
 from esker.model.types import (
     Field,
@@ -22,6 +23,7 @@ from esker.model.types import (
 )
 
 NEWEST_VERSION = 3
+MOST_FILE_LEVELS = 96  # of a Parquet file: Arrow writes files of more than 100, and does not read them
 RESERVED_NAMES = frozenset(
     [
         "_file",
@@ -44,6 +46,7 @@ def check_schema(schema: Schema, format_version: int) -> None:
     seen: dict[int, str] = {}
     for field, path in walk(schema.fields):
         name = _dotted(path)
+        check_depth(path)
         check_name(field.name, name)
         check_version(field, name, format_version)
         if isinstance(field.type, StructType):
@@ -70,6 +73,25 @@ def check_name(name: str, shown: str) -> None:
         raise InvalidInput(f"cannot name a column {shown!a}: it holds half a surrogate pair") from None
     if name.lower() in RESERVED_NAMES and name == shown:
         raise InvalidInput(f"cannot name a column {name!r}: Iceberg reserves that name for metadata", column=name)
+
+
+def check_depth(path: tuple[Field, ...]) -> None:
+    """Refuse a field that is so deep that a file with it could be written and not be read. A file has one level for a
+    struct, and two for a list or map."""
+    if 2 * len(path) <= DEEPEST:
+        return
+    in_file = len(path) + sum(isinstance(part.type, ListType | MapType) for part in path[:-1])
+    if len(path) > DEEPEST or in_file > MOST_FILE_LEVELS:
+        shown = _dotted(path[:3])
+        limit = (
+            f"{DEEPEST} levels deep"
+            if len(path) > DEEPEST
+            else f"{MOST_FILE_LEVELS} levels deep in a file, which counts two levels for a list or map"
+        )
+        raise InvalidInput(
+            f"cannot make a column {path[0].name!r}: its types are nested more than {limit}, in {shown!r}",
+            column=path[0].name,
+        )
 
 
 def check_siblings(fields: Iterable[Field], above: str = "") -> None:

@@ -30,50 +30,67 @@ def in_order_of(source: Type, target: Type, name: str) -> Type:
             return source
 
 
-def reordered(expression: str, source: Type, target: Type, name: str, depth: int = 0) -> str:
+def reordered(expression: str, source: Type, target: Type, name: str) -> str:
     """The expression with members in the target's order; itself where they are. Raises as ``in_order_of`` does."""
-    if in_order_of(source, target, name) == source:
-        return expression
+    return _reordered(expression, source, target, name, 0) or expression
+
+
+def _reordered(expression: str, source: Type, target: Type, name: str, depth: int) -> str | None:
+    """None where the members are in the target's order, at every depth."""
     match source, target:
         case StructType(), StructType():
+            pairs = _paired(source, target, name)
+            parts = [f"{expression}.{quote_name(a.name)}" for a, _ in pairs]
+            new = [
+                _reordered(part, a.type, b.type, f"{name}.{b.name}", depth)
+                for part, (a, b) in zip(parts, pairs, strict=True)
+            ]
+            if not any(new) and all(a is held for (a, _), held in zip(pairs, source.fields, strict=True)):
+                return None
             members = ", ".join(
-                f"{_literal(a.name)}, "
-                + reordered(f"{expression}.{quote_name(a.name)}", a.type, b.type, f"{name}.{b.name}", depth)
-                for a, b in _paired(source, target, name)
+                f"{_literal(a.name)}, {inner or part}" for (a, _), inner, part in zip(pairs, new, parts, strict=True)
             )
             return f"IF({expression} IS NULL, NULL, named_struct({members}))"
         case ListType(), ListType():
-            return _each(expression, source.element, target.element, name, depth)
+            inner = _reordered(f"x{depth}", source.element, target.element, f"{name}.element", depth + 1)
+            return None if inner is None else _each(expression, inner, depth)
         case MapType(), MapType():
-            if in_order_of(source.key, target.key, name) == source.key:
-                inner = reordered(f"x{depth}", source.value, target.value, name, depth + 1)
-                return f"transform_values({expression}, (k{depth}, x{depth}) -> {inner})"
-            keys = _each(f"map_keys({expression})", source.key, target.key, name, depth)
-            values = _each(f"map_values({expression})", source.value, target.value, name, depth)
+            key = _reordered(f"x{depth}", source.key, target.key, f"{name}.key", depth + 1)
+            value = _reordered(f"x{depth}", source.value, target.value, f"{name}.value", depth + 1)
+            if key is None:
+                return None if value is None else f"transform_values({expression}, (k{depth}, x{depth}) -> {value})"
+            keys = _each(f"map_keys({expression})", key, depth)
+            values = _each(f"map_values({expression})", value or f"x{depth}", depth)
             return f"map_from_arrays({keys}, {values})"
         case _:
-            return expression
+            return None
 
 
-def _each(expression: str, source: Type, target: Type, name: str, depth: int) -> str:
-    return f"transform({expression}, x{depth} -> {reordered(f'x{depth}', source, target, name, depth + 1)})"
+def _each(expression: str, inner: str, depth: int) -> str:
+    return f"transform({expression}, x{depth} -> {inner})"
 
 
 def _paired(source: StructType, target: StructType, name: str) -> list[tuple[Field, Field]]:
     """Each member of the target with its own in the source: of the same spelling, else without regard to case."""
-    left = list(source.fields)
+    wanted = {field.name for field in target.fields}
+    exact: dict[str, list[Field]] = {}
+    folded: dict[str, list[Field]] = {}
+    for one in source.fields:
+        if one.name in wanted:
+            exact.setdefault(one.name, []).append(one)
+        else:
+            folded.setdefault(one.name.lower(), []).append(one)
     pairs: list[tuple[Field, Field]] = []
-    for field in sorted(target.fields, key=lambda one: all(other.name != one.name for other in source.fields)):
-        exact = [one for one in left if one.name == field.name]
-        fits = exact or [one for one in left if one.name.lower() == field.name.lower()]
+    for field in target.fields:
+        fits = exact.get(field.name) or folded.pop(field.name.lower(), [])
         if len(fits) != 1:
             has = "several members" if fits else "no member"
             raise InvalidInput(f"its struct has {has} {field.name!r} for {name}.{field.name}")
-        left.remove(fits[0])
         pairs.append((fits[0], field))
-    if left:
-        raise InvalidInput(f"its struct has a member {left[0].name!r}, and {name} has none of that name")
-    return sorted(pairs, key=lambda pair: target.fields.index(pair[1]))
+    left = next((one for rest in folded.values() for one in rest), None)
+    if left is not None:
+        raise InvalidInput(f"its struct has a member {left.name!r}, and {name} has none of that name")
+    return pairs
 
 
 def _literal(name: str) -> str:

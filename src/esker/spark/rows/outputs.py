@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from esker.model.predicate_sql import literal_sql, quote_name
 from esker.model.schema import Schema
 from esker.model.types import STRING, Field, StructType, Type, UnknownType, is_nested
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
+from esker.spark.fitting_names import FittingNames
 from esker.spark.rows.by_name import in_order_of, reordered
 from esker.spark.rows.expressions import Scope, escaped, named
 from esker.spark.sql.assignment import can_assign, casts_are_ansi, stored
@@ -40,8 +41,9 @@ class Outputs:
                 return None
             case UpdateRow(values):
                 given = self._given(clause, values)
+                above = {part.id for id_ in given for part in self.schema.path_by_id[id_][:-1]}
                 fields = written_fields(self.schema)
-                return {f.id: _rebuilt(f, f"{self._target}.{named(f.name)}", given) for f in fields}
+                return {f.id: _rebuilt(f, f"{self._target}.{named(f.name)}", given, above) for f in fields}
             case InsertRow(values):
                 given = self._given(clause, values)
                 self._check_whole(given)
@@ -90,7 +92,7 @@ class Outputs:
             ) from None
 
     def _settable(self, field: Field, name: str) -> Field:
-        if field.id not in {member.id for member in _members(self.schema.fields)}:
+        if self.schema.in_repeated(field.id):
             raise Unsupported(
                 f"cannot {self.plan.verb}: {name!r} cannot be set alone, it lies inside a list or map; set the whole "
                 "column",
@@ -112,9 +114,9 @@ class Outputs:
     def _from_source(self, clause: Clause) -> list[tuple[Field, SqlText]]:
         """Every column of the table has one of its name in the source."""
         found = []
+        given = FittingNames((name, name) for name in self.source_columns)
         for field in self.schema.fields:
-            fits = [name for name in self.source_columns if name == field.name]
-            fits = fits or [name for name in self.source_columns if name.lower() == field.name.lower()]
+            fits = given.fits(field.name)
             if len(fits) != 1:
                 has = "several columns" if fits else "no column"
                 raise InvalidInput(
@@ -179,15 +181,15 @@ def _members(fields: Iterable[Field]) -> Iterator[Field]:
             yield from _members(field.type.fields)
 
 
-def _rebuilt(field: Field, old: str, given: Mapping[int, str]) -> str:
-    """A column's new value: as given, or the old one with those members that are given. A struct that was null
-    becomes one whose other members are null, as Spark has it."""
+def _rebuilt(field: Field, old: str, given: Mapping[int, str], above: Set[int]) -> str:
+    """A column's new value: as given, or the old one with those members that are given, which lie in the structs of
+    the ids ``above``. A struct that was null becomes one whose other members are null, as Spark has it."""
     if field.id in given:
         return given[field.id]
-    if not isinstance(field.type, StructType) or not any(one.id in given for one in _members(field.type.fields)):
+    if not isinstance(field.type, StructType) or field.id not in above:
         return old
     members = (
-        f"{escaped(literal_sql(STRING, one.name))}, {_rebuilt(one, f'{old}.{named(one.name)}', given)}"
+        f"{escaped(literal_sql(STRING, one.name))}, {_rebuilt(one, f'{old}.{named(one.name)}', given, above)}"
         for one in field.type.fields
     )
     return f"named_struct({', '.join(members)})"

@@ -11,6 +11,7 @@ from esker.errors import InvalidInput
 from esker.model.predicate_sql import quote_name
 from esker.model.types import Field
 from esker.ports.merging import Clause, InsertRow, MergePlan, Side, SqlText, UpdateRow
+from esker.spark.fitting_names import FittingNames
 from esker.spark.frame_schema import arrow_schema_of
 from esker.spark.literals import stored_literal
 from esker.spark.rows.outputs import written_fields
@@ -30,7 +31,8 @@ def upsert_plan(metadata: TableMetadata, data: Any, on: Sequence[str]) -> MergeP
     for field in key:
         if field.name.lower() not in names:
             raise InvalidInput(f"the rows have no column {field.name!r}, which is part of the key", column=field.name)
-    rows = frame.select(*(_column(frame, f) for f in written_fields(metadata.schema)))
+    given = FittingNames((name, name) for name in frame.columns)
+    rows = frame.select(*(_column(given, f) for f in written_fields(metadata.schema)))
     same = " AND ".join(f"t.{quote_name(f.name)} <=> s.{quote_name(f.name)}" for f in key)
     values = {f.name: SqlText.plain(f"s.{quote_name(f.name)}") for f in written_fields(metadata.schema)}
     return MergePlan(
@@ -45,11 +47,10 @@ def upsert_plan(metadata: TableMetadata, data: Any, on: Sequence[str]) -> MergeP
     )
 
 
-def _column(frame: DataFrame, field: Field) -> Column:
+def _column(given: FittingNames[str], field: Field) -> Column:
     """The frame's column of that name, or what a writer fills in."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    exact = [name for name in frame.columns if name == field.name]
-    fits = exact or [name for name in frame.columns if name.lower() == field.name.lower()]
+    fits = given.fits(field.name)
     made = F.col(quoted(fits[0])) if fits else stored_literal(field.type, field.write_default)
     return made.alias(field.name)

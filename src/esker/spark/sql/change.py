@@ -99,11 +99,10 @@ class Changer:
 
     def _template(self, said: Stretch) -> SqlText:
         """The expression with lake tables of its subqueries made frames."""
-        text, start = said.text, said.span.start
-        if not any(token.word in ("select", "table", "from") for token in Words(text).tokens.tokens):
-            return SqlText(SqlText.plain(text[start:]).text, said.place)
-        at = start - len(_SELECT)  # there is always room: a statement begins with words of its own
-        query = Query(blanked(text[:at]) + _SELECT + text[start:], Span(at, said.span.end))
+        if not any(token.word in ("select", "table", "from") for token in Words(said.text).tokens.tokens):
+            return SqlText(SqlText.plain(said.text).text, said.place)
+        at = said.span.start - len(_SELECT)  # there is always room: a statement begins with words of its own
+        query = Query(blanked(said.whole[:at]) + _SELECT + said.text, Span(at, said.span.end))
         rewritten = rewrite(query, self.around)
         template = rewritten.template.strip()[len(_SELECT) :] + "\n"  # which ends a comment
         for name, rows in rewritten.frames.items():

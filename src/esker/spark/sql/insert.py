@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput
@@ -12,6 +13,7 @@ from esker.model.spark_schema import columns_from_spark
 from esker.model.transform import IdentityTransform
 from esker.model.types import Field
 from esker.model.unbound import AllOf
+from esker.spark.fitting_names import FittingNames
 from esker.spark.sql.assignment import assigned
 from esker.spark.sql.define import is_there, split_version
 from esker.spark.sql.lake_names import Found, LakeNames
@@ -90,33 +92,36 @@ def _static_partition(table: Table, partition: Mapping[str, str | None]) -> dict
 
 def _laid_out(schema: Schema, statement: Insert, static: Mapping[str, str], frame: DataFrame) -> DataFrame:
     """The frame with the table's names and types: by place, by the columns listed, or by name."""
-    given = [field for field in schema.fields if field.name not in static]
+    width = len(frame.columns)
     if statement.by_name:
-        targets = [_column(schema, name) for name in frame.columns]
+        targets = _columns(schema, frame.columns)
     elif statement.columns is not None:
-        targets = [_column(schema, name) for name in statement.columns]
+        targets = _columns(schema, statement.columns)
     else:
-        targets = given
-    if len(targets) != len(frame.columns):
+        targets = [field for field in schema.fields if field.name not in static]
+    if len(targets) != width:
         raise InvalidInput(
-            f"cannot write {len(frame.columns)} columns into {statement.table}: "
+            f"cannot write {width} columns into {statement.table}: "
             f"{len(targets)} are expected, {', '.join(field.name for field in targets)}"
         )
-    twice = [field.name for field in targets if targets.count(field) > 1 or field.name in static]
+    times = Counter(field.name for field in targets)
+    twice = [field.name for field in targets if times[field.name] > 1 or field.name in static]
     if twice:
         raise InvalidInput(f"cannot write column {twice[0]!r} twice", column=twice[0])
-    constants = {_column(schema, name).name: value for name, value in static.items()}
-    given_values = [(_column(schema, name), value) for name, value in constants.items()]
-    return assigned(frame, targets, given_values, by_name=statement.by_name)
+    constants = list(zip(_columns(schema, static), static.values(), strict=True))
+    return assigned(frame, targets, constants, by_name=statement.by_name)
 
 
-def _column(schema: Schema, name: str) -> Field:
-    plain = name.strip("`")
-    exact = [field for field in schema.fields if field.name == plain]
-    fits = exact or [field for field in schema.fields if field.name.lower() == plain.lower()]
-    if len(fits) != 1:
-        raise InvalidInput(f"the table has no column {name!r}: it has {', '.join(f.name for f in schema.fields)}")
-    return fits[0]
+def _columns(schema: Schema, names: Iterable[str]) -> list[Field]:
+    """The table's columns of these names, in their order."""
+    known = FittingNames((field.name, field) for field in schema.fields)
+    found = []
+    for name in names:
+        fits = known.fits(name.strip("`"))
+        if len(fits) != 1:
+            raise InvalidInput(f"the table has no column {name!r}: it has {', '.join(f.name for f in schema.fields)}")
+        found += fits
+    return found
 
 
 __all__ = ["create_table_as", "insert", "is_there", "writable_ref"]

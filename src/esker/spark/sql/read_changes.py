@@ -135,4 +135,4 @@ def _stretch(words: Words, *stops: str, comma: bool = False) -> Stretch:
         end = words.next().end + 1
     if end == start:
         raise words.refuse("expected an expression")
-    return Stretch(words.in_place(Span(start, end)), Span(start, end), first.place)
+    return Stretch(words.text, Span(start, end), first.place)

@@ -299,11 +299,16 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """An expression of a statement; ``text`` has blanks for what is before it."""
+    """An expression of a statement."""
 
-    text: str
+    whole: str  # the statement; its expressions share it, and there may be thousands
     span: Span
     place: str
+
+    @property
+    def text(self) -> str:
+        """The expression."""
+        return self.whole[self.span.start : self.span.end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
