@@ -21,6 +21,7 @@ from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace
 from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
+from esker.lake import Lake
 from esker.otlp.messages import Signal
 from esker.otlp.segment import frame
 from esker.otlp.spool import Spool
@@ -30,6 +31,14 @@ QUICK = Pace(every_s=0.02, settle_s=0.0, idle_s=0.3, first_wait_s=0.05)
 
 def asked(folder: Path, **more: object) -> Asked:
     return Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint", properties=IMPATIENT, **more)  # type: ignore[arg-type]
+
+
+def follow_for_a_while(lake: Lake, what: Asked) -> Account:
+    """Until nothing comes, and for five batches at most: a segment that is not removed would come again for ever."""
+    stop = threading.Event()
+    return follow_otlp(
+        lake, what, pace=QUICK, stop=stop, told=lambda account: stop.set() if account.batches >= 5 else None
+    )
 
 
 def test_a_stream_takes_what_comes_while_it_runs(tmp_path: Path) -> None:
@@ -118,7 +127,7 @@ def test_segments_of_the_spool_go_when_their_rows_are_committed(tmp_path: Path) 
         spool.append(frame(request, signal=signal, json=True, refused=False, received_at_ms=1))
     spool.append(frame(b"{rubbish", signal=Signal.LOGS, json=True, refused=True, received_at_ms=1))
     spool.seal()
-    account = follow_otlp(lake, asked(tmp_path), pace=QUICK)
+    account = follow_for_a_while(lake, asked(tmp_path))
     assert (account.received, account.dead_letters, account.holds) == (3, 1, True)
     assert (span_names(lake).total(), log_bodies(lake).total(), letters(lake).total()) == (1, 1, 1)
     assert not list((tmp_path / "in").glob("*.otlp"))
@@ -131,8 +140,8 @@ def test_files_that_shared_a_batch_with_segments_are_not_taken_again(tmp_path: P
     spool.append(frame(spans([1]), signal=Signal.TRACES, json=True, refused=False, received_at_ms=1))
     spool.close()
     write(tmp_path / "in", "mine.jsonl", spans([2]))
-    assert follow_otlp(held.lake(), asked(tmp_path), pace=QUICK).received == 2
-    again = follow_otlp(held.lake(), asked(tmp_path), pace=QUICK)
+    assert follow_for_a_while(held.lake(), asked(tmp_path)).received == 2
+    again = follow_for_a_while(held.lake(), asked(tmp_path))
     assert (again.received, again.known_files) == (0, 1)
     assert span_names(held.lake()) == Counter(["span 1", "span 2"])
 
@@ -142,10 +151,10 @@ def test_segments_stay_where_they_are_asked_to(tmp_path: Path) -> None:
     spool.append(frame(spans([1]), signal=Signal.TRACES, json=True, refused=False, received_at_ms=1))
     spool.close()
     held = MemoryLake()
-    account: Account = follow_otlp(held.lake(), asked(tmp_path, keep_segments=True), pace=QUICK)
+    account: Account = follow_for_a_while(held.lake(), asked(tmp_path, keep_segments=True))
     assert account.received == 1
     assert len(list((tmp_path / "in").glob("*.otlp"))) == 1
-    assert follow_otlp(held.lake(), asked(tmp_path, keep_segments=True), pace=QUICK).received == 0
+    assert follow_for_a_while(held.lake(), asked(tmp_path, keep_segments=True)).received == 0
 
 
 def test_half_a_line_at_the_end_of_a_growing_file_waits(tmp_path: Path) -> None:
@@ -214,3 +223,47 @@ def test_a_file_of_the_user_is_never_taken_for_a_segment(tmp_path: Path) -> None
         write(tmp_path / "in", name, spans([number]))
     assert follow_otlp(held.lake(), asked(tmp_path), pace=QUICK).received == 2
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == sorted(names)
+
+
+def test_a_file_that_nobody_may_read_does_not_end_the_stream_and_is_taken_when_it_may_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = MemoryLake()
+    for number, name in enumerate(("a", "b", "c")):
+        write(tmp_path / "in", f"{name}.jsonl", spans([number]))
+    real, denied = Path.open, {"b.jsonl"}
+
+    def refuse(path: Path, *args: object, **more: object) -> object:
+        if path.name in denied:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+    pace = Pace(every_s=0.02, settle_s=0.0, idle_s=0.3, half_line_s=3600)
+    account = follow_otlp(held.lake(), asked(tmp_path), pace=pace)
+    assert [(Path(file).name, reason) for file, reason in account.refused] == [("b.jsonl", "Permission denied")]
+    assert (account.received, account.holds) == (2, True)
+
+    write(tmp_path / "in", "d.jsonl", spans([3]))  # the stream goes on, and somebody gives the permission
+    account = follow_otlp(held.lake(), asked(tmp_path), pace=pace, told=lambda account: denied.clear())
+    assert (account.received, account.refused, account.holds) == (2, [], True)
+    assert span_names(held.lake()) == Counter(f"span {number}" for number in range(4))
+
+
+def test_a_stream_waits_for_a_file_that_a_failing_disk_does_not_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = MemoryLake()
+    write(tmp_path / "in", "a.jsonl", spans([1]))
+    real, left = Path.open, [3]
+
+    def fail(path: Path, *args: object, **more: object) -> object:
+        if path.name == "a.jsonl" and left[0]:
+            left[0] -= 1
+            raise OSError(5, "Input/output error", str(path))
+        return real(path, *args, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", fail)
+    pace = Pace(every_s=0.02, settle_s=0.0, idle_s=0.3, half_line_s=3600, first_wait_s=0.01)
+    account = follow_otlp(held.lake(), asked(tmp_path), pace=pace)
+    assert (account.received, account.refused, left) == (1, [], [0])

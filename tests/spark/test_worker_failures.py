@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 import esker
+from esker.cli.sql import _of_frame
 from esker.errors import InvalidInput, StorageFailed
+from esker.ingest.frame_requests import Rows, rows_here
+from esker.spark.choose_rows import LateMerger
 from esker.spark.worker_failures import failure_in, noted
 
 if TYPE_CHECKING:
@@ -61,3 +65,52 @@ def test_a_disk_that_refuses_a_worker_is_named_in_the_driver(tmp_path: Path, spa
     assert raised.value.operation == "create"
     assert "Traceback" not in raised.value.message
     assert table.snapshots == ()
+
+
+def spark_error(error: Exception) -> Exception:
+    """What Spark raises in the driver for a worker's error."""
+    from pyspark.errors import PythonException
+
+    return PythonException(f"An exception was thrown from the Python worker:\n{traceback_of(error)}")
+
+
+class Failing:
+    """Spark's part of a merge, and a frame: every job ends with a worker's error."""
+
+    columns = ("id",)
+    schema = SimpleNamespace(simpleString=lambda: "struct<id:bigint>")
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def fail(self, *_: object) -> NoReturn:
+        raise spark_error(self._error)
+
+    prepare = merge = toArrow = toLocalIterator = fail  # noqa: N815
+
+    def limit(self, _: int) -> Failing:
+        return self
+
+
+def actions(error: Exception) -> dict[str, Callable[[], object]]:
+    """Where Esker itself lets Spark run: a worker may be reading a table there."""
+    merger = LateMerger(lambda: None, None, lambda: None)  # type: ignore[arg-type, return-value]
+    merger.__dict__["_merger"] = Failing(error)
+    frame: Any = Failing(error)
+    return {
+        "prepare": lambda: merger.prepare(None, None),  # type: ignore[arg-type]
+        "merge": lambda: merger.merge(None, None),  # type: ignore[arg-type]
+        "esker sql": lambda: _of_frame(frame, 10),
+        "telemetry": lambda: list(rows_here(Rows(frame))),
+    }
+
+
+@pytest.mark.parametrize("action", ["prepare", "merge", "esker sql", "telemetry"])
+def test_a_worker_that_cannot_read_is_named_wherever_esker_runs_the_job(action: str) -> None:
+    from pyspark.errors import PythonException
+
+    with pytest.raises(StorageFailed, match=r"^cannot create a: No space left$") as raised:
+        actions(FULL)[action]()
+    assert raised.value.facts == FULL.facts
+    with pytest.raises(PythonException):
+        actions(InvalidInput("no"))[action]()

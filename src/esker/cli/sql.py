@@ -93,7 +93,10 @@ def _of_frame(frame: DataFrame, shown: int | None) -> pa.Table:
     # one row more than is shown tells whether there are more
     rows = frame if shown is None else frame.limit(shown + 1)
     if "variant" not in frame.schema.simpleString():
-        return rows.toArrow()
+        from esker.spark.worker_failures import naming_worker_failures
+
+        with naming_worker_failures():
+            return rows.toArrow()
     from esker.spark.gather import gathered
 
     return gathered(rows)  # toArrow fails on a variant that is null

@@ -68,9 +68,10 @@ def run_on_workers(rows: Rows, *, framed: bool) -> Callable[[DecodeOrder], list[
 
 def rows_here(rows: Rows) -> Iterator[tuple[bytes | None, str | None, int | None]]:
     """The rows in this process, a partition at a time."""
-    for row in rows.frame.toLocalIterator():
-        value = row[0]
-        yield None if value is None else bytes(value), row[1], row[2]
+    with naming_worker_failures():
+        for row in rows.frame.toLocalIterator():
+            value = row[0]
+            yield None if value is None else bytes(value), row[1], row[2]
 
 
 def _quoted(name: str) -> str:

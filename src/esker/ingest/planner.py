@@ -53,6 +53,7 @@ class Planner:
         self._recognition = Recognition(checkpoint)
         self._seen: set[Path] = set()  # a stream looks at the same files again and again
         self._refused: set[Found] = set()  # by this run, which does not ask again
+        self._denied: set[Path] = set()  # nobody may read them now: every look asks again
 
     def plans(self, found: Iterable[Found]) -> Iterator[Plan]:
         """Batches of the files that are new, each on disk when it is given. The next one is planned when it is asked
@@ -106,8 +107,12 @@ class Planner:
             except StorageFailed as failure:
                 if failure.retryable:
                     raise
-                self._set_aside(one, str(failure.reason))
+                self._denied.add(one.path)
+                self.pass_over(str(one.path), str(failure.reason))
                 continue
+            if one.path in self._denied:
+                self._denied.remove(one.path)
+                self._account.refused = [pair for pair in self._account.refused if pair[0] != str(one.path)]
             if isinstance(source, Known) and one.path not in self._seen:
                 self._account.known_files += 1
             self._seen.add(one.path)

@@ -15,6 +15,7 @@ from esker.ports.row_changes import KeyedRows, RowDelta, RowEngine, RowView
 from esker.ports.spark_frames import SparkFrames
 from esker.spark.rows.keep import RowKeeper
 from esker.spark.rows.small import SmallSource, hold, suits
+from esker.spark.worker_failures import naming_worker_failures
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -50,11 +51,15 @@ class LateMerger:
 
     def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
         """Let Spark read every expression, then look at the source's keys."""
-        return self._merger.prepare(metadata, plan)
+        merger = self._merger
+        with naming_worker_failures():
+            return merger.prepare(metadata, plan)
 
     def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
         """Decide, look up what goes, write what comes."""
-        return self._merger.merge(view, prepared)
+        merger = self._merger
+        with naming_worker_failures():
+            return merger.merge(view, prepared)
 
     @cached_property
     def _merger(self) -> Merger:
@@ -83,7 +88,9 @@ class AnyRowEngine:
             return self._arrow.keyed(metadata, data, on)
         from esker.spark.rows.upsert import upsert_plan
 
-        plan, small = hold(metadata, upsert_plan(metadata, data, on), self._arrow, self._keeper)
+        plan = upsert_plan(metadata, data, on)
+        with naming_worker_failures():
+            plan, small = hold(metadata, plan, self._arrow, self._keeper)
         if small is not None:
             return replace(small.here, rows=small)
         prepared = self._merger.prepare(metadata, plan)
