@@ -171,7 +171,7 @@ class Lake:
             self._catalog.check_place(parsed, metadata)  # before anything is written there
             table = self._open_table(parsed, TableState(metadata=metadata, metadata_location=""))
             table._create_with(data)
-        return self.table(name)
+        return table  # as it was committed: what is there must not be reported as a failure to read it again
 
     def _defined(self, name: TableName, *, location: str | None, **definition: Any) -> TableMetadata:
         from esker.write.new_table import define_table
@@ -206,8 +206,9 @@ class Lake:
         """Give a table another name; its files stay where they are."""
         source, target = TableName.parse(old), TableName.parse(new)
         with self._helped(target.namespace, source):
+            state = self._catalog.load(source)  # before: a failure of storage means that nothing was changed
             self._catalog.rename(source, target)
-        return self.table(new)
+        return self._open_table(target, state)
 
     def register_table(self, name: str, metadata_location: str) -> Table:
         """Take in a table that lies there already, by its newest metadata file."""
@@ -278,8 +279,9 @@ class Lake:
         """Give a view another name."""
         source, target = TableName.parse(old), TableName.parse(new)
         with self._helped(target.namespace, source):
+            state = self._catalog.view_catalog().load_view(source)
             self._catalog.view_catalog().rename_view(source, target)
-        return self.view(new)
+        return self._opened_view(target, state)
 
     def _analysed(self, name: TableName, sql: str, namespace: Namespace) -> object:
         if self._make_analysis is None:

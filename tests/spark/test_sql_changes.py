@@ -27,7 +27,7 @@ def test_an_update_says_what_is_set_and_where(lake: Lake) -> None:
         ("id", "id[0]"),
     ]
     assert found.where is not None
-    assert found.where.text.index("o.id") == text.index("o.id = 5")
+    assert (found.where.text, found.where.span.start) == ("o.id = 5", text.index("o.id = 5"))
     assert found.where.place == f"line 1, column {text.index('o.id = 5') + 1}"
 
 
