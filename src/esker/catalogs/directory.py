@@ -157,14 +157,18 @@ class DirectoryCatalog:
             return Unanswered(error.message, error.facts.get("made"))
 
     def _check_first(self, name: TableName, folder: VersionFolder) -> None:
-        """`OutcomeUnknown` where the first version was made beside later ones: another engine had removed theirs."""
-        if folder.versions(2):
+        """`OutcomeUnknown` where the first version was made beside later ones, because another engine had removed
+        theirs, or where that cannot be seen: the version is made, and no error may say otherwise."""
+        try:
+            if not folder.versions(2):
+                return
             folder.tidy(VersionFile(1, "v1.metadata.json"))
-            raise OutcomeUnknown(
-                f"cannot tell whether table {name} was created: another writer created it too and has changed it; "
-                "open the table and look at it",
-                table=str(name),
-            )
+            why = "another writer created it too and has changed it"
+        except OSError as error:
+            why = f"{error.strerror or error}"
+        raise OutcomeUnknown(
+            f"cannot tell whether table {name} was created: {why}; open the table and look at it", table=str(name)
+        )
 
     def register(self, name: TableName, metadata_location: str) -> TableState:
         self._existing(checked_name(name).namespace)
@@ -189,9 +193,16 @@ class DirectoryCatalog:
         try:
             with _told(f"drop table {name}", folder):
                 (folder / _METADATA).rename(folder / f"{dropped_folder(uuid)}{uuid4().hex[:8]}")
-                sync_folder(folder)
         except FileNotFoundError:
             raise no_such_table(name) from None
+        try:
+            sync_folder(folder)
+        except OSError as error:
+            raise OutcomeUnknown(
+                f"cannot tell whether table {name} stays dropped if the machine stops now: {folder}: "
+                f"{error.strerror or error}; look whether the table is there, and drop it again if it is",
+                table=str(name),
+            ) from error
 
     def rename(self, old: TableName, new: TableName) -> None:
         checked_name(new)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from esker.errors import EskerError, InvalidInput
 from esker.ports.catalog import TableState
-from esker.ports.storage import Storage
+from esker.ports.storage import Storage, StoredFile
 
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
@@ -48,7 +48,15 @@ def remove(storage: Storage, state: TableState, files: Iterable[str]) -> None:
         with suppress(EskerError):
             storage.delete(file)
     moved = f"{state.metadata.location.rstrip('/')}/{dropped_folder(state.metadata.uuid)}"
-    for left in list(storage.list(state.metadata.location)):
+    for left in _listed(storage, state.metadata.location):
         if left.location.startswith(moved):
             with suppress(EskerError):
                 storage.delete(left.location)
+
+
+def _listed(storage: Storage, location: str) -> list[StoredFile]:
+    """What is left there. The table is dropped by now: a folder that cannot be listed is no failure of that."""
+    try:
+        return list(storage.list(location))
+    except EskerError:
+        return []
