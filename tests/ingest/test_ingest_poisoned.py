@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from deep_parquet import deep_parquet
 from telemetry_samples import spans, write
 
 import esker
@@ -49,6 +50,7 @@ POISONS: dict[str, Callable[[], bytes]] = {
     "bad.parquet": lambda: b"PAR1 and nothing more",
     "cut.parquet": lambda: parquet_of(id=list(range(1000)))[:-300],
     "broken.parquet": lambda: parquet_of(id=[1]).replace(b"PAR1", b"PAR1", 1)[:20] + b"\0" * 500 + b"\x10\0\0\0PAR1",
+    "deep.parquet": lambda: deep_parquet(100_000),
     "schema.parquet": lambda: parquet_of(other=["x"]),
     "text.csv": lambda: b"id\nx\n",
     "utf8.csv": lambda: b"id,name\n1,\xff\xfe\n",
@@ -177,6 +179,20 @@ def test_a_file_without_permission_is_passed_over(lake: Lake, folder: Path, monk
     assert [(Path(file).name, reason) for file, reason in account.refused] == [("a.csv", "Permission denied")]
     assert account.received == 1
     assert ingest(lake, folder).received == 1
+
+
+@pytest.mark.parametrize("groups", [61, 90, 200, 100_000])
+def test_a_file_whose_columns_no_table_can_have_does_not_block_those_that_make_it(
+    lake: Lake, folder: Path, groups: int
+) -> None:
+    (folder / "a.parquet").write_bytes(deep_parquet(groups))
+    (folder / "b.csv").write_text("id\n1\n")
+    account = ingest(lake, folder, evolve=True)
+    assert ([Path(file).name for file, _ in account.refused], account.received) == (["a.parquet"], 1)
+    assert "deep" in account.refused[0][1]
+    target, place = Target(name="shop.new", create=True), folder.parent / "another checkpoint"
+    account = ingest_files(lake, [folder], target, checkpoint=place)
+    assert ([Path(file).name for file, _ in account.refused], account.received) == (["a.parquet"], 1)
 
 
 class Denied:

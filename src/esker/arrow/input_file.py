@@ -35,6 +35,8 @@ def blaming(file: str, *, encrypted: bool = False) -> Iterator[None]:
         if encrypted:
             raise encrypted_file(file) from None
         raise Corrupt(file, _sentence(error)) from None
+    except RecursionError:
+        raise Corrupt(file, "its schema is nested too deeply") from None
 
 
 def encrypted_file(file: str) -> Unsupported:

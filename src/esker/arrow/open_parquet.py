@@ -4,6 +4,9 @@ Hive annotates groups with the logical type UNKNOWN, which means "always null" a
 such a file; other readers leave the annotation out. So when pyarrow refuses a file, its footer is looked at, and where
 a group has that annotation, pyarrow gets the file with a footer that lacks it. Nothing in a footer points into the
 footer itself, so nothing else changes. The file in storage stays as it is.
+
+Before version 26 pyarrow puts no bound on how deep a schema is nested, and a footer of 100 kB ends the process. There a
+long footer is looked at before pyarrow sees it.
 """
 
 from __future__ import annotations
@@ -22,11 +25,17 @@ _SCHEMA = 2  # of FileMetaData
 _CHILDREN, _LOGICAL_TYPE = 5, 10  # of SchemaElement
 _UNKNOWN = 11  # of LogicalType
 
+_HAS_BOUND = int(pa.__version__.partition(".")[0]) >= 26
+_DEEPEST = 100  # as pyarrow has it
+_SHORT = 10_000  # bytes of a footer that has no room for a schema so deep that it does harm
+
 Cut = tuple[int, int]
 
 
 def open_parquet(source: pa.NativeFile, **how: Any) -> tuple[pa.NativeFile, pq.ParquetFile]:
     """The file as pyarrow reads it, and the source that holds these bytes; raises what pyarrow raises."""
+    if not _HAS_BOUND:
+        refuse_deep_schema(source)
     try:
         return source, pq.ParquetFile(source, **how)
     except (pa.ArrowException, OSError) as error:
@@ -38,15 +47,68 @@ def open_parquet(source: pa.NativeFile, **how: Any) -> tuple[pa.NativeFile, pq.P
     return mended, pq.ParquetFile(mended, **how)
 
 
-def _mended(source: pa.NativeFile) -> pa.NativeFile | None:
-    """The file without annotations that no group may have; None where it has none, or makes no sense."""
+def refuse_deep_schema(source: pa.NativeFile) -> None:
+    """``pa.ArrowInvalid`` where a schema is nested deeper than pyarrow can take. Any other fault is left to pyarrow."""
+    found = _footer(source)
+    if found is None or len(found[1]) < _SHORT:
+        return
+    try:
+        is_deep = _is_deep(found[1])
+    except (IndexError, ValueError):
+        return
+    if is_deep:
+        raise pa.ArrowInvalid(f"its schema is nested deeper than {_DEEPEST} levels")
+
+
+def _is_deep(footer: bytes) -> bool:
+    """Elements are listed from the top down: a group, then all that is in it."""
+    cursor = Cursor(footer)
+    for id_, kind in cursor.fields():
+        if id_ != _SCHEMA or kind != LIST:
+            cursor.skip(kind)
+            continue
+        left: list[int] = []  # children of each open group that are still to come
+        for _ in cursor.items(STRUCT):
+            while left and not left[-1]:
+                left.pop()
+            if left:
+                left[-1] -= 1
+            if children := _children(cursor):
+                left.append(children)
+                if len(left) > _DEEPEST:
+                    return True
+        return False
+    return False
+
+
+def _children(cursor: Cursor) -> int:
+    """Read an element: how many it has."""
+    children = 0
+    for id_, kind in cursor.fields():
+        if id_ == _CHILDREN and kind == I32:
+            children = cursor.number()
+        else:
+            cursor.skip(kind)
+    return children
+
+
+def _footer(source: pa.NativeFile) -> tuple[int, bytes] | None:
+    """Where the footer begins, and its bytes; None where there is none."""
     size = source.size()
     tail = source.read_at(8, max(0, size - 8))
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != MAGIC or length > min(size - 12, LARGEST_FOOTER):
         return None
     start = size - 8 - length
-    footer = source.read_at(length, start)
+    return start, source.read_at(length, start)
+
+
+def _mended(source: pa.NativeFile) -> pa.NativeFile | None:
+    """The file without annotations that no group may have; None where it has none, or makes no sense."""
+    found = _footer(source)
+    if found is None:
+        return None
+    start, footer = found
     try:
         cuts = _unknown_groups(footer)
     except (IndexError, ValueError):

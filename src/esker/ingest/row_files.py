@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from esker.arrow.new_schema import schema_from_arrow
 from esker.errors import InvalidInput, StorageFailed
 from esker.ingest.json_depth import MOST_LEVELS, is_too_deep
 from esker.storage.failures import failure_of
@@ -66,8 +67,12 @@ def format_of(path: Path) -> RowFormat:
 
 
 def schema_of(path: Path, reading: Reading, known: pa.Schema | None = None) -> pa.Schema:
-    """The columns of a file; in CSV and JSON, those that are not known by name are told from the first rows."""
-    return pa.schema([_writable(field) for field in raw_schema_of(path, reading, known)])
+    """The columns of a file; in CSV and JSON, those that are not known by name are told from the first rows.
+    `Unreadable` where the file cannot be read, or no table can have such columns."""
+    found = pa.schema([_writable(field) for field in raw_schema_of(path, reading, known)])
+    with _judging(path):
+        schema_from_arrow(found)
+    return found
 
 
 def raw_schema_of(path: Path, reading: Reading, known: pa.Schema | None) -> pa.Schema:
@@ -138,9 +143,9 @@ def _opened(path: Path, reading: Reading, known: pa.Schema | None) -> pa.RecordB
 
 
 def _parquet(path: Path) -> pa.RecordBatchReader:
-    import pyarrow.parquet as pq
+    from esker.arrow.open_parquet import open_parquet
 
-    file = pq.ParquetFile(path)
+    _, file = open_parquet(pa.OSFile(str(path)))
     return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=_ROWS))
 
 
