@@ -40,7 +40,7 @@ def test_a_schema_that_is_too_deep_for_python_is_a_fault_of_its_file() -> None:
     type_ = pa.int64()
     for _ in range(3_000):
         type_ = pa.struct([("a", type_)])
-    with pytest.raises(Corrupt, match="x.parquet is corrupt: its schema is nested too deeply"), blaming("x.parquet"):
+    with pytest.raises(Corrupt, match=r"x\.parquet is corrupt: its schema is nested too deeply"), blaming("x.parquet"):
         file_columns(pa.schema([("a", type_)]), FIELD_ID)
 
 

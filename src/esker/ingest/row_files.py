@@ -69,8 +69,9 @@ def format_of(path: Path) -> RowFormat:
 def schema_of(path: Path, reading: Reading, known: pa.Schema | None = None) -> pa.Schema:
     """The columns of a file; in CSV and JSON, those that are not known by name are told from the first rows.
     `Unreadable` where the file cannot be read, or no table can have such columns."""
-    found = pa.schema([_writable(field) for field in raw_schema_of(path, reading, known)])
+    raw = raw_schema_of(path, reading, known)
     with _judging(path):
+        found = pa.schema([_writable(field) for field in raw])
         schema_from_arrow(found)
     return found
 
