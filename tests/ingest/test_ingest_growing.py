@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from otlp_files import after_lengths, of_the_exporter
 from telemetry_samples import log_bodies, logs
 
+from esker.errors import InvalidInput
 from esker.ingest import growing, otlp_job, sources
 from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.follow import Pace, follow
@@ -22,6 +26,7 @@ from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.recognise import Recognition
 from esker.ingest.run import Run
 from esker.ingest.sources import SourceFile, find_files
+from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.wire import sized
 
@@ -237,3 +242,37 @@ def test_a_log_that_grows_while_its_batch_is_made_is_read_once(
         log.run.ingest(find_files([log.folder]))
         assert log.bodies == Counter(f"log {number}" for number in range(seen))
     assert (log.run.account.refused, log.run.close().holds) == ([], True)
+
+
+def test_a_sample_is_as_long_as_the_page_says() -> None:
+    assert sources._SAMPLE == 64 << 10
+
+
+def test_a_file_that_is_written_again_with_the_same_bytes_is_known(tmp_path: Path) -> None:
+    log = Followed(tmp_path)
+    log.append(5)
+    log.look()
+    text = log.path.read_bytes()
+    log.path.unlink()
+    log.path.write_bytes(text)
+    log.look()
+    assert log.bodies == Counter(f"log {number}" for number in range(5))
+
+
+def test_a_checkpoint_of_a_newer_version_is_not_opened(tmp_path: Path) -> None:
+    Checkpoint(tmp_path, kind="otlp").close()
+    with closing(sqlite3.connect(tmp_path / "checkpoint.db")) as database, database:
+        database.execute("UPDATE about SET value = '3' WHERE key = 'version'")
+    with pytest.raises(InvalidInput, match="a newer esker wrote it"):
+        Checkpoint(tmp_path, kind="otlp")
+
+
+def test_a_checkpoint_that_is_lost_means_that_no_file_is_known(tmp_path: Path) -> None:
+    log = Followed(tmp_path)
+    log.append(3)
+    log.look()
+    log.run.checkpoint.close()
+    shutil.rmtree(tmp_path / "checkpoint")
+    account = ingest_otlp(log.lake, Asked(paths=[log.folder], checkpoint=tmp_path / "checkpoint"))
+    assert (account.received, account.known_files, account.holds) == (3, 0, True)
+    assert log.bodies == Counter({f"log {number}": 2 for number in range(3)})
