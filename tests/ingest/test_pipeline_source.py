@@ -37,6 +37,7 @@ class Query:
             pattern="*",
             most_files=10,
             most_bytes=1 << 20,
+            most_rows=None,
             tasks=8,
             settle_s=0.0,
             half_line_s=0.0,
@@ -143,6 +144,17 @@ def test_a_batch_has_no_more_bytes_than_it_may(tmp_path: Path) -> None:
     assert query.finish() == ["a", "b"]
     query.step()
     assert query.finish() == ["c"]
+
+
+def test_a_batch_has_about_as_many_rows_as_it_may_by_what_was_read_before(tmp_path: Path) -> None:
+    query = Query(tmp_path, most_rows=2)
+    write(query.folder, "a", spans([1]))
+    query.step()
+    assert query.finish() == ["a"]  # of which one record was counted
+    for name in ("b", "c", "d"):
+        write(query.folder, name, spans([1]))
+    query.step()
+    assert query.finish() == ["b", "c"]
 
 
 def test_a_file_that_the_driver_refused_is_planned_again_when_it_changes(query: Query) -> None:

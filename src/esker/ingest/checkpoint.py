@@ -296,6 +296,17 @@ class Checkpoint:
         except msgspec.MsgspecError as error:
             raise Corrupt(str(self.directory / "checkpoint.db"), f"the counts of a batch are none: {error}") from error
 
+    def read_lately(self, batches: int = 20) -> tuple[int, int]:
+        """How many bytes of files the last batches read, and how many records these held."""
+        with self._reading():
+            rows = self._database.execute(
+                "SELECT plan, done FROM batches WHERE done IS NOT NULL ORDER BY number DESC LIMIT ?", (batches,)
+            ).fetchall()
+        read = [msgspec.json.decode(plan, type=Plan) for plan, _ in rows]
+        held = [msgspec.json.decode(done, type=BatchCounts).received for _, done in rows]
+        of_records = [(plan, received) for plan, received in zip(read, held, strict=True) if received]
+        return sum(file.new_bytes for plan, _ in of_records for file in plan.files), sum(held)
+
     def tick_off(self, number: int, counts: BatchCounts) -> None:
         """The batch is in its tables, as much as there is of it."""
         with self._writing():

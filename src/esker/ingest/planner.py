@@ -16,12 +16,22 @@ from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.recognise import Known, Recognition
 from esker.ingest.sources import Found, SourceFile, groups
 
+_BYTES_OF_A_ROW = 200  # of telemetry, before any is read
 MOST_FILES = 10_000  # of a batch: a plan is one row of the checkpoint
 
 
 def now_us() -> int:
     """The time, as plans have it."""
     return time.time_ns() // 1000
+
+
+def room(most_bytes: int, most_rows: int | None, read: Callable[[], tuple[int, int]]) -> int:
+    """How many bytes of files a batch may hold. Rows are counted when they are decoded, and batches are planned
+    before: the size of a row is judged by the bytes and rows that ``read`` says were read so far."""
+    if most_rows is None:
+        return most_bytes
+    size, rows = read()
+    return min(most_bytes, int(most_rows * (size / rows if rows else _BYTES_OF_A_ROW)))
 
 
 class Planner:

@@ -17,7 +17,7 @@ from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
 from esker.ingest.deliver import deliver
 from esker.ingest.job import Job, Refused, Staged
-from esker.ingest.planner import Planner, now_us
+from esker.ingest.planner import Planner, now_us, room
 from esker.ingest.read_twice import read_twice
 from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.sources import Found, SourceFile, holds_first
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("esker.ingest")
 
 BATCH_BYTES = 256 << 20
-_BYTES_OF_A_ROW = 200  # of telemetry, before any is read
 _MANY_PARTS = 500  # of batches whose commits are not looked up yet
 
 
@@ -102,12 +101,8 @@ class Run:
         self.finish(self.checkpoint.plan_ranges(cluster, taken.ranges, at_us=self._now_us(), passed=taken.passed))
 
     def _room(self) -> int:
-        """How many bytes of files the next batch may hold. Rows are counted when they are decoded, and batches are
-        planned before: that many are judged by what this run has read so far."""
-        if self._batch_rows is None:
-            return self._batch_bytes
-        per_row = self.account.bytes / self.account.received if self.account.received else _BYTES_OF_A_ROW
-        return min(self._batch_bytes, int(self._batch_rows * per_row))
+        """How many bytes of files the next batch may hold, judged by what this run has read so far."""
+        return room(self._batch_bytes, self._batch_rows, lambda: (self.account.bytes, self.account.received))
 
     def finish(self, plan: Plan) -> None:
         """Take a planned batch into its tables, from wherever it stands."""

@@ -77,8 +77,12 @@ def follow_otlp(
     for path in asked.paths:
         if not path.is_dir():
             raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
-    # A stream has little to do at a time: Spark has it only if it is asked to.
-    with begun(lake, replace(asked, engine=chosen_engine(asked, 0)), told) as (run, sweep):
+    engine = chosen_engine(asked, 0)  # a stream has little to do at a time: Spark has it only if it is asked to
+    if engine == "spark":
+        from esker.ingest.pipeline.follow import follow_on_spark
+
+        return follow_on_spark(lake, asked, pace=pace, stop=stop, told=told, told_trouble=told_trouble)
+    with begun(lake, replace(asked, engine=engine), told) as (run, sweep):
         follow(run, asked.paths, pattern=asked.pattern, pace=pace, stop=stop, sweep=sweep, told=told_trouble)
     return run.account
 

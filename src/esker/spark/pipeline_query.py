@@ -43,6 +43,11 @@ class Work(Protocol):
         """The numbers of its batches."""
         ...
 
+    @property
+    def failure(self) -> Exception | None:
+        """The error that a batch raised, if one did."""
+        ...
+
     def end(self) -> None:
         """Begin nothing more; returns when nothing is worked on."""
         ...
@@ -69,6 +74,12 @@ class PipelineQuery(StreamingQuery):  # type: ignore[misc]  # PySpark is not fol
     def account(self) -> Account:
         """What went where since the query was started, compared with the tables. Waits for work on a batch."""
         return self._work.checked()
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of Esker's that ended the query, as it was raised; ``exception()`` has it as text of Spark's. None
+        where the query was stopped, or where Spark itself failed."""
+        return None if self.isActive or self.exception() is None else self._work.failure
 
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802  # Spark's name, as are those that follow

@@ -46,6 +46,7 @@ class Batches:
 
     def __init__(self, run: Run, hand: Hand, patience: Patience) -> None:
         self.tally = Tally(run.checkpoint.id)
+        self.failure: Exception | None = None  # that ended the query
         self._run = run
         self._hand = hand
         self._patience = patience
@@ -61,6 +62,9 @@ class Batches:
             context.setLocalProperty(_DESCRIPTION, None)  # Spark's own, which would go before a job's name
             for plan in self._run.checkpoint.unfinished():
                 self._finish(plan)
+        except Exception as error:
+            self.failure = error
+            raise
         finally:
             self._hand.frame = None
             context.setLocalProperty(_DESCRIPTION, given)

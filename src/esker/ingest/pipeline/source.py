@@ -17,7 +17,7 @@ from esker.errors import InvalidInput, StorageFailed
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.follow import Pace, complete, may_pass
-from esker.ingest.planner import Planner, now_us
+from esker.ingest.planner import Planner, now_us, room
 from esker.ingest.segments import sweep_segments
 from esker.ingest.sources import Found, find_files, oldest_first
 
@@ -39,6 +39,7 @@ class Watch:
     pattern: str
     most_files: int  # of a batch
     most_bytes: int
+    most_rows: int | None  # about so many, where that is less
     tasks: int  # of a batch, at most
     settle_s: float
     half_line_s: float
@@ -67,7 +68,7 @@ class Feed:
         self._planner = Planner(
             self._checkpoint,
             self._account,
-            most_bytes=lambda: self._watch.most_bytes,
+            most_bytes=self._room,
             most_files=self._watch.most_files,
             since=self._watch.since,
         )
@@ -130,6 +131,11 @@ class Feed:
         self._trouble = None
         self._waiting = self._planner.waiting(found)
         return plan
+
+    def _room(self) -> int:
+        """How many bytes of files the next batch may hold, judged by the batches before it."""
+        rows = self._watch.most_rows
+        return room(self._watch.most_bytes, rows, lambda: self._checkpoint.read_lately())
 
     def _found(self) -> list[Found]:
         if self._only is not None:

@@ -54,6 +54,7 @@ class Wishes:
     processing_time: str | None = None
     max_files_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
+    max_rows_per_trigger: int | None = None
     listener: PipelineListener | None = None
     pattern: str = "*"
     settle_s: float = _PACE.settle_s
@@ -76,7 +77,8 @@ def pipeline(
 
     ``source`` is a directory or several; None: the spool of ``esker receive``. Workers of ``spark`` decode; the driver
     commits. ``available_now=True`` takes in what is there, and ends; otherwise a batch begins every ``processing_time``
-    (10 seconds) if there is something new. ``max_files_per_trigger`` and ``max_bytes_per_trigger`` bound a batch.
+    (10 seconds) if there is something new. ``max_files_per_trigger`` and ``max_bytes_per_trigger`` bound a batch, and
+    ``max_rows_per_trigger`` does so roughly, by the size of earlier records.
     ``checkpoint`` is that of ``esker ingest otlp``; Spark's own is in its folder ``spark``, unless
     ``spark_checkpoint`` names a place. ``name`` is the query's; ``listener`` a ``PipelineListener``. ``pattern``,
     ``profile``, ``promote``, ``partition_by``, ``dedup``, ``strict``, ``most_dead``, ``keep_segments`` and
@@ -147,6 +149,7 @@ def _watch(asked: Wishes, paths: tuple[Path, ...], checkpoint: Checkpoint, spark
         pattern=asked.pattern,
         most_files=asked.max_files_per_trigger or MOST_FILES,
         most_bytes=asked.max_bytes_per_trigger or SPARK_BATCH_BYTES,
+        most_rows=asked.max_rows_per_trigger,
         tasks=4 * spark.sparkContext.defaultParallelism,
         settle_s=asked.settle_s,
         half_line_s=_PACE.half_line_s,
@@ -194,7 +197,7 @@ def _wishes(given: Mapping[str, Any]) -> Wishes:
     found = Wishes(**named)
     if found.available_now and found.processing_time is not None:
         raise InvalidInput("cannot start a pipeline with available_now and processing_time: choose one trigger")
-    for limit in ("max_files_per_trigger", "max_bytes_per_trigger"):
+    for limit in ("max_files_per_trigger", "max_bytes_per_trigger", "max_rows_per_trigger"):
         value = getattr(found, limit)
         if value is not None and value < 1:
             raise InvalidInput(f"cannot start a pipeline with {limit}={value}: it is at least 1", option=limit)
