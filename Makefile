@@ -7,7 +7,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables format clean
+.PHONY: demo test test-cluster test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables format clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -20,12 +20,15 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shr
 demo: $(STAMP) java  ## telemetry into tables, killed on the way, asked, changed and counted by every engine; ends in a report
 	@$(BIN)/python -m esker.demo
 
-test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite
+test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite but for the rounds of test-cluster
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not cluster"
+
+test-cluster: $(STAMP) java  ## statements and streams whose executors or drivers are killed, each in Spark processes of its own
+	$(BIN)/python -m pytest -m cluster
 
 test-corpus: $(STAMP) java  ## of the suite, the modules that read the corpus of other projects' tables (beside the project, or $$ESKER_CORPUS)
 	$(BIN)/python -m pytest -n 2 -m corpus

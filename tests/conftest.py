@@ -15,6 +15,8 @@ from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
+# What kills executors or drivers of its own, for minutes: make test-cluster, not make test.
+CLUSTER = ("tests/spark/test_spark_dying_executors.py", "tests/spark/test_pipeline_killed.py")
 # Where tests take their time by nature: they break everything there is to break, or write tables by the hundred.
 SLOW = (
     "tests/faults/",
@@ -50,6 +52,8 @@ def loggers_that_speak() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever asks for a session is marked so, and whatever ``make check`` has no time for."""
     for item in items:
+        if item.nodeid.startswith(CLUSTER):
+            item.add_marker("cluster")
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
         if not {"spark", "spark_session"}.isdisjoint(getattr(item, "fixturenames", ())):
