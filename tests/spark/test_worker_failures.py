@@ -94,7 +94,7 @@ class Failing:
 
 def actions(error: Exception) -> dict[str, Callable[[], object]]:
     """Where Esker itself lets Spark run: a worker may be reading a table there."""
-    merger = LateMerger(lambda: None, None, lambda: None)  # type: ignore[arg-type, return-value]
+    merger = LateMerger(lambda: None, None, lambda: None, None)  # type: ignore[arg-type, return-value]
     merger.__dict__["_merger"] = Failing(error)
     frame: Any = Failing(error)
     return {
