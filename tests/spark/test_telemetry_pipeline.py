@@ -16,9 +16,10 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
 
 import esker
-from esker.errors import Conflict, InvalidInput, StorageFailed
+from esker.errors import Conflict, InvalidInput, StorageFailed, Unsupported
 from esker.ingest import deliver, spark_job
 from esker.ingest.job import Refused
+from esker.ingest.pipeline.batches import Hand
 from esker.ingest.places import default_spool
 from esker.lake import Lake
 from esker.otlp import PipelineListener, pipeline
@@ -81,8 +82,9 @@ def named(*ids: int) -> Counter[str]:
 
 
 def test_a_batch_for_each_file_and_an_end_by_itself(
-    spark: Any, tmp_path: Path, lake: Lake, drained: Callable[..., Any]
+    spark: Any, tmp_path: Path, lake: Lake, drained: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spark_job.slices_of, "__kwdefaults__", {"size": 100})  # a task has several shares
     write(tmp_path / "in", "a.jsonl", spans([1, 2]), bad_span(9))
     write(tmp_path / "in", "b.jsonl", logs([1]))
     write(tmp_path / "in", "c.jsonl", spans([3]))
@@ -224,6 +226,18 @@ def test_a_file_that_cannot_be_read_is_refused_once_and_the_others_go_in(
     assert span_names(lake) == named(1, 3)
 
 
+def test_a_batch_of_which_a_share_was_not_decoded_is_not_committed(
+    tmp_path: Path, lake: Lake, drained: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in", "a.jsonl", spans([1]))
+    with monkeypatch.context() as broken:
+        broken.setattr(Hand, "tasks", lambda self, count: self.frame.limit(0))
+        with pytest.raises(StreamingQueryException, match="Spark's tasks reported 0 of 1 shares of its files"):
+            drained()
+    assert drained().account.received == 1
+    assert span_names(lake) == named(1)
+
+
 def test_the_two_checkpoints_may_part_and_nothing_is_doubled(
     spark: Any, tmp_path: Path, lake: Lake, drained: Callable[..., Any]
 ) -> None:
@@ -265,10 +279,11 @@ def test_segments_of_the_spool_go_when_they_are_committed(lake: Lake, drained: C
         ({"availableNow": True, "processingTime": "1 second"}, "choose one trigger"),
         ({"triger": 1}, "cannot start a pipeline with 'triger': it takes checkpoint, "),
         ({"source": "nowhere"}, "cannot follow nowhere: there is no such directory"),
+        ({"source": "kafka://broker/otlp"}, "cannot run a pipeline over Kafka: it reads directories; use esker_kafka"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(
     spark: Any, tmp_path: Path, lake: Lake, wishes: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises((InvalidInput, Unsupported), match=said):
         pipeline(spark, wishes.pop("source", tmp_path), lake, **wishes)

@@ -20,6 +20,7 @@ from esker.ingest.places import default_checkpoint, default_spool
 from esker.ingest.planner import MOST_FILES
 from esker.ingest.spark_job import SparkOtlpJob
 from esker.ingest.telemetry import KIND, SPARK_BATCH_BYTES, Asked, begun
+from esker.kafka.address import is_address
 from esker.lake import Lake
 from esker.spark.session import is_connect
 from esker.spark.source.pipeline_shell import NAME, knows_limits, make_pipeline_source
@@ -211,7 +212,14 @@ def _paths(source: str | Path | Sequence[str | Path] | None, lake: Lake, *, dire
             raise InvalidInput("cannot tell where the spool of this lake is: name the directory")
         spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started after this
         return (spool,)
-    paths = tuple(map(Path, [source] if isinstance(source, str | Path) else source))
+    sources = [source] if isinstance(source, str | Path) else list(source)
+    if any(is_address(str(one)) for one in sources):
+        raise Unsupported(
+            "cannot run a pipeline over Kafka: it reads directories; use esker_kafka with esker.otlp.telemetry_sink, "
+            "or esker ingest otlp kafka://…",
+            feature="kafka",
+        )
+    paths = tuple(map(Path, sources))
     for path in paths:
         if not path.is_dir() and (directories_only or not path.exists()):
             raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
