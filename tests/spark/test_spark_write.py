@@ -148,7 +148,7 @@ def test_columns_that_cannot_fit_are_refused_before_any_job_runs(
         (["if(id = 7, null, id) as id"], "column 'id' does not fit: it is required and cannot be null"),
         (["id", "cast(cast('ff' as binary) || unhex('ff') as string) as name"], "column 'name' does not fit"),
         (["id", "cast(id * 1000000000000 as decimal(20,0)) as price"], "column 'price' does not fit"),
-        (["id", "named_struct('a', id * 3000000000) as inner"], "column 'inner.a' does not fit"),
+        (["id", "named_struct('a', id * 3000000000, 'b', 'x') as inner"], "column 'inner.a' does not fit"),
     ],
 )
 def test_values_that_do_not_fit_are_refused_by_workers_and_leave_nothing(
