@@ -19,6 +19,7 @@ from telemetry_samples import letters, log_bodies, logs, span_names, spans, writ
 from esker.catalogs.pointer import PointerCatalog
 from esker.errors import Conflict, EskerError, OutcomeUnknown
 from esker.ingest.account import Account
+from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.deliver import Delivered, deliver
 from esker.ingest.receipts import Delivery, Receipt
 from esker.ingest.replay import pending_receipts, replay_receipts
@@ -227,10 +228,14 @@ def test_a_receipt_whose_files_were_swept_up_is_never_committed(tmp_path: Path) 
     check_whole(held.lake())
 
 
+@pytest.mark.parametrize("fenced", [True, False], ids=["by its term", "by the tables alone"])
 def test_two_drivers_that_know_nothing_of_each_other_still_add_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fenced: bool
 ) -> None:
+    """The checkpoint stops a driver whose term is over. Were it not to, the marks in the tables would."""
     held = MemoryLake()
+    if not fenced:
+        monkeypatch.setattr(Checkpoint, "_check_term", lambda self: None)
     begun(tmp_path, held)
     monkeypatch.setattr("esker.ingest.checkpoint._locked", lambda directory: os.open(directory, os.O_RDONLY))
     second: list[Account] = []
@@ -242,8 +247,12 @@ def test_two_drivers_that_know_nothing_of_each_other_still_add_nothing_twice(
         return deliver(*arguments)
 
     monkeypatch.setattr("esker.ingest.run.deliver", outrun)
-    account = ingest_otlp(held.lake(), asked(tmp_path))
-    assert (account.received, account.already_committed, account.holds) == (4, 3, True)
+    if fenced:
+        with pytest.raises(Conflict, match="another process drives it by now; stop this one"):
+            ingest_otlp(held.lake(), asked(tmp_path))
+    else:
+        account = ingest_otlp(held.lake(), asked(tmp_path))
+        assert (account.received, account.already_committed, account.holds) == (4, 3, True)
     assert (second[1].received, second[1].holds) == (4, True)
     check_whole(held.lake())
 
