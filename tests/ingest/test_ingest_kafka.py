@@ -156,11 +156,10 @@ def test_a_broker_that_goes_away_fails_a_run_and_is_waited_for_by_a_stream(kafka
 
     def trouble(text: str) -> None:
         told.append(text)
-        if len(told) == 2:
-            stop.set()
+        threading.Timer(1.0, stop.set).start()
 
     KafkaTopics(quick).follow(MemoryLake().lake(), asked(tmp_path), pace=QUICK, stop=stop, told_trouble=trouble)
-    assert len(told) == 2
+    assert len(told) == 1  # reported once, however often it is tried
     assert "trying again" in told[0]
 
 
