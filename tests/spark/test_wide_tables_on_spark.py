@@ -174,6 +174,9 @@ def test_an_insert_lays_many_columns_out_in_even_steps(how: str, monkeypatch: py
     assert laid_out[-1] == columns(WIDTHS[-1])
 
 
+ANSI_SESSION = SimpleNamespace(conf={"spark.sql.ansi.enabled": "true"})  # of settings, nothing else is asked
+
+
 class AllLong(Scope):
     """Every expression is a number: Spark is not asked."""
 
@@ -192,7 +195,7 @@ def test_the_values_of_many_columns_are_found_in_even_steps(side: Side, star: bo
         outputs = Outputs(
             plan=plan,
             schema=schema_of(width),
-            scope=AllLong(None, plan, {}),  # type: ignore[arg-type]
+            scope=AllLong(ANSI_SESSION, plan, {}),  # type: ignore[arg-type]
             source_columns=[name.upper() for name in columns(width)],
         )
 
@@ -233,7 +236,7 @@ def test_a_member_deep_down_is_set_and_put_in_order_in_even_steps() -> None:
         plan = MergePlan(on=SqlText("TRUE"), clauses=(clause,))
         schema = lake.table("a.deep").schema
         schema.find("c")  # the names of deep columns are long: that is no matter of steps
-        outputs = Outputs(plan=plan, schema=schema, scope=AllLong(None, plan, {}))  # type: ignore[arg-type]
+        outputs = Outputs(plan=plan, schema=schema, scope=AllLong(ANSI_SESSION, plan, {}))  # type: ignore[arg-type]
 
         def do() -> None:
             (found,) = (outputs.of(clause) or {}).values()
