@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import re
+import select
 import socket
 import threading
 import time
@@ -334,6 +335,23 @@ def test_a_head_has_a_length(receiver: Receiver) -> None:
     line = b"X-More: " + b"x" * 5000 + b"\r\n"
     with connect(receiver.server_port, b"POST /v1/traces HTTP/1.1\r\n", *[line] * 20) as client:
         assert client.recv(1000).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"POST /v1/traces HTTP/1.1\r\nX-More: " + b"x" * 70_000, 431),
+        (b"GET /" + b"x" * 70_000, 414),
+        (b"PUT / HTTP/1.1\r\n\r\n", 501),
+    ],
+)
+def test_a_refused_head_is_answered_whatever_follows_it(receiver: Receiver, line: bytes, status: int) -> None:
+    """A connection closed with unread bytes takes the answer with it."""
+    with connect(receiver.server_port, line) as client:
+        assert select.select([client], [], [], 20)[0]
+        for _ in range(50):
+            client.sendall(b"y" * 100_000)
+        assert client.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 # ---- connections ----

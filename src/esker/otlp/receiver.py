@@ -7,6 +7,7 @@ in the spool as it came; it is unpacked to be checked, and then only once more w
 from __future__ import annotations
 
 import hmac
+import http.client
 import io
 import ipaddress
 import logging
@@ -182,7 +183,12 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Wait for a request and answer it."""
         self._paced.expect_head()
-        super().handle_one_request()
+        try:
+            super().handle_one_request()
+        except http.client.LineTooLong:  # in the first line; where a later one is too long, the base class answers
+            self.requestline = self.request_version = self.command = ""
+            self.close_connection = True
+            self.send_error(414)
 
     def handle_expect_100(self) -> bool:
         """Tell a sender that waits for it to go on."""
@@ -210,6 +216,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Nothing is to be had here."""
         self._send(failed(405, "send OTLP by POST to /v1/traces, /v1/logs or /v1/metrics", as_json=True))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse a head, and pass over what follows it."""
+        super().send_error(code, message, explain)
+        self.wfile.flush()
+        self._linger()
 
     def log_message(self, format: str, *args: Any) -> None:
         """To the log, at a level that is off."""
