@@ -44,6 +44,8 @@ def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp
         "dead_letters": 2,
         "pending": 0,
         "deduplicated": 0,
+        "dropped_by_transform": {},
+        "added_by_transform": {},
         "unproved": 0,
         "lost": 0,
         "duplicated": 0,

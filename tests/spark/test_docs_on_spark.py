@@ -19,7 +19,16 @@ from esker.spark.source.register import PUSH_DOWN
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/guide.md", "docs/data-source.md", "docs/merge.md", "docs/kafka.md", "docs/ingest.md"]
+    "name",
+    [
+        "README.md",
+        "docs/guide.md",
+        "docs/data-source.md",
+        "docs/merge.md",
+        "docs/kafka.md",
+        "docs/ingest.md",
+        "docs/otlp.md",
+    ],
 )
 def test_the_python_of_a_page_runs_on_spark(
     spark: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -68,10 +68,13 @@ def identity(account: Account) -> str:
     parts.append(f"pending {account.pending:,}")
     if account.deduplicated:
         parts.append(f"deduplicated {account.deduplicated:,}")
+    if dropped := account.dropped_by_transform.total():
+        parts.append(f"dropped {dropped:,}")
     if account.unproved:
         parts.append(f"unproved {account.unproved:,}")
     sign = "=" if account.holds else "≠"
+    added = account.added_by_transform.total()
     return (
-        f"received {account.received:,} {sign} {' + '.join(parts)}      "
+        f"received {account.received:,}{f' + added {added:,}' if added else ''} {sign} {' + '.join(parts)}      "
         f"lost {account.lost:,}   duplicated {account.duplicated:,}"
     )

@@ -26,6 +26,8 @@ class Account:
     dead_letters: int = 0
     pending: int = 0  # rows in data files that a receipt names and no table has yet
     deduplicated: int = 0  # records sent again and left out, where that was asked for
+    dropped_by_transform: Counter[str] = field(default_factory=Counter)  # by the table they were decoded for
+    added_by_transform: Counter[str] = field(default_factory=Counter)  # likewise; rows beyond those decoded
     unproved: int = 0  # rows said to be in a table that could not be asked
     lost: int = 0
     duplicated: int = 0
@@ -47,17 +49,24 @@ class Account:
 
     @property
     def holds(self) -> bool:
-        """received = tables + dead letters + pending + deduplicated, nothing lost, nothing twice."""
-        return self.received == self._whole and not (self.unproved or self.lost or self.duplicated)
+        """received + added = tables + dead letters + pending + deduplicated + dropped, nothing lost, nothing twice."""
+        return self._came == self._whole and not (self.unproved or self.lost or self.duplicated)
 
     @property
     def _whole(self) -> int:
-        return sum(self.tables.values()) + self.dead_letters + self.pending + self.deduplicated
+        kept = sum(self.tables.values()) + self.dead_letters + self.pending
+        return kept + self.deduplicated + self.dropped_by_transform.total()
+
+    @property
+    def _came(self) -> int:
+        return self.received + self.added_by_transform.total()
 
     def count(self, counts: BatchCounts) -> None:
         """A batch came in."""
         self.received += counts.received
         self.deduplicated += counts.deduplicated
+        self.dropped_by_transform.update(counts.dropped)
+        self.added_by_transform.update(counts.added)
         self.requests += counts.requests
         self.oddities.update(counts.oddities)
 
@@ -85,7 +94,7 @@ class Account:
                 del self._expected[number, name]
                 self._settle(name, rows, found[number])
         self.unproved = sum(self._expected.values())
-        self.lost += max(0, self.received - self._whole - self.unproved - self.lost)
+        self.lost += max(0, self._came - self._whole - self.unproved - self.lost)
 
     def _settle(self, name: str, expected: int, found: int) -> None:
         self.lost += max(0, expected - found)
@@ -103,6 +112,8 @@ class Account:
             "dead_letters": self.dead_letters,
             "pending": self.pending,
             "deduplicated": self.deduplicated,
+            "dropped_by_transform": dict(sorted(self.dropped_by_transform.items())),
+            "added_by_transform": dict(sorted(self.added_by_transform.items())),
             "unproved": self.unproved,
             "lost": self.lost,
             "duplicated": self.duplicated,

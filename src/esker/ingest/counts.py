@@ -15,6 +15,8 @@ class BatchCounts:
     received: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, dead letters among them
     deduplicated: int = 0  # sent again, and left out because that was asked for
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by a transform, by the table they were decoded for
+    added: Mapping[str, int] = field(default_factory=dict)  # likewise
     requests: int = 0
     oddities: Mapping[str, int] = field(default_factory=dict)  # kept, and worth a word
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -25,16 +26,20 @@ class DataFiles:
     def __init__(self, table: Table) -> None:
         draft = table.transaction()
         self.name = table.name
+        self.table = table
         self.metadata = draft.base.metadata
         self._tools = draft.tools
         self._operation_id = str(uuid4())
         self._files: list[DataFile] = []
 
-    def add(self, rows: object) -> None:
-        """Write rows, in any form that a table takes."""
-        schema = self.metadata.schema
-        fitted = self._tools.writer.fit(self.metadata, schema, rows)
-        request = WriteRequest(metadata=self.metadata, schema=schema, data=fitted, operation_id=self._operation_id)
+    def add(self, rows: object, *, spread: bool = True) -> None:
+        """Write rows, in any form that a table takes. Unless they are to be spread, the tasks of a DataFrame write
+        the rows that they have, where the table does not say otherwise."""
+        metadata, schema = self.metadata, self.metadata.schema
+        if not spread:
+            metadata = replace(metadata, properties={"write.distribution-mode": "none", **metadata.properties})
+        fitted = self._tools.writer.fit(metadata, schema, rows)
+        request = WriteRequest(metadata=metadata, schema=schema, data=fitted, operation_id=self._operation_id)
         for file in self._tools.writer.write(request):
             self._files.append(file)
 
@@ -51,8 +56,13 @@ class DataFiles:
         """Other rows in place of a file's."""
         if rows.num_rows:
             self.add(rows)
-        self._files.remove(file)
-        self._delete(file)
+        self.drop((file,))
+
+    def drop(self, files: Iterable[DataFile]) -> None:
+        """Let go of files of these, and delete them."""
+        for file in tuple(files):
+            self._files.remove(file)
+            self._delete(file)
 
     @property
     def rows(self) -> int:

@@ -19,6 +19,7 @@ from esker.ingest.checkpoint import Plan
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
 from esker.ingest.otlp_job import OtlpJob, batch_counts, resent_in, without_tables
+from esker.ingest.pipeline.transform import Changed, Transform
 from esker.ingest.sources import SourceFile, is_compressed
 from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.account import Counts
@@ -48,7 +49,7 @@ class SparkOtlpJob:
     """Decodes files of OTLP by Spark's workers. Executors need pyarrow and no Esker, and reach the files by path.
 
     ``tasks`` gives the frame whose rows are the tasks, with columns ``task`` and ``tasks``; unless it is given, a frame
-    of as many tasks as there are shares.
+    of as many tasks as there are shares. ``transform`` changes what was decoded before it is named in a receipt.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class SparkOtlpJob:
         dedup: str | None = None,
         release: bool = False,
         tasks: Callable[[int], DataFrame] | None = None,
+        transform: Transform | None = None,
     ) -> None:
         if not isinstance(storage, LocalStorage):
             raise Unsupported("cannot decode on Spark: workers reach local files alone", feature="storage")
@@ -70,6 +72,7 @@ class SparkOtlpJob:
         self._options = options or Options()
         self._dedup = dedup
         self._tasks = tasks or (lambda count: tasks_of(get_spark(), count))
+        self._transform = transform
         self._here = OtlpJob(tables, options=options, dedup=dedup, release=release)
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
@@ -120,10 +123,11 @@ class SparkOtlpJob:
         if resent is not None:
             for name, files in writing.items():
                 resent.sift(name, files, self._storage)
+        changed = Changed() if self._transform is None else self._transform.apply(writing, batch_id)
         filled = {name: files for name, files in writing.items() if files.rows}
         return Staged(
-            deliveries=tuple(files.delivery() for files in filled.values()),
-            counts=batch_counts(counts, filled, resent),
+            deliveries=tuple(files.delivery() for files in (*filled.values(), *changed.others.values())),
+            counts=changed.in_counts(batch_counts(counts, filled, resent)),
         )
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:

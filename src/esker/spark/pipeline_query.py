@@ -84,7 +84,8 @@ class PipelineQuery(StreamingQuery):  # type: ignore[misc]  # PySpark is not fol
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802  # Spark's name, as are those that follow
         """Spark's progress of the last batch, with ``observedMetrics["esker"]``: records that were received,
-        committed, dead, deduplicated and pending, and files and bytes that wait."""
+        committed, dead, deduplicated, dropped and added by a transform, and pending, and files and bytes that
+        wait."""
         found = super().lastProgress
         return None if found is None else with_numbers(found, self._work.tally)
 

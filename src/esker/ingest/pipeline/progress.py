@@ -37,6 +37,8 @@ class Tally:
             "committed": sum(sum(counts.rows.values()) for counts in held) - dead,
             "dead": dead,
             "deduplicated": sum(counts.deduplicated for counts in held),
+            "dropped": sum(sum(counts.dropped.values()) for counts in held),
+            "added": sum(sum(counts.added.values()) for counts in held),
             "pending": self.pending,
             "lag_files": latest.get("waiting_files", 0),
             "lag_bytes": latest.get("waiting_bytes", 0),

@@ -16,6 +16,7 @@ from esker.ingest.account import Account
 from esker.ingest.follow import Pace, Patience
 from esker.ingest.pipeline.batches import Batches, Hand
 from esker.ingest.pipeline.source import Watch
+from esker.ingest.pipeline.transform import Hook, Transform
 from esker.ingest.places import default_checkpoint, default_spool
 from esker.ingest.planner import MOST_FILES
 from esker.ingest.spark_job import SparkOtlpJob
@@ -67,6 +68,7 @@ class Wishes:
     most_dead: float | None = None
     keep_segments: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
+    transform: Hook | None = None
     told: Callable[[Account], None] = lambda account: None
     told_trouble: Callable[[str], None] = lambda text: None
 
@@ -85,6 +87,9 @@ def pipeline(
     ``profile``, ``promote``, ``partition_by``, ``dedup``, ``strict``, ``most_dead``, ``keep_segments`` and
     ``properties`` are those of an ingest.
 
+    ``transform`` is a function of a table's name and a DataFrame of the rows that were decoded for it. It returns the
+    rows to write: a DataFrame, None, or DataFrames by the names of tables, which are made where they are missing.
+
     Returns PySpark's ``StreamingQuery`` with ``account`` and ``end()``, and with Esker's numbers in ``lastProgress``.
     Raises ``Conflict`` where another process drives the checkpoint, and ``Unsupported`` on Spark Connect.
 
@@ -97,6 +102,7 @@ def pipeline(
     paths = _paths(source, lake, directories_only=not asked.available_now)
     checkpoint = Path(asked.checkpoint or default_checkpoint(lake, KIND)).absolute()
     hand = Hand()
+    transform = None if asked.transform is None else Transform(lake, asked.transform, lambda: hand.session)
     with ExitStack() as stack:
         ingest = _ingest_of(asked, paths, checkpoint)
         run, _ = stack.enter_context(
@@ -112,6 +118,7 @@ def pipeline(
                     dedup=asked.dedup,
                     release=not asked.keep_segments,
                     tasks=hand.tasks,
+                    transform=transform,
                 ),
             )
         )
