@@ -54,6 +54,7 @@ def test_messages_go_to_their_tables_once_and_the_next_run_goes_on_behind_them(k
     kafka.send("telemetry", spans([2]), partition=3)
     account = KafkaTopics(topic(kafka)).ingest(held.lake(), asked(tmp_path))
     assert (account.received, account.requests, account.dead_letters, account.holds) == (5, 4, 1, True)
+    assert account.oddities["empty_messages"] == 2  # of six offsets, four are requests
     assert span_names(held.lake()) == names(0, 1, 2)
     letter = held.lake().table("otel.dead_letter").scan().to_arrow().to_pylist()[0]
     assert (letter["source"], letter["offset"], letter["raw"]) == ("telemetry/0", 2, b"{broken")
@@ -206,11 +207,6 @@ def test_offsets_of_one_cluster_are_not_taken_for_those_of_another(kafka: Broker
     assert span_names(held.lake()) == names(0)
 
 
-def test_spark_is_not_started_for_a_stream_of_messages(kafka: Broker, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot decode messages of Kafka on Spark from here"):
-        KafkaTopics(topic(kafka)).ingest(MemoryLake().lake(), asked(tmp_path, engine="spark"))
-
-
 def test_the_command_takes_a_topic_and_says_what_it_read(
     kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,8 +223,6 @@ def test_the_command_takes_a_topic_and_says_what_it_read(
     assert run_json("replay", "--checkpoint", "lake/ingest/kafka-telemetry")["holds"]
     result = run("ingest", "otlp", address, "more.jsonl")
     assert (result.exit_code, "or files, not both" in result.stderr) == (2, True)
-    result = run("ingest", "otlp", f"kafka://{kafka.address}/other", "--engine", "spark")
-    assert (result.exit_code, "cannot decode messages of Kafka on Spark" in result.stderr) == (2, True)
 
 
 class DyingIngest(Mortal):

@@ -15,8 +15,9 @@ from telemetry_samples import logs, spans, write
 from esker.errors import Conflict, InvalidInput, StorageFailed
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.counts import BatchCounts
-from esker.ingest.pipeline import source as pipeline_source
-from esker.ingest.pipeline.source import Feed, Watch
+from esker.ingest.pipeline import files as pipeline_files
+from esker.ingest.pipeline.source import Feed
+from esker.ingest.pipeline.watch import Watch
 
 DONE = BatchCounts(received=1, rows={"otel.spans": 1})
 
@@ -195,7 +196,7 @@ def test_a_look_that_fails_is_no_batch_and_the_next_look_goes_on(query: Query, m
         def fail(*_: Any, **__: Any) -> Any:
             raise OSError(errno.EIO, "the disk is away")
 
-        broken.setattr(pipeline_source, "find_files", fail)
+        broken.setattr(pipeline_files, "find_files", fail)
         assert query.step() == 0
         assert "the disk is away" in query.feed.newest()["trouble"]
         with pytest.raises((OSError, StorageFailed), match="the disk is away"):
@@ -208,13 +209,13 @@ def test_what_may_not_be_looked_at_is_named_and_its_neighbours_are_planned(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(query.folder, "a.jsonl", spans([1]))
-    real = pipeline_source.find_files
+    real = pipeline_files.find_files
 
     def find(paths: Any, *, pattern: str, pass_over: Any) -> Any:
         pass_over("secrets", "Permission denied")
         return real(paths, pattern=pattern, pass_over=pass_over)
 
-    monkeypatch.setattr(pipeline_source, "find_files", find)
+    monkeypatch.setattr(pipeline_files, "find_files", find)
     assert query.step() == 1
     assert query.feed.newest()["refused"] == {"secrets": "Permission denied"}
 

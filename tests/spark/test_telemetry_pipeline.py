@@ -232,7 +232,7 @@ def test_a_batch_of_which_a_share_was_not_decoded_is_not_committed(
     write(tmp_path / "in", "a.jsonl", spans([1]))
     with monkeypatch.context() as broken:
         broken.setattr(Hand, "tasks", lambda self, count: self.frame.limit(0))
-        with pytest.raises(StreamingQueryException, match="Spark's tasks reported 0 of 1 shares of its files"):
+        with pytest.raises(StreamingQueryException, match="Spark's tasks reported 0 of 1 shares of it"):
             drained()
     assert drained().account.received == 1
     assert span_names(lake) == named(1)
@@ -279,7 +279,6 @@ def test_segments_of_the_spool_go_when_they_are_committed(lake: Lake, drained: C
         ({"availableNow": True, "processingTime": "1 second"}, "choose one trigger"),
         ({"triger": 1}, "cannot start a pipeline with 'triger': it takes checkpoint, "),
         ({"source": "nowhere"}, "cannot follow nowhere: there is no such directory"),
-        ({"source": "kafka://broker/otlp"}, "cannot run a pipeline over Kafka: it reads directories; use esker_kafka"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(

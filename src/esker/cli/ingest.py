@@ -85,7 +85,7 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
 
     pace = Pace(every_s=given["every"], settle_s=given["settle"], idle_s=given["idle"])
     go_on = topics.follow if topics else follow_otlp
-    if asked.engine == "spark" and not topics:
+    if asked.engine == "spark":
         _ = lake.spark  # a session that starts takes the signals for itself
     with _stopping() as stop:
         return close(go_on(lake, asked, pace=pace, stop=stop, told=_progress(), told_trouble=_trouble))

@@ -18,6 +18,8 @@ _ODDITIES = {
     "far_times": "times far from now",
     "not_castable": "values that fit no promoted column",
     "skipped_offsets": "offsets that Kafka has no more",
+    "unused_offsets": "offsets without a message (transactions, compaction)",
+    "empty_messages": "messages without a value",
 }
 
 

@@ -52,6 +52,7 @@ class Plan:
     cluster: str | None = None  # of Kafka, whose offsets these are
     ranges: tuple[OffsetRange, ...] = ()
     passed: tuple[OffsetRange, ...] = ()  # that are gone, and were to be read before the ranges
+    about_bytes: int = 0  # of the messages in the ranges, judged by earlier batches
 
 
 class Checkpoint:
@@ -219,7 +220,13 @@ class Checkpoint:
         return plan
 
     def plan_ranges(
-        self, cluster: str, ranges: Sequence[OffsetRange], *, at_us: int, passed: Sequence[OffsetRange] = ()
+        self,
+        cluster: str,
+        ranges: Sequence[OffsetRange],
+        *,
+        at_us: int,
+        passed: Sequence[OffsetRange] = (),
+        about_bytes: int = 0,
     ) -> Plan:
         """Write the next batch down, and that what comes after it begins behind it."""
         with self._writing():
@@ -231,6 +238,7 @@ class Checkpoint:
                 cluster=cluster,
                 ranges=tuple(ranges),
                 passed=tuple(passed),
+                about_bytes=about_bytes,
             )
             text = msgspec.json.encode(plan).decode()
             self._database.execute("INSERT INTO batches VALUES (?, ?, NULL)", (number, text))
@@ -306,6 +314,22 @@ class Checkpoint:
         held = [msgspec.json.decode(done, type=BatchCounts).received for _, done in rows]
         of_records = [(plan, received) for plan, received in zip(read, held, strict=True) if received]
         return sum(file.new_bytes for plan, _ in of_records for file in plan.files), sum(held)
+
+    def read_of_topics(self, batches: int = 20) -> tuple[int, int, int]:
+        """How many offsets the last batches read that held messages, and how many bytes and records these were."""
+        with self._reading():
+            rows = self._database.execute(
+                "SELECT plan, done FROM batches WHERE done IS NOT NULL ORDER BY number DESC LIMIT ?", (batches,)
+            ).fetchall()
+        offsets = size = records = 0
+        for text, done in rows:
+            held = msgspec.json.decode(done, type=BatchCounts)
+            if held.bytes:
+                plan = msgspec.json.decode(text, type=Plan)
+                offsets += sum(one.end - one.start for one in plan.ranges)
+                size += held.bytes
+                records += held.received
+        return offsets, size, records
 
     def tick_off(self, number: int, counts: BatchCounts) -> None:
         """The batch is in its tables, as much as there is of it."""

@@ -18,6 +18,7 @@ class BatchCounts:
     dropped: Mapping[str, int] = field(default_factory=dict)  # by a transform, by the table they were decoded for
     added: Mapping[str, int] = field(default_factory=dict)  # likewise
     requests: int = 0
+    bytes: int = 0  # of the messages of topics; the size of files is in the plan
     oddities: Mapping[str, int] = field(default_factory=dict)  # kept, and worth a word
 
     @property

@@ -1,4 +1,8 @@
-"""Topics as a source of batches: positions are in the checkpoint, and move with the plan that takes them."""
+"""Topics as a source of batches: positions are in the checkpoint, and move with the plan that takes them.
+
+A process without Spark plans and finishes batches; a pipeline plans where Spark asks for offsets, and finishes in the
+driver. Both plan here.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esker.errors import InvalidInput
-from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.checkpoint import Checkpoint, Plan
+from esker.ingest.planner import now_us
 from esker.kafka.client import Client
 from esker.kafka.progress import first_positions, next_step
 from esker.kafka.ranges import Bounds, OffsetRange, Partition
 from esker.kafka.source import Starting
 
 log = logging.getLogger("esker.ingest")
+
+_BYTES_OF_A_MESSAGE = 16 << 10  # before any was read
+_ROWS_OF_A_MESSAGE = 100  # the same: a collector's own batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,7 @@ class KafkaFeed:
         self._checkpoint = checkpoint
         self._last: Mapping[Partition, int] | None = None
         self._cluster: str | None = None
+        self.waiting = 0  # offsets that the last batch left, or that are there and cannot be planned
 
     @property
     def cluster(self) -> str:
@@ -62,6 +71,7 @@ class KafkaFeed:
         bounds = self._bounds()
         positions = self._begun(bounds)
         step = next_step(positions, bounds, most=most, fail_on_loss=self._client.source.fail_on_loss)
+        self.waiting = sum(bounds[place].high - end for place, end in step.ends.items())
         if not step.ranges:
             return None
         for loss in step.losses:
@@ -96,6 +106,48 @@ class KafkaFeed:
             self._checkpoint.begin_topics(self.cluster, begins)
             known |= begins
         return known
+
+
+class TopicPlanner:
+    """Plans batches of topics, each about as large as was asked for."""
+
+    def __init__(
+        self,
+        feed: KafkaFeed,
+        checkpoint: Checkpoint,
+        *,
+        most_bytes: int,
+        most_rows: int | None = None,
+        most_offsets: int | None = None,
+    ) -> None:
+        self._feed = feed
+        self._checkpoint = checkpoint
+        self._most_bytes = most_bytes
+        self._most_rows = most_rows
+        self._most_offsets = most_offsets
+        self.is_full = False  # whether the last batch left something for the next
+
+    def plan(self) -> Plan | None:
+        """The next batch, which is on disk; None where nothing waits."""
+        offsets, size, records = self._checkpoint.read_of_topics()
+        bytes_each = size / offsets if offsets else float(_BYTES_OF_A_MESSAGE)
+        rows_each = max(records, 1) / offsets if offsets else float(_ROWS_OF_A_MESSAGE)
+        most = max(1, int(self._most_bytes / bytes_each))
+        if self._most_rows is not None:
+            most = min(most, max(1, int(self._most_rows / rows_each)))
+        if self._most_offsets is not None:
+            most = min(most, self._most_offsets)
+        taken = self._feed.next(most)
+        if taken is None:
+            return None
+        self.is_full = taken.offsets >= most
+        return self._checkpoint.plan_ranges(
+            self._feed.cluster,
+            taken.ranges,
+            at_us=now_us(),
+            passed=taken.passed,
+            about_bytes=int(taken.offsets * bytes_each),
+        )
 
 
 def _within(starting: Starting, bounds: Mapping[Partition, Bounds]) -> Starting:

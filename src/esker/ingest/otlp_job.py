@@ -62,8 +62,11 @@ def resent_in(tables: TelemetryTables, options: Options, dedup: str | None, batc
     return None if dedup is None else Resent(tables, profile=options.profile, batch_id=batch_id)
 
 
-def staged(tables: TelemetryTables, parts: Iterable[Decoded], resent: Resent | None = None) -> Staged:
-    """Decoded parts as data files: of each table one set for the whole batch."""
+def staged(
+    tables: TelemetryTables, parts: Iterable[Decoded], resent: Resent | None = None, read: Counts | None = None
+) -> Staged:
+    """Decoded parts as data files: of each table one set for the whole batch. ``read`` counts what was read, and is
+    complete after the last part."""
     writing: dict[str, DataFiles] = {}
     counts = Counts()
     try:
@@ -71,6 +74,8 @@ def staged(tables: TelemetryTables, parts: Iterable[Decoded], resent: Resent | N
             for name, rows in with_letters(part):
                 add_rows(writing, tables, name, rows if resent is None else resent.without(name, rows))
             counts.add(part.counts)
+        if read is not None:
+            counts.add(read)
         deliveries = tuple(files.delivery() for files in writing.values())
         return Staged(deliveries=deliveries, counts=batch_counts(counts, writing, resent))
     except BaseException:
@@ -96,12 +101,14 @@ def batch_counts(counts: Counts, writing: Mapping[str, DataFiles], resent: Resen
         "empty_containers": counts.empty_containers,
         "far_times": counts.far_times,
         "not_castable": counts.not_castable.total(),
+        **counts.offsets,
     }
     return BatchCounts(
         received=counts.received,
         rows={full_name(name): files.rows for name, files in writing.items()},
         deduplicated=0 if resent is None else resent.left_out.total(),
         requests=counts.requests,
+        bytes=counts.bytes,
         oddities={name: number for name, number in oddities.items() if number},
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from esker.errors import Conflict, InvalidInput, NotFound, StorageFailed
 from esker.ingest.account import Account
@@ -22,9 +21,6 @@ from esker.ingest.read_twice import read_twice
 from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.sources import Found, SourceFile, holds_first
 from esker.lake import Lake
-
-if TYPE_CHECKING:
-    from esker.ingest.kafka_feed import Taken
 
 log = logging.getLogger("esker.ingest")
 
@@ -68,7 +64,6 @@ class Run:
         self._batch_bytes = batch_bytes
         self._batch_rows = batch_rows
         self._most_dead = most_dead
-        self._now_us = now_us
         self._told = told
         self._counted: set[int] = set()
         self._planner = Planner(checkpoint, self.account, most_bytes=self._room, now_us=now_us, way=way)
@@ -95,10 +90,6 @@ class Run:
     def is_cut(self, found: Found) -> bool:
         """Whether a file that was written to lately may end in the middle of its last line or frame."""
         return self._planner.is_cut(found)
-
-    def take(self, cluster: str, taken: Taken) -> None:
-        """Plan what was taken of Kafka's topics, and finish it."""
-        self.finish(self.checkpoint.plan_ranges(cluster, taken.ranges, at_us=self._now_us(), passed=taken.passed))
 
     def _room(self) -> int:
         """How many bytes of files the next batch may hold, judged by what this run has read so far."""

@@ -93,8 +93,10 @@ class SparkOtlpJob:
         at_us: int,
         slices: tuple[tuple[Slice, ...], ...] = (),
         applied: Container[str] = (),
+        counted: Counts | None = None,
     ) -> Staged:
-        """Let ``run`` decode by an order and report; what goes to tables that are applied already is left out."""
+        """Let ``run`` decode by an order and report; what goes to tables that are applied already is left out.
+        ``counted`` is added to what tasks count."""
         writing = {name: DataFiles(self._tables.get(name)) for name in TABLES if name not in applied}
         order = self._order(slices, batch_id, writing, at_us)
         try:
@@ -103,7 +105,7 @@ class SparkOtlpJob:
             for table in order.tables.values():
                 sweep(self._storage, table.locations.base, order.operation_id)
             raise
-        counts = Counts()
+        counts = counted or Counts()
         try:
             for report in reports:
                 if report["counts"] is not None:
@@ -197,14 +199,17 @@ def tasks_of(session: Any, count: int) -> DataFrame:
 
 
 def _run(tasks: DataFrame, order: DecodeOrder) -> list[dict[str, Any]]:
-    doing = f"decode batch {order.batch_id.rpartition('/')[2]}"
-    with named_jobs(tasks.sparkSession, doing), naming_worker_failures():
-        reports = map_arrow(tasks, shipped(_WORKER, pickle.dumps(order)), DDL).toArrow().to_pylist()
+    return run_shares(tasks, _WORKER, pickle.dumps(order), shares=len(order.slices), batch_id=order.batch_id)
+
+
+def run_shares(tasks: DataFrame, worker: str, order: bytes, *, shares: int, batch_id: str) -> list[dict[str, Any]]:
+    """What the tasks of one job report; ``EskerError`` where one of the shares is not among it."""
+    with named_jobs(tasks.sparkSession, f"decode batch {batch_id.rpartition('/')[2]}"), naming_worker_failures():
+        reports = map_arrow(tasks, shipped(worker, order), DDL).toArrow().to_pylist()
     done = sum(report["counts"] is not None for report in reports)
-    if done != len(order.slices):  # to commit what there is would lose the rest
+    if done != shares:  # to commit what there is would lose the rest
         raise EskerError(
-            f"cannot take in batch {order.batch_id}: Spark's tasks reported {done} of {len(order.slices)} shares of "
-            "its files; start it again"
+            f"cannot take in batch {batch_id}: Spark's tasks reported {done} of {shares} shares of it; start it again"
         )
     return reports
 
@@ -221,4 +226,4 @@ def _table_order(files: DataFiles) -> TableOrder:
 
 def _counts(text: str) -> Counts:
     told = json.loads(text)
-    return Counts(**told | {name: Counter(told[name]) for name in ("records", "not_castable")})
+    return Counts(**told | {name: Counter(told[name]) for name in ("records", "not_castable", "offsets")})

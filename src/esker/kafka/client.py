@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import EskerError, InvalidInput, Unsupported
+from esker.errors import InvalidInput, StorageFailed, Unsupported
 from esker.kafka.ranges import Bounds, Partition
 from esker.kafka.source import SERVERS, Assigned, Pattern, Source, Topics
 
@@ -46,12 +46,9 @@ class Client:
         self.consumer = self._made()
 
     def _made(self) -> Consumer:
-        try:
-            from confluent_kafka import Consumer, KafkaException
-        except ImportError as error:
-            raise Unsupported(
-                "cannot read from Kafka: confluent-kafka is not installed; pip install 'esker[kafka]'", feature="kafka"
-            ) from error
+        check_installed()
+        from confluent_kafka import Consumer, KafkaException
+
         config = {**_DEFAULTS, **checked_config(self.source.config), **_OURS, "error_cb": self.heard}
         try:
             return Consumer(config)
@@ -146,14 +143,27 @@ class Client:
             self.consumer.poll(0)  # lets what went wrong meanwhile be heard
             raise self.gone(what, _text(error)) from error
 
-    def gone(self, what: str, reason: str) -> EskerError:
-        """The broker does not answer, or does not let us."""
+    def gone(self, what: str, reason: str) -> StorageFailed:
+        """The broker does not answer, or does not let us. A later attempt may succeed."""
         heard = f" ({self._last_error})" if self._last_error and self._last_error not in reason else ""
-        return EskerError(
+        return StorageFailed(
             f"cannot read {what} from Kafka at {self.source.servers}: {reason}{heard}; is the address right, is the "
             "broker there, may this client read?",
+            retryable=True,
+            operation="read",
+            reason=reason,
             servers=self.source.servers,
         )
+
+
+def check_installed() -> None:
+    """``Unsupported`` where the client library is missing."""
+    try:
+        import confluent_kafka  # noqa: F401  # whether it can be had
+    except ImportError as error:
+        raise Unsupported(
+            "cannot read from Kafka: confluent-kafka is not installed; pip install 'esker[kafka]'", feature="kafka"
+        ) from error
 
 
 def checked_config(given: Mapping[str, str]) -> dict[str, str]:

@@ -18,13 +18,20 @@ _POLL_S = 0.5
 
 
 class RangeReader:
-    """Reads one range. ``skipped`` counts offsets that were gone, where the source may pass them over."""
+    """Reads one range. ``skipped`` counts offsets that were gone, where the source may pass them over; ``unused``
+    those that never had a message for a reader. Both are complete when all messages are read."""
 
     def __init__(self, client: Client, wanted: OffsetRange) -> None:
         self._client = client
         self._wanted = wanted
         self._at = wanted.start
+        self._messages = 0
         self.skipped = 0
+
+    @property
+    def unused(self) -> int:
+        """Offsets without a message: marks of transactions, messages of aborted ones, those that were compacted."""
+        return min(self._at, self._wanted.end) - self._wanted.start - self._messages - self.skipped
 
     def __iter__(self) -> Iterator[list[Message]]:
         """Messages, some at a time."""
@@ -60,6 +67,7 @@ class RangeReader:
                 self._at = self._wanted.end
             elif offset >= self._at:
                 kept.append(message)
+                self._messages += 1
                 self._at = offset + 1
             if self._at >= self._wanted.end:
                 break

@@ -29,6 +29,8 @@ class Counts:
     empty_containers: int = 0  # resources, scopes and metrics of which no record was kept: not kept
     far_times: int = 0  # rows more than a year before or a day after they came in: kept
     not_castable: Counter[str] = field(default_factory=Counter)  # promoted values that stay in the map, by column
+    offsets: Counter[str] = field(default_factory=Counter)  # of topics, those without a request, by why
+    bytes: int = 0  # of the messages of topics
 
     @property
     def received(self) -> int:
@@ -46,6 +48,8 @@ class Counts:
         self.empty_containers += other.empty_containers
         self.far_times += other.far_times
         self.not_castable.update(other.not_castable)
+        self.offsets.update(other.offsets)
+        self.bytes += other.bytes
 
 
 def count_empty(counts: Counts, levels: Mapping[str, Level]) -> None:

@@ -89,9 +89,11 @@ def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatc
     return write_requests(order, _requests(order.slices[number]), number, attempt=attempt)
 
 
-def write_requests(order: DecodeOrder, requests: Iterable[Request], number: int, *, attempt: int) -> pa.RecordBatch:
+def write_requests(
+    order: DecodeOrder, requests: Iterable[Request], number: int, *, attempt: int, read: Counts | None = None
+) -> pa.RecordBatch:
     """Decode requests and write their rows; those of tables that the order leaves out are only counted. An attempt's
-    files have names of their own."""
+    files have names of their own. ``read`` counts what was read, and is complete after the last request."""
     files: dict[str, list[DataFile]] = {}
     counts = Counts()
     parts = decode(
@@ -109,6 +111,8 @@ def write_requests(order: DecodeOrder, requests: Iterable[Request], number: int,
             fitted = fit_batches(order.tables[name].layout.schema, rows.to_batches())
             files.setdefault(name, []).extend(writer.write(fitted))
         counts.add(part.counts)
+    if read is not None:
+        counts.add(read)
     return _report(order, files, counts)
 
 

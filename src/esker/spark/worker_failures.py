@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import GeneratorType
 from typing import Any
 
-from esker.errors import StorageFailed
+from esker.errors import InvalidInput, StorageFailed, Unsupported
 
 log = logging.getLogger("esker.spark")
 
@@ -46,6 +47,22 @@ def naming_worker_failures() -> Iterator[None]:
             raise
         log.debug("a task failed", exc_info=error)
         raise found from None  # Spark's text repeats it below a page of traceback
+
+
+@contextmanager
+def naming_refusals() -> Iterator[None]:
+    """What a worker refuses, as ``InvalidInput`` or ``Unsupported``, is raised here as what it is."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        named = re.findall(r"^esker\.errors\.(InvalidInput|Unsupported): (.+)$", str(error), re.MULTILINE)
+        if not named:
+            raise
+        log.debug("a task refused its work", exc_info=error)
+        kind = InvalidInput if named[-1][0] == "InvalidInput" else Unsupported
+        raise kind(named[-1][1]) from None
 
 
 def failure_in(text: str) -> StorageFailed | None:

@@ -42,9 +42,9 @@ class Hand:
 
 
 class Batches:
-    """Called by ``foreachBatch``. ``ending`` asks it to begin nothing more."""
+    """Called by ``foreachBatch``. Without ``patience``, a failure that may pass ends the query."""
 
-    def __init__(self, run: Run, hand: Hand, patience: Patience) -> None:
+    def __init__(self, run: Run, hand: Hand, patience: Patience | None) -> None:
         self.tally = Tally(run.checkpoint.id)
         self.failure: Exception | None = None  # that ended the query
         self._run = run
@@ -86,6 +86,8 @@ class Batches:
             try:
                 self._try(plan)
             except (Pending, StorageFailed, OSError) as raised:
+                if self._patience is None:
+                    raise
                 wait = self._patience.bear(raised)
                 self.tally.pending = self._run.account.pending
                 self._sleep(wait)
@@ -96,7 +98,8 @@ class Batches:
         with self._attempt:
             if not self._ending.is_set():
                 self._run.finish(plan)
-                self._patience.over()
+                if self._patience is not None:
+                    self._patience.over()
                 return
         self._sleep(_NAP_S)  # until the query is stopped, which ends this by an interrupt
 

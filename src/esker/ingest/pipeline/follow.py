@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import Conflict, EskerError, InvalidInput, SparkFailed, StorageFailed
 from esker.ingest.account import Account
 from esker.ingest.follow import Pace
 from esker.ingest.pipeline.start import pipeline
-from esker.ingest.run import TooManyLetters
+from esker.ingest.run import Pending, TooManyLetters
 from esker.ingest.telemetry import Asked
+from esker.kafka.source import Source
 from esker.lake import Lake
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ _KINDS: dict[str, Callable[[str], EskerError]] = {
 def follow_on_spark(
     lake: Lake,
     asked: Asked,
+    topics: Source | None = None,
     *,
     pace: Pace | None = None,
     stop: Event | None = None,
     told: Callable[[Account], None] = lambda account: None,
     told_trouble: Callable[[str], None] = lambda text: None,
 ) -> Account:
-    """Ingest what comes into directories by Spark's workers, until ``stop`` is set: then the batch in hand is finished.
+    """Ingest what comes into directories, or topics in place of them, by Spark's workers, until ``stop`` is set: then
+    the batch in hand is finished.
 
     Raises what ended the query, where that was an error; too many dead letters are in the account.
     """
@@ -47,30 +50,54 @@ def follow_on_spark(
     every_s = pace.every_s if pace.idle_s is None else min(pace.every_s, max(0.05, pace.idle_s / 4))
     query = pipeline(
         lake.spark,
-        asked.paths,
+        topics or asked.paths,
         lake,
-        checkpoint=asked.checkpoint,
         processing_time=f"{max(1, int(every_s * 1000))} milliseconds",
-        max_bytes_per_trigger=asked.batch_bytes,
-        max_rows_per_trigger=asked.batch_rows,
-        pattern=asked.pattern,
         settle_s=pace.settle_s,
-        profile=asked.profile,
-        promote=asked.promote,
-        partition_by=asked.partition_by,
-        dedup=asked.dedup,
-        strict=asked.strict,
-        most_dead=asked.most_dead,
-        keep_segments=asked.keep_segments,
-        properties=asked.properties,
         told=told,
         told_trouble=told_trouble,
+        **_wishes(asked),
     )
     try:
         _wait(query, stop or Event(), pace.idle_s)
     finally:
         query.end()
-    if query.failure is not None and not isinstance(query.failure, TooManyLetters):
+    return _account(query)
+
+
+def drain_on_spark(
+    lake: Lake, topics: Source, asked: Asked, *, told: Callable[[Account], None] = lambda account: None
+) -> Account:
+    """Ingest what topics hold now by Spark's workers. Raises as ``follow_on_spark`` does. A commit that cannot be made
+    leaves its receipt, and the account says so."""
+    query = pipeline(lake.spark, topics, lake, available_now=True, retry=False, told=told, **_wishes(asked))
+    try:
+        _wait(query, Event(), None)
+    finally:
+        query.end()
+    return _account(query)
+
+
+def _wishes(asked: Asked) -> dict[str, Any]:
+    return {
+        "checkpoint": asked.checkpoint,
+        "max_bytes_per_trigger": asked.batch_bytes,
+        "max_rows_per_trigger": asked.batch_rows,
+        "pattern": asked.pattern,
+        "profile": asked.profile,
+        "promote": asked.promote,
+        "partition_by": asked.partition_by,
+        "dedup": asked.dedup,
+        "strict": asked.strict,
+        "most_dead": asked.most_dead,
+        "keep_segments": asked.keep_segments,
+        "properties": asked.properties,
+    }
+
+
+def _account(query: PipelineQuery) -> Account:
+    """The account of a query that has ended, where no error ended it."""
+    if query.failure is not None and not isinstance(query.failure, TooManyLetters | Pending):  # the account has these
         raise query.failure
     error = query.exception()
     if error is not None and query.failure is None:

@@ -42,4 +42,5 @@ class Tally:
             "pending": self.pending,
             "lag_files": latest.get("waiting_files", 0),
             "lag_bytes": latest.get("waiting_bytes", 0),
+            "lag_offsets": latest.get("waiting_offsets", 0),
         }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,22 @@ import esker
 from esker.errors import InvalidInput, Unsupported
 from esker.ingest.account import Account
 from esker.ingest.follow import Pace, Patience
+from esker.ingest.kafka import KIND as KAFKA
+from esker.ingest.kafka import place_of
 from esker.ingest.pipeline.batches import Batches, Hand
-from esker.ingest.pipeline.source import Watch
+from esker.ingest.pipeline.topics_job import SparkTopicsJob
 from esker.ingest.pipeline.transform import Hook, Transform
+from esker.ingest.pipeline.watch import Watch
 from esker.ingest.places import default_checkpoint, default_spool
 from esker.ingest.planner import MOST_FILES
 from esker.ingest.spark_job import SparkOtlpJob
 from esker.ingest.telemetry import KIND, SPARK_BATCH_BYTES, Asked, begun
-from esker.kafka.address import is_address
+from esker.kafka.address import is_address, source_of
+from esker.kafka.client import check_installed
+from esker.kafka.source import Source
 from esker.lake import Lake
 from esker.spark.session import is_connect
-from esker.spark.source.pipeline_shell import NAME, knows_limits, make_pipeline_source
+from esker.spark.source.pipeline_shell import NAME, ORDER, knows_limits, make_pipeline_source
 from esker.spark.source.shell import importer
 from esker.version import VERSION
 
@@ -32,16 +38,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from esker.ingest.checkpoint import Checkpoint
+    from esker.ingest.job import Job
+    from esker.ingest.telemetry_tables import TelemetryTables
+    from esker.otlp.decode import Options
     from esker.spark.pipeline_query import PipelineListener, PipelineQuery
 
 _SOURCE = "esker.ingest.pipeline.source"
 _EVERY = "10 seconds"
 _PACE = Pace()
+_LOOK_S = 10.0  # of a stream at a broker: one that is away must not hold up the end of a query
+_LIMITS = ("max_files_per_trigger", "max_bytes_per_trigger", "max_rows_per_trigger", "max_offsets_per_trigger")
 _SPARKS_NAMES = {
     "availableNow": "available_now",
     "processingTime": "processing_time",
     "maxFilesPerTrigger": "max_files_per_trigger",
     "maxBytesPerTrigger": "max_bytes_per_trigger",
+    "maxOffsetsPerTrigger": "max_offsets_per_trigger",
 }
 
 
@@ -57,6 +69,7 @@ class Wishes:
     max_files_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     max_rows_per_trigger: int | None = None
+    max_offsets_per_trigger: int | None = None
     listener: PipelineListener | None = None
     pattern: str = "*"
     settle_s: float = _PACE.settle_s
@@ -69,29 +82,50 @@ class Wishes:
     keep_segments: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     transform: Hook | None = None
+    retry: bool = True
     told: Callable[[Account], None] = lambda account: None
     told_trouble: Callable[[str], None] = lambda text: None
 
 
-def pipeline(
-    spark: SparkSession, source: str | Path | Sequence[str | Path] | None, lake: Lake, **wishes: Any
-) -> PipelineQuery:
-    """Start a query that takes the telemetry of directories into the tables of a lake, each record once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """Where telemetry is taken from: directories, or topics."""
 
-    ``source`` is a directory or several; None: the spool of ``esker receive``. Workers of ``spark`` decode; the driver
-    commits. ``available_now=True`` takes in what is there, and ends; otherwise a batch begins every ``processing_time``
-    (10 seconds) if there is something new. ``max_files_per_trigger`` and ``max_bytes_per_trigger`` bound a batch, and
-    ``max_rows_per_trigger`` does so roughly, by the size of earlier records.
+    paths: tuple[Path, ...] = ()
+    topics: Source | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of its checkpoint."""
+        return KIND if self.topics is None else KAFKA
+
+    @property
+    def place(self) -> str:
+        """The folder that the checkpoint has unless another is named."""
+        return KIND if self.topics is None else place_of(self.topics)
+
+
+def pipeline(
+    spark: SparkSession, source: str | Path | Source | Sequence[str | Path] | None, lake: Lake, **wishes: Any
+) -> PipelineQuery:
+    """Start a query that takes the telemetry of directories or topics into the tables of a lake, each record once.
+
+    ``source`` is a directory or several, or ``kafka://host:9092/topic``; None: the spool of ``esker receive``. Workers
+    of ``spark`` decode, and read topics from the broker; the driver commits. ``available_now=True`` takes in what is
+    there, and ends; otherwise a batch begins every ``processing_time`` (10 seconds) if there is something new.
+    ``max_files_per_trigger`` and ``max_bytes_per_trigger`` bound a batch, and ``max_rows_per_trigger`` does so roughly,
+    by the size of earlier records. Of topics, bytes are judged so too, and ``max_offsets_per_trigger`` is exact.
     ``checkpoint`` is that of ``esker ingest otlp``; Spark's own is in its folder ``spark``, unless
     ``spark_checkpoint`` names a place. ``name`` is the query's; ``listener`` a ``PipelineListener``. ``pattern``,
     ``profile``, ``promote``, ``partition_by``, ``dedup``, ``strict``, ``most_dead``, ``keep_segments`` and
-    ``properties`` are those of an ingest.
+    ``properties`` are those of an ingest. With ``retry=False`` a commit that cannot be made ends the query.
 
     ``transform`` is a function of a table's name and a DataFrame of the rows that were decoded for it. It returns the
     rows to write: a DataFrame, None, or DataFrames by the names of tables, which are made where they are missing.
 
     Returns PySpark's ``StreamingQuery`` with ``account`` and ``end()``, and with Esker's numbers in ``lastProgress``.
-    Raises ``Conflict`` where another process drives the checkpoint, and ``Unsupported`` on Spark Connect.
+    Raises ``Conflict`` where another process drives the checkpoint, and ``Unsupported`` on Spark Connect, or for topics
+    where confluent-kafka is missing.
 
         query = esker.otlp.pipeline(spark, "captures", lake, available_now=True)
         query.awaitTermination()
@@ -99,33 +133,33 @@ def pipeline(
     """
     _check_session(spark)
     asked = _wishes(wishes)
-    paths = _paths(source, lake, directories_only=not asked.available_now)
-    checkpoint = Path(asked.checkpoint or default_checkpoint(lake, KIND)).absolute()
+    taken = _taken(source, lake, asked)
+    checkpoint = Path(asked.checkpoint or default_checkpoint(lake, taken.place)).absolute()
     hand = Hand()
+    tasks = 4 * spark.sparkContext.defaultParallelism
     transform = None if asked.transform is None else Transform(lake, asked.transform, lambda: hand.session)
     with ExitStack() as stack:
-        ingest = _ingest_of(asked, paths, checkpoint)
-        run, _ = stack.enter_context(
-            begun(
-                lake,
-                ingest,
-                asked.told,
-                make_job=lambda tables, options: SparkOtlpJob(
-                    tables,
-                    lake.catalog.storage(),
-                    lambda: hand.session,
-                    options=options,
-                    dedup=asked.dedup,
-                    release=not asked.keep_segments,
-                    tasks=hand.tasks,
-                    transform=transform,
-                ),
+
+        def make_job(tables: TelemetryTables, options: Options) -> Job:
+            job = SparkOtlpJob(
+                tables,
+                lake.catalog.storage(),
+                lambda: hand.session,
+                options=options,
+                dedup=asked.dedup,
+                release=not asked.keep_segments,
+                tasks=hand.tasks,
+                transform=transform,
             )
-        )
-        batches = Batches(run, hand, Patience(first_wait_s=_PACE.first_wait_s, told=asked.told_trouble))
+            return job if taken.topics is None else SparkTopicsJob(taken.topics, job, hand.tasks, most_shares=tasks)
+
+        ingest = _ingest_of(asked, taken.paths, checkpoint)
+        run, _ = stack.enter_context(begun(lake, ingest, asked.told, kind=taken.kind, make_job=make_job))
+        patience = Patience(first_wait_s=_PACE.first_wait_s, told=asked.told_trouble) if asked.retry else None
+        batches = Batches(run, hand, patience)
         if asked.listener is not None:
             asked.listener.attach(spark, batches.tally)
-        java_query = _started(spark, _watch(asked, paths, run.checkpoint, spark), batches, asked, checkpoint)
+        java_query = _started(spark, _watch(asked, taken, run.checkpoint, tasks), batches, asked, checkpoint)
         from esker.spark.pipeline_query import PipelineQuery
 
         return PipelineQuery(java_query, batches, stack.pop_all().close)
@@ -134,7 +168,7 @@ def pipeline(
 def _started(spark: SparkSession, watch: Watch, batches: Batches, asked: Wishes, checkpoint: Path) -> Any:
     home = str(Path(esker.__file__).resolve().parents[1])
     spark.dataSource.register(make_pipeline_source(importer(home, VERSION), _SOURCE))
-    frame = spark.readStream.format(NAME).option("order", msgspec.json.encode(watch).decode()).load()
+    frame = spark.readStream.format(NAME).option(ORDER, msgspec.json.encode(watch).decode()).load()
     writer = frame.writeStream.foreachBatch(batches)
     writer = writer.option("checkpointLocation", asked.spark_checkpoint or (checkpoint / "spark").as_uri())
     if asked.name is not None:
@@ -146,23 +180,32 @@ def _started(spark: SparkSession, watch: Watch, batches: Batches, asked: Wishes,
     return writer.start()._jsq
 
 
-def _watch(asked: Wishes, paths: tuple[Path, ...], checkpoint: Checkpoint, spark: SparkSession) -> Watch:
+def _watch(asked: Wishes, taken: _Taken, checkpoint: Checkpoint, tasks: int) -> Watch:
     unfinished = checkpoint.unfinished()
     return Watch(
         checkpoint=str(checkpoint.directory),
-        kind=KIND,
+        kind=taken.kind,
         term=checkpoint.term,
         since=unfinished[0].number if unfinished else checkpoint.next_number,
-        paths=tuple(str(path.absolute()) for path in paths),
+        paths=tuple(str(path.absolute()) for path in taken.paths),
+        topics=_for_looks(taken.topics, asked),
         pattern=asked.pattern,
         most_files=asked.max_files_per_trigger or MOST_FILES,
         most_bytes=asked.max_bytes_per_trigger or SPARK_BATCH_BYTES,
         most_rows=asked.max_rows_per_trigger,
-        tasks=4 * spark.sparkContext.defaultParallelism,
+        most_offsets=asked.max_offsets_per_trigger,
+        tasks=tasks,
         settle_s=asked.settle_s,
         half_line_s=_PACE.half_line_s,
         keep_segments=asked.keep_segments,
     )
+
+
+def _for_looks(topics: Source | None, asked: Wishes) -> bytes | None:
+    if topics is None:
+        return None
+    longest = topics.timeout_s if asked.available_now else min(_LOOK_S, topics.timeout_s)
+    return pickle.dumps(replace(topics, timeout_s=longest))
 
 
 def _ingest_of(asked: Wishes, paths: tuple[Path, ...], checkpoint: Path) -> Asked:
@@ -205,27 +248,46 @@ def _wishes(given: Mapping[str, Any]) -> Wishes:
     found = Wishes(**named)
     if found.available_now and found.processing_time is not None:
         raise InvalidInput("cannot start a pipeline with available_now and processing_time: choose one trigger")
-    for limit in ("max_files_per_trigger", "max_bytes_per_trigger", "max_rows_per_trigger"):
+    for limit in _LIMITS:
         value = getattr(found, limit)
         if value is not None and value < 1:
             raise InvalidInput(f"cannot start a pipeline with {limit}={value}: it is at least 1", option=limit)
     return found
 
 
-def _paths(source: str | Path | Sequence[str | Path] | None, lake: Lake, *, directories_only: bool) -> tuple[Path, ...]:
-    if source is None:
+def _taken(source: str | Path | Source | Sequence[str | Path] | None, lake: Lake, asked: Wishes) -> _Taken:
+    if isinstance(source, Source):
+        return _of_topics(source, asked)
+    sources = [source] if isinstance(source, str | Path) else list(source or ())
+    addresses = [str(one) for one in sources if is_address(str(one))]
+    if addresses:
+        if len(sources) > 1:
+            raise InvalidInput(
+                "cannot run one pipeline over several sources of which one is Kafka: give one address, with topics "
+                "between commas, or directories"
+            )
+        return _of_topics(source_of(addresses[0]), asked)
+    if asked.max_offsets_per_trigger is not None:
+        raise InvalidInput("cannot bound a batch of files by max_offsets_per_trigger: that is for topics of Kafka")
+    return _Taken(paths=_paths(sources, lake, directories_only=not asked.available_now))
+
+
+def _of_topics(source: Source, asked: Wishes) -> _Taken:
+    if asked.max_files_per_trigger is not None:
+        raise InvalidInput(
+            "cannot bound a batch of Kafka's messages by max_files_per_trigger: use max_offsets_per_trigger"
+        )
+    check_installed()
+    return _Taken(topics=source)
+
+
+def _paths(sources: Sequence[str | Path], lake: Lake, *, directories_only: bool) -> tuple[Path, ...]:
+    if not sources:
         spool = default_spool(lake)
         if spool is None:
             raise InvalidInput("cannot tell where the spool of this lake is: name the directory")
         spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started after this
         return (spool,)
-    sources = [source] if isinstance(source, str | Path) else list(source)
-    if any(is_address(str(one)) for one in sources):
-        raise Unsupported(
-            "cannot run a pipeline over Kafka: it reads directories; use esker_kafka with esker.otlp.telemetry_sink, "
-            "or esker ingest otlp kafka://…",
-            feature="kafka",
-        )
     paths = tuple(map(Path, sources))
     for path in paths:
         if not path.is_dir() and (directories_only or not path.exists()):
