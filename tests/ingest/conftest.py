@@ -18,3 +18,9 @@ def scratch() -> Iterator[Path]:
     place = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="esker-ingest-", dir=place) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def without_a_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in their own process here. Those of ``tests/spark`` run on Spark, as commands do unless told."""
+    monkeypatch.setenv("ESKER_ENGINE", "arrow")

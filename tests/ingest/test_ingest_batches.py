@@ -64,6 +64,7 @@ def test_what_came_in_is_in_the_tables_or_among_the_dead_letters(lake: Lake, tmp
         "stopped": None,
         "oddities": {},
         "seconds": 0,
+        "engine": "arrow",
     }
     assert span_names(lake) == Counter(f"span {number}" for number in range(7))
     assert log_bodies(lake) == Counter(f"log {number}" for number in range(3))

@@ -7,18 +7,23 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import esker
-from esker.errors import InvalidInput, NoSuchTable
+from esker.errors import InvalidInput, NoSuchTable, StorageFailed
 from esker.ingest.account import Account
+from esker.ingest.data_files import DataFiles
 from esker.ingest.files_job import Target
 from esker.ingest.row_files import Reading, RowFormat, format_of
 from esker.ingest.rows import ingest_files
+from esker.ingest.rows_worker import Piece, RowsOrder, carry_out
+from esker.ingest.spark_job import table_order
 from esker.lake import Lake
+from esker.storage.local import LocalStorage
 
 ROWS = [{"id": 1, "name": "a", "price": 0.5}, {"id": 2, "name": None, "price": 1.5}]
 
@@ -173,3 +178,25 @@ def test_a_name_that_is_not_utf_8_is_told(lake: Lake, tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/in/a\xff.csv")).write_text("id\n1\n")
     with pytest.raises(InvalidInput, match=r"cannot ingest .*a\\udcff\.csv: its name is not UTF-8"):
         ingest(lake, tmp_path, tmp_path / "in", create=True)
+
+
+class FullDisk(LocalStorage):
+    def open_new(self, location: str) -> NoReturn:
+        raise StorageFailed("cannot write: no space is left", retryable=True)
+
+
+def test_a_worker_reports_what_is_wrong_with_a_file_and_raises_what_is_wrong_with_the_disk(
+    lake: Lake, tmp_path: Path
+) -> None:
+    ingest(lake, tmp_path, parquet(tmp_path, "a.parquet", id=[1]), create=True)
+    table = table_order(DataFiles(lake.table("shop.sales")))
+    for storage, name, said in ((LocalStorage(), "bad.csv", "CSV conversion error"), (FullDisk(), "good.csv", None)):
+        path = csv(tmp_path, name, "id\nx\n" if name == "bad.csv" else "id\n2\n")
+        order = RowsOrder(shares=(), table=table, storage=storage, reading=Reading(), operation_id="op")
+        if said is None:
+            with pytest.raises(StorageFailed, match="no space is left"):
+                carry_out(order, Piece(source=0, path=str(path)), task=(0, 0), attempt=0)
+        else:
+            (report,) = carry_out(order, Piece(source=0, path=str(path)), task=(0, 0), attempt=0).to_pylist()
+            assert said in report["refusal"]
+            assert (report["read"], report["files"]) == (None, None)

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from telemetry_samples import logs, span_names, spans, write
+from telemetry_samples import by_name, logs, span_names, spans, write
 
 import esker
 from esker.errors import InvalidInput
@@ -25,11 +25,6 @@ def lake(tmp_path: Path) -> Lake:
 
 def ingest(lake: Lake, folder: Path, **more: object) -> Account:
     return ingest_otlp(lake, Asked(paths=[folder / "in"], checkpoint=folder / "checkpoint", **more))  # type: ignore[arg-type]
-
-
-def by_name(number: int) -> bytes:
-    """A span that only the lenient decoder takes: its kind is a name."""
-    return spans([number]).replace(b'"name"', b'"kind": "SPAN_KIND_SERVER", "name"')
 
 
 def test_flat_tables_hold_attributes_as_json(lake: Lake, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from doors import MemoryLake
 from outages import IMPATIENT, Outage
-from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, spans, write
+from telemetry_samples import bad_span, by_name, letters, log_bodies, logs, span_names, spans, write
 
 from esker.errors import Corrupt
 from esker.ingest.replay import pending_receipts, replay_letters, replay_receipts
@@ -20,11 +20,6 @@ def ingested(folder: Path, held: MemoryLake, *, strict: bool = False) -> None:
         paths=[folder / "in"], checkpoint=folder / "checkpoint", properties=IMPATIENT, strict=strict, batch_bytes=1
     )
     assert ingest_otlp(held.lake(), asked).holds
-
-
-def by_name(number: int) -> bytes:
-    """A span that only the lenient decoder takes: its kind is a name."""
-    return spans([number]).replace(b'"name"', b'"kind": "SPAN_KIND_SERVER", "name"')
 
 
 def test_letters_that_can_be_read_now_go_to_their_tables(tmp_path: Path) -> None:

@@ -181,7 +181,8 @@ def test_the_command_takes_a_topic_by_spark(
     monkeypatch.chdir(tmp_path)
     kafka.send("t", spans([0]), logs([0]))
     address = f"kafka://{kafka.address}/t"
-    document = run_json("ingest", "otlp", address, "--engine", "spark")
+    document = run_json("ingest", "otlp", address)
+    assert document["engine"] == "spark"
     assert (document["received"], document["requests"], document["holds"]) == (2, 2, True)
     kafka.send("t", spans([1]))
     follow = ("--follow", "--idle", "0.3", "--every", "0.05")

@@ -41,6 +41,11 @@ def bad_span(number: int) -> bytes:
     return spans([number]).replace(f"{number:032x}".encode(), b"abcd")
 
 
+def by_name(number: int) -> bytes:
+    """A span that only the lenient decoder takes: its kind is a name."""
+    return spans([number]).replace(b'"name"', b'"kind": "SPAN_KIND_SERVER", "name"')
+
+
 def span_names(lake: Lake) -> Counter[str]:
     """Every span's name, and how often it is there."""
     return _values(lake, "otel.spans", "SpanName")

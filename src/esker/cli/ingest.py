@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from esker.cli.engine import engine_for, engine_option, saying_that_spark_starts
 from esker.cli.settings import current_settings, shared_options
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def command() -> None:
 @click.option("--dedup", type=click.Choice(["span_id"]), help="Leave out spans and logs that were sent again.")
 @click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
 @click.option("--most-dead", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of a batch is dead.")
-@click.option("--engine", type=click.Choice(["auto", "arrow", "spark"]), default="auto", help="What decodes.")
+@engine_option
 @click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
 @click.option("--batch-rows", type=click.IntRange(1), metavar="ROWS", help="About so many in one batch at most.")
 @click.option("--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: from batch to batch.")
@@ -60,7 +61,7 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
     """
     from esker.cli.opening import open_lake
     from esker.ingest.places import default_checkpoint
-    from esker.ingest.telemetry import KIND, Asked, follow_otlp, ingest_otlp
+    from esker.ingest.telemetry import KIND, Asked, check_start, follow_otlp, ingest_otlp
 
     topics = _topics(paths)
     lake = open_lake(current_settings())
@@ -74,19 +75,24 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
         dedup=given["dedup"],
         strict=given["strict"],
         most_dead=given["most_dead"],
-        engine=given["engine"],
-        batch_bytes=None if given["batch_bytes"] is None else _bytes(given["batch_bytes"]),
+        engine=engine_for(lake, given["engine"], streams=follow or topics is not None),
+        batch_bytes=_bytes(given["batch_bytes"]),
         batch_rows=given["batch_rows"],
         keep_segments=given["keep_segments"],
     )
+    if asked.engine == "spark" and (follow or topics):
+        check_start(lake, asked, kind=topics.kind if topics else KIND)
     if not follow:
-        return close((topics.ingest if topics else ingest_otlp)(lake, asked, told=_progress()))
+        with saying_that_spark_starts():
+            account = (topics.ingest if topics else ingest_otlp)(lake, asked, told=_progress())
+        return close(account)
     from esker.ingest.follow import Pace
 
     pace = Pace(every_s=given["every"], settle_s=given["settle"], idle_s=given["idle"])
     go_on = topics.follow if topics else follow_otlp
     if asked.engine == "spark":
-        _ = lake.spark  # a session that starts takes the signals for itself
+        with saying_that_spark_starts():
+            _ = lake.spark  # a session that starts takes the signals for itself
     with _stopping() as stop:
         return close(go_on(lake, asked, pace=pace, stop=stop, told=_progress(), told_trouble=_trouble))
 
@@ -102,7 +108,8 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
 @click.option("--delimiter", metavar="SIGN", help="Between the values of CSV.")
 @click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
 @click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
-@click.option("--batch-bytes", default="256M", show_default=True, metavar="SIZE", help="Of files in one batch.")
+@engine_option
+@click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
 @shared_options
 def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -> int:
     """Take the rows of PATH…, files or directories of Parquet, CSV or JSON, into a table.
@@ -123,16 +130,18 @@ def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -
         partition_by=given["partition_by"],
         sort_by=given["sort_by"],
     )
-    account = ingest_files(
-        lake,
-        paths,
-        target,
-        checkpoint=given["checkpoint"] or default_checkpoint(lake, kind_of(table)),
-        reading=Reading(format=None if form is None else RowFormat(form), delimiter=given["delimiter"]),
-        pattern=given["pattern"],
-        batch_bytes=_bytes(given["batch_bytes"]),
-        told=_progress(),
-    )
+    with saying_that_spark_starts():
+        account = ingest_files(
+            lake,
+            paths,
+            target,
+            checkpoint=given["checkpoint"] or default_checkpoint(lake, kind_of(table)),
+            reading=Reading(format=None if form is None else RowFormat(form), delimiter=given["delimiter"]),
+            pattern=given["pattern"],
+            batch_bytes=_bytes(given["batch_bytes"]),
+            engine=engine_for(lake, given["engine"]),
+            told=_progress(),
+        )
     return close(account)
 
 
@@ -185,7 +194,9 @@ def pairs_of(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _bytes(text: str) -> int:
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     number = text.strip().lower().rstrip("b")
     unit = units.get(number[-1:], 1)

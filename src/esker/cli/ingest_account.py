@@ -27,7 +27,7 @@ def show(screen: Screen, account: Account) -> None:
     """Where everything went, the identity, and what needs a person."""
     screen.title(
         f"Received {counted(account.received, 'record')}",
-        f"{_sources(account)}, {counted(account.batches, 'batch', 'batches')} in {account.seconds:.1f} s",
+        f"{_sources(account)}, {counted(account.batches, 'batch', 'batches')} {_duration(account)}",
     )
     pairs = [(table, number(rows)) for table, rows in sorted(account.tables.items())]
     pairs.append(("dead letters", number(account.dead_letters) if account.dead_letters else ""))
@@ -52,6 +52,11 @@ def _sources(account: Account) -> str:
     if not account.files and account.requests:  # of Kafka
         return counted(account.requests, "request")
     return f"{counted(account.files, 'file')}, {size(account.bytes)}"
+
+
+def _duration(account: Account) -> str:
+    on = " on Spark" if account.engine == "spark" else ""
+    return f"in {account.seconds:.1f} s{on}"
 
 
 def _commits(account: Account) -> str:

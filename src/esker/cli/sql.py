@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from esker.cli.engine import saying_that_spark_starts
 from esker.cli.settings import chosen_limit, current_settings, limit_options, shared_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from esker.lake import Lake
     from esker.spark.sql.frames import Answer
@@ -49,29 +50,13 @@ def _answer(lake: Lake, statement: str, shown: int | None) -> None:
     from esker.spark.sql.run import SqlRunner
 
     try:
-        found = SqlRunner(lake, lambda: _session(lake)).do(statement)
-        _show(_of_answer(found) if isinstance(found, Answer) else _of_frame(found, shown), shown)
+        with saying_that_spark_starts():
+            found = SqlRunner(lake, lambda: lake.spark).do(statement)
+            _show(_of_answer(found) if isinstance(found, Answer) else _of_frame(found, shown), shown)
     except Exception as error:
         if not type(error).__module__.startswith("pyspark."):
             raise
         raise InvalidInput(f"Spark cannot do it: {_first_line(error)}") from error
-
-
-def _session(lake: Lake) -> SparkSession:
-    """The lake's session; on a terminal, it is said why there is a wait."""
-    import logging
-    import warnings
-
-    warnings.filterwarnings("ignore", module="pyspark")  # about versions of pandas, which moves no row here
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # what it says is said by the error
-    told = sys.stderr.isatty() and "pyspark.sql" not in sys.modules
-    if told:
-        click.echo("Starting Spark …", nl=False, err=True)
-    try:
-        return lake.spark
-    finally:
-        if told:
-            click.echo("\r\033[K", nl=False, err=True)
 
 
 def _of_answer(answer: Answer) -> pa.Table:

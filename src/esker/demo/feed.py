@@ -106,7 +106,7 @@ def _ingest(places: Places, number: int, *, idle_s: int) -> Program:
         places.folder / f"ingest-{number}.json",
         *("--catalog", f"sqlite:///{places.folder}/catalog.db", "--json", "ingest", "otlp"),
         *(places.incoming, places.spool, "--checkpoint", places.checkpoint, "--follow"),
-        *("--every", "0.2", "--settle", "0", "--idle", str(idle_s), "--batch-bytes", "1M"),
+        *("--every", "0.2", "--settle", "0", "--idle", str(idle_s), "--batch-bytes", "1M", "--engine", "arrow"),
     )
 
 

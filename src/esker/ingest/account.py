@@ -45,6 +45,7 @@ class Account:
     stopped: str | None = None  # why the run ended before its time
     oddities: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    engine: str | None = None  # that read, decoded and wrote; None where nothing had to be
     _expected: dict[tuple[int, str], int] = field(default_factory=dict)
 
     @property
@@ -132,6 +133,7 @@ class Account:
             "stopped": self.stopped,
             "oddities": dict(sorted(self.oddities.items())),
             "seconds": round(self.seconds, 3),
+            "engine": self.engine,
         }
 
 

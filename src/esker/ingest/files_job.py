@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from esker.arrow.types import to_arrow_schema
-from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.errors import AlreadyExists, NoSuchNamespace, NoSuchTable
 from esker.ingest.checkpoint import Plan
 from esker.ingest.counts import BatchCounts
 from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Refused, Staged, check_sources
-from esker.ingest.row_files import Reading, Unreadable, raw_schema_of, rows_of, schema_of
+from esker.ingest.row_files import Reading, Rows, Unreadable, judging_rows, schema_of
 from esker.ingest.sources import SourceFile
 from esker.lake import Lake
 from esker.model.naming import TableName
@@ -34,36 +34,59 @@ class Target:
     sort_by: Sequence[str] = ()
 
 
-class FilesJob:
-    """Takes in files of rows. A file that does not fit is refused and named; the others go in."""
+class Unfit(Exception):
+    """A file of a batch cannot be read, or its rows do not fit the table; says why."""
 
-    def __init__(self, lake: Lake, target: Target, *, reading: Reading | None = None) -> None:
+    def __init__(self, source: SourceFile, reason: str) -> None:
+        super().__init__(f"{source.path}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+WriteRows = Callable[[DataFiles, Sequence[SourceFile], Reading], int]
+
+
+def write_here(writing: DataFiles, files: Sequence[SourceFile], reading: Reading) -> int:
+    """Write the rows of files in this process, one file after the other. Returns how many were read. ``Unfit`` names a
+    file that does not fit."""
+    known = to_arrow_schema(writing.metadata.schema.fields)
+    read = 0
+    for source in files:
+        rows = Rows(Path(source.path), reading, known)
+        try:
+            with judging_rows():
+                writing.add(rows.reader())
+        except Unreadable as error:
+            raise Unfit(source, str(error)) from error
+        read += rows.count
+    return read
+
+
+class FilesJob:
+    """Takes in files of rows. A file that does not fit is refused and named; the others go in.
+
+    ``write_rows`` reads the files of a batch and writes them: here, or by Spark's workers.
+    """
+
+    def __init__(
+        self, lake: Lake, target: Target, *, reading: Reading | None = None, write_rows: WriteRows = write_here
+    ) -> None:
         self._lake = lake
         self._target = target
         self._reading = reading or Reading()
+        self._write_rows = write_rows
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         """Write the rows of the plan's files."""
         if not plan.files:
             return Staged(deliveries=(), counts=BatchCounts())
         check_sources(plan, may_grow=False)
-        table = self._table(plan)
-        writing = DataFiles(table)
-        known = to_arrow_schema(table.schema.fields)
-        received = 0
-
-        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            nonlocal received
-            for batch in batches:
-                received += batch.num_rows
-                yield batch
-
+        writing = DataFiles(self._table(plan))
         try:
-            for source in plan.files:
-                with self._naming(source):
-                    path = Path(source.path)
-                    batches = counted(rows_of(path, self._reading, known))
-                    writing.add(pa.RecordBatchReader.from_batches(raw_schema_of(path, self._reading, known), batches))
+            received = self._write_rows(writing, plan.files, self._reading)
+        except Unfit as error:
+            writing.discard()
+            raise Refused(error.source, error.reason, self.way()) from error
         except BaseException:
             writing.discard()
             raise
@@ -87,12 +110,10 @@ class FilesJob:
     def _naming(self, source: SourceFile) -> Iterator[None]:
         """What is wrong with one file does not stop the others."""
         try:
-            yield
+            with judging_rows():
+                yield
         except Unreadable as error:
             raise Refused(source, str(error), self.way()) from error
-        except (pa.ArrowException, InvalidInput, UnicodeDecodeError, RecursionError) as error:
-            said = error.message if isinstance(error, InvalidInput) else str(error).splitlines()[0]
-            raise Refused(source, said, self.way()) from error
 
     def _table(self, plan: Plan) -> Table:
         try:

@@ -12,7 +12,7 @@ from esker.ingest.kafka_feed import KafkaFeed, TopicPlanner
 from esker.ingest.kafka_job import KafkaJob
 from esker.ingest.run import BATCH_BYTES, Run
 from esker.ingest.telemetry import Asked, begun
-from esker.kafka.client import Client
+from esker.kafka.client import Client, check_installed
 from esker.kafka.source import Source
 from esker.lake import Lake
 
@@ -25,10 +25,12 @@ def place_of(source: Source) -> str:
 
 
 class KafkaTopics:
-    """Topics that are ingested. Their positions are in the checkpoint, so that a run goes on where the last one was.
-    Spark decodes only where it is asked for."""
+    """Topics that are ingested. Their positions are in the checkpoint, so that a run goes on where the last one was."""
+
+    kind = KIND  # of the checkpoint
 
     def __init__(self, source: Source) -> None:
+        check_installed()
         self._source = source
 
     @property

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan, written_kind
+from esker.ingest.engine import ARROW, SPARK, check_engine
 from esker.ingest.job import Job, Staged
 from esker.ingest.letters_job import BATCHES_AT_ONCE, LettersJob, letter_batches
 from esker.ingest.receipts import Receipt, Receipts
@@ -20,6 +22,9 @@ from esker.ingest.telemetry import KIND
 from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotions_by_table
 from esker.lake import Lake
 from esker.otlp.decode import Options
+
+if TYPE_CHECKING:
+    from esker.ingest.spark_job import SparkOtlpJob
 
 
 class _OnlyReceipts:
@@ -71,9 +76,12 @@ def replay_letters(
     profile: str | None = None,
     promote: Mapping[str, str] | None = None,
     dedup: str | None = None,
+    engine: str = ARROW,
     told: Callable[[Account], None] = lambda account: None,
 ) -> Account:
-    """Decode every dead letter anew: each is in a table afterwards, or among the dead letters still."""
+    """Decode every dead letter again, here or on Spark: each is in a table afterwards, or among the dead letters
+    still."""
+    check_engine(engine)
     asked = promotions_by_table(promote or {})
     check_way(dedup)
     checkpoint = Checkpoint(directory, kind=KIND)
@@ -81,8 +89,11 @@ def replay_letters(
     try:
         form = profile_of(lake, profile, promote=asked)
         tables = TelemetryTables(lake, profile=form, promote=asked)
-        job: Job = LettersJob(lake, tables, options=Options(profile=form, promote=asked), dedup=dedup)
+        options = Options(profile=form, promote=asked)
+        on_spark = _on_spark(lake, tables, options, dedup) if engine == SPARK else None
+        job: Job = LettersJob(lake, tables, options=options, dedup=dedup, on_spark=on_spark)
         run = Run(lake, checkpoint, job, told=told)
+        run.account.engine = engine
         with suppress(Pending):
             if not checkpoint.unfinished():
                 batches = letter_batches(lake)
@@ -93,3 +104,9 @@ def replay_letters(
         return run.close()
     finally:
         checkpoint.close()
+
+
+def _on_spark(lake: Lake, tables: TelemetryTables, options: Options, dedup: str | None) -> SparkOtlpJob:
+    from esker.ingest.spark_job import SparkOtlpJob
+
+    return SparkOtlpJob(tables, lake.catalog.storage(), lambda: lake.spark, options=options, dedup=dedup)

@@ -18,6 +18,7 @@ from esker.storage.failures import failure_of
 
 _PACKED = re.compile(r"\.(gz|zst|zstd|bz2)$")
 _ROWS = 1 << 16
+Groups = tuple[int, ...]  # numbers of row groups
 _BLOCK = 4 << 20
 
 
@@ -77,23 +78,72 @@ def schema_of(path: Path, reading: Reading, known: pa.Schema | None = None) -> p
 
 
 def raw_schema_of(path: Path, reading: Reading, known: pa.Schema | None) -> pa.Schema:
-    """The columns as ``rows_of`` gives them. `Unreadable` where the file cannot be read."""
+    """The columns as they are in the file. `Unreadable` where the file cannot be read."""
     with _judging(path), _opened(path, reading, known) as reader:
         return reader.schema
 
 
-def rows_of(path: Path, reading: Reading, known: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in bounded memory. `Unreadable` where the file cannot be read, or not to its end."""
-    with _judging(path):
-        reader = _opened(path, reading, known)
-    with reader:
-        while True:
-            with _judging(path):
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    return
-            yield batch
+@dataclass(slots=True)
+class Rows:
+    """The rows of a file, or of some row groups of a Parquet file; ``count`` says how many were read so far."""
+
+    path: Path
+    reading: Reading
+    known: pa.Schema
+    groups: Groups | None = None
+    count: int = 0
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows in bounded memory. `Unreadable`, now or while they are read, where the file cannot be read, or not
+        to its end."""
+        return pa.RecordBatchReader.from_batches(raw_schema_of(self.path, self.reading, self.known), self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        with _judging(self.path):
+            reader = _opened(self.path, self.reading, self.known, self.groups)
+        with reader:
+            while True:
+                with _judging(self.path):
+                    try:
+                        batch = reader.read_next_batch()
+                    except StopIteration:
+                        return
+                self.count += batch.num_rows
+                yield batch
+
+
+def groups_of(path: Path, reading: Reading, *, size: int) -> list[Groups]:
+    """The row groups of a Parquet file, put together to about so many bytes; none of a file that has none, or cannot
+    be read."""
+    from esker.arrow.open_parquet import open_parquet
+
+    try:
+        with _judging(path):
+            if (reading.format or format_of(path)) is not RowFormat.PARQUET:
+                return []
+            metadata = open_parquet(pa.OSFile(str(path)))[1].metadata
+            sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
+    except Unreadable:
+        return []
+    found: list[Groups] = []
+    held: list[int] = []
+    for at in range(len(sizes)):
+        held.append(at)
+        if sum(sizes[held[0] : at + 1]) >= size or at == len(sizes) - 1:
+            found.append(tuple(held))
+            held = []
+    return found
+
+
+@contextmanager
+def judging_rows() -> Iterator[None]:
+    """Whatever is wrong with the rows of one file, for the table they are to go to, is `Unreadable`."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise Unreadable(error.message) from error
+    except (pa.ArrowException, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(_first_line(error)) from error
 
 
 @contextmanager
@@ -133,21 +183,23 @@ def _with_text(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-def _opened(path: Path, reading: Reading, known: pa.Schema | None) -> pa.RecordBatchReader:
+def _opened(
+    path: Path, reading: Reading, known: pa.Schema | None, groups: Groups | None = None
+) -> pa.RecordBatchReader:
     match reading.format or format_of(path):
         case RowFormat.PARQUET:
-            return _parquet(path)
+            return _parquet(path, groups)
         case RowFormat.CSV:
             return _csv(path, reading, known)
         case RowFormat.JSON:
             return _json(path, known)
 
 
-def _parquet(path: Path) -> pa.RecordBatchReader:
+def _parquet(path: Path, groups: Groups | None) -> pa.RecordBatchReader:
     from esker.arrow.open_parquet import open_parquet
 
     _, file = open_parquet(pa.OSFile(str(path)))
-    return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=_ROWS))
+    return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=_ROWS, row_groups=groups))
 
 
 def _csv(path: Path, reading: Reading, known: pa.Schema | None) -> pa.RecordBatchReader:

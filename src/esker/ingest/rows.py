@@ -9,9 +9,10 @@ from pathlib import Path
 
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.files_job import FilesJob, Target
+from esker.ingest.engine import ARROW, SPARK, check_engine
+from esker.ingest.files_job import FilesJob, Target, WriteRows, write_here
 from esker.ingest.row_files import Reading
-from esker.ingest.run import BATCH_BYTES, Pending, Run
+from esker.ingest.run import BATCH_BYTES, SPARK_BATCH_BYTES, Pending, Run
 from esker.ingest.sources import find_files
 from esker.lake import Lake
 from esker.model.naming import TableName
@@ -30,15 +31,20 @@ def ingest_files(
     checkpoint: Path,
     reading: Reading | None = None,
     pattern: str = "*",
-    batch_bytes: int = BATCH_BYTES,
+    batch_bytes: int | None = None,
+    engine: str = ARROW,
     told: Callable[[Account], None] = lambda account: None,
 ) -> Account:
-    """Take in files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
+    """Take in files that lie there now. A commit that cannot be made leaves its receipt, and the account says so.
+    ``engine`` says who reads and writes."""
+    check_engine(engine)
     held = Checkpoint(checkpoint, kind=kind_of(target.name))
     began = time.monotonic()
     try:
-        job = FilesJob(lake, target, reading=reading)
-        run = Run(lake, held, job, batch_bytes=batch_bytes, told=told, way=job.way)
+        job = FilesJob(lake, target, reading=reading, write_rows=_writing(lake, engine))
+        room = batch_bytes or (SPARK_BATCH_BYTES if engine == SPARK else BATCH_BYTES)
+        run = Run(lake, held, job, batch_bytes=room, told=told, way=job.way)
+        run.account.engine = engine
         with suppress(Pending):
             run.settle()
             run.ingest(list(find_files(paths, pattern=pattern, pass_over=run.pass_over)))
@@ -46,3 +52,11 @@ def ingest_files(
         return run.close()
     finally:
         held.close()
+
+
+def _writing(lake: Lake, engine: str) -> WriteRows:
+    if engine != SPARK:
+        return write_here
+    from esker.ingest.spark_rows import SparkRows
+
+    return SparkRows(lake.catalog.storage(), lambda: lake.spark)

@@ -25,6 +25,7 @@ from esker.lake import Lake
 log = logging.getLogger("esker.ingest")
 
 BATCH_BYTES = 256 << 20
+SPARK_BATCH_BYTES = 2 << 30  # a batch is shared by all cores there, and costs a job
 _MANY_PARTS = 500  # of batches whose commits are not looked up yet
 
 

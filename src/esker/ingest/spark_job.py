@@ -7,7 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from esker.ingest.data_files import DataFiles
 from esker.ingest.job import Staged, check_sources
 from esker.ingest.otlp_job import OtlpJob, batch_counts, resent_in, without_tables
 from esker.ingest.pipeline.transform import Changed, Transform
+from esker.ingest.resent import Resent
 from esker.ingest.sources import SourceFile, is_compressed
 from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.account import Counts
@@ -40,6 +41,8 @@ from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 _WORKER = "esker.spark.otlp_worker"
 _SLICE = 64 << 20
@@ -94,9 +97,11 @@ class SparkOtlpJob:
         slices: tuple[tuple[Slice, ...], ...] = (),
         applied: Container[str] = (),
         counted: Counts | None = None,
+        close: Callable[[dict[str, DataFiles], Counts, Resent | None], Staged] | None = None,
     ) -> Staged:
         """Let ``run`` decode by an order and report; what goes to tables that are applied already is left out.
-        ``counted`` is added to what tasks count."""
+        ``counted`` is added to what tasks count. ``close`` makes deliveries of what was written, otherwise each table
+        that has rows gets one."""
         writing = {name: DataFiles(self._tables.get(name)) for name in TABLES if name not in applied}
         order = self._order(slices, batch_id, writing, at_us)
         try:
@@ -113,18 +118,23 @@ class SparkOtlpJob:
                     continue
                 rows = pa.ipc.open_stream(report["files"]).read_all()
                 writing[report["table"]].take(files_of(rows, order.tables[report["table"]].partition_types)[0])
-            return self._sifted(writing, counts, batch_id)
+            resent = self._sifted(writing, batch_id)
+            return self._closed(writing, counts, resent, batch_id) if close is None else close(writing, counts, resent)
         except BaseException:
             for files in writing.values():
                 files.discard()
             raise
 
-    def _sifted(self, writing: dict[str, DataFiles], counts: Counts, batch_id: str) -> Staged:
-        """What was written, without records that were sent again; tasks know nothing of each other's."""
+    def _sifted(self, writing: dict[str, DataFiles], batch_id: str) -> Resent | None:
+        """Take away the records that were sent again, where that is asked for; tasks know nothing of each other's."""
         resent = resent_in(self._tables, self._options, self._dedup, batch_id)
         if resent is not None:
             for name, files in writing.items():
                 resent.sift(name, files, self._storage)
+        return resent
+
+    def _closed(self, writing: dict[str, DataFiles], counts: Counts, resent: Resent | None, batch_id: str) -> Staged:
+        """What was written, by table, as the transform of the user's has left it."""
         changed = Changed() if self._transform is None else self._transform.apply(writing, batch_id)
         filled = {name: files for name, files in writing.items() if files.rows}
         return Staged(
@@ -141,7 +151,7 @@ class SparkOtlpJob:
     ) -> DecodeOrder:
         return DecodeOrder(
             slices=slices,
-            tables={name: _table_order(files) for name, files in writing.items()},
+            tables={name: table_order(files) for name, files in writing.items()},
             storage=self._storage,
             options=self._options,
             batch_id=batch_id,
@@ -175,10 +185,10 @@ def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tu
             yield min(size, file.size - start), one
 
 
-def balanced(weighed: list[tuple[int, Slice]], session: Any) -> list[tuple[Slice, ...]]:
-    """Slices for as many tasks as keep all cores busy, the heaviest first."""
+def balanced(weighed: list[tuple[int, T]], session: Any) -> list[tuple[T, ...]]:
+    """What is weighed, in shares for as many tasks as keep all cores busy, the heaviest first."""
     cores = int(session.conf.get("spark.default.parallelism", None) or 0) or _cores(session)
-    tasks: list[list[Slice]] = [[] for _ in range(min(len(weighed), 4 * cores))]
+    tasks: list[list[T]] = [[] for _ in range(min(len(weighed), 4 * cores))]
     weights = [0] * len(tasks)
     for weight, one in sorted(weighed, key=lambda pair: -pair[0]):
         lightest = weights.index(min(weights))
@@ -214,7 +224,8 @@ def run_shares(tasks: DataFrame, worker: str, order: bytes, *, shares: int, batc
     return reports
 
 
-def _table_order(files: DataFiles) -> TableOrder:
+def table_order(files: DataFiles) -> TableOrder:
+    """How workers write the files of a table."""
     metadata = files.metadata
     return TableOrder(
         layout=file_layout(metadata, metadata.schema),

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
 from esker.errors import InvalidInput
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.engine import ARROW, SPARK, check_engine
 from esker.ingest.follow import Pace, follow
 from esker.ingest.job import Job
 from esker.ingest.otlp_job import OtlpJob
 from esker.ingest.resent import check_way
-from esker.ingest.run import BATCH_BYTES, Pending, Run, TooManyLetters
+from esker.ingest.run import BATCH_BYTES, SPARK_BATCH_BYTES, Pending, Run, TooManyLetters
 from esker.ingest.segments import sweep_segments
 from esker.ingest.sources import Found, find_files
 from esker.ingest.telemetry_tables import TelemetryTables, profile_of, promotions_by_table
@@ -26,9 +26,6 @@ from esker.otlp.decode import Options
 from esker.storage.failures import failure_of
 
 KIND = "otlp"
-MUCH = 4 << 30  # bytes of files for which a JVM is worth its start
-MANY_CORES = 4  # below, Spark has little to share the work among
-SPARK_BATCH_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +43,7 @@ class Asked:
     most_dead: float | None = None  # share of a batch's records; beyond it the run stops, once the batch is committed
     batch_bytes: int | None = None  # None: as much as suits the engine
     batch_rows: int | None = None  # about so many, where that is less
-    engine: str = "auto"  # arrow, spark, or auto: Spark where there is much to do at once
+    engine: str = ARROW  # or SPARK; commands choose by ``chosen_engine``
     keep_segments: bool = False  # of a spool, once their rows are committed
     properties: Mapping[str, str] = field(default_factory=dict)  # of tables that are made
 
@@ -55,8 +52,7 @@ def ingest_otlp(lake: Lake, asked: Asked, *, told: Callable[[Account], None] = l
     """Ingest files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
     passed: dict[str, str] = {}
     found = list(find_files(asked.paths, pattern=asked.pattern, pass_over=passed.__setitem__))
-    engine = chosen_engine(asked, sum(one.size for one in found))
-    with begun(lake, replace(asked, engine=engine), told) as (run, _):
+    with begun(lake, asked, told) as (run, _):
         for path, reason in passed.items():
             run.pass_over(path, reason)
         run.settle()
@@ -74,32 +70,27 @@ def follow_otlp(
     told_trouble: Callable[[str], None] = lambda text: None,
 ) -> Account:
     """Ingest what comes into directories, the receiver's spool among them, until ``stop`` is set."""
-    for path in asked.paths:
-        if not path.is_dir():
-            raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
-    engine = chosen_engine(asked, 0)  # a stream has little to do at a time: Spark has it only if it is asked to
-    if engine == "spark":
+    _check_directories(asked)
+    if asked.engine == SPARK:
         from esker.ingest.pipeline.follow import follow_on_spark
 
         return follow_on_spark(lake, asked, pace=pace, stop=stop, told=told, told_trouble=told_trouble)
-    with begun(lake, replace(asked, engine=engine), told) as (run, sweep):
+    with begun(lake, asked, told) as (run, sweep):
         follow(run, asked.paths, pattern=asked.pattern, pace=pace, stop=stop, sweep=sweep, told=told_trouble)
     return run.account
 
 
-def chosen_engine(asked: Asked, size: int) -> str:
-    """Which engine decodes so many bytes: a JVM takes longer to start than a gigabyte takes here."""
-    if asked.engine not in ("auto", "arrow", "spark"):
-        raise InvalidInput(f"cannot decode with {asked.engine!r}: the engines are arrow, spark and auto")
-    if asked.engine != "auto":
-        return asked.engine
-    return "spark" if size >= MUCH and (os.cpu_count() or 1) >= MANY_CORES and _has_spark() else "arrow"
+def check_start(lake: Lake, asked: Asked, *, kind: str = KIND) -> None:
+    """Raise what a streaming query would raise at its start; nothing is ingested and no JVM started."""
+    _check_directories(asked)
+    with begun(lake, asked, lambda account: None, kind=kind):
+        pass
 
 
-def _has_spark() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("pyspark") is not None
+def _check_directories(asked: Asked) -> None:
+    for path in asked.paths:
+        if not path.is_dir():
+            raise InvalidInput(f"cannot follow {path}: there is no such directory", path=str(path))
 
 
 @contextmanager
@@ -113,6 +104,7 @@ def begun(
 ) -> Iterator[tuple[Run, Callable[[list[Found]], None]]]:
     """A run over the checkpoint that was asked for; its account is checked at the end. Unless another job is made, it
     reads files."""
+    check_engine(asked.engine)
     promote = promotions_by_table(asked.promote)
     check_way(asked.dedup)
     checkpoint = Checkpoint(asked.checkpoint, kind=kind)
@@ -125,7 +117,7 @@ def begun(
         options = Options(profile=profile, promote=promote, strict=asked.strict)
         job = _job(lake, asked, tables, options) if make_job is None else make_job(tables, options)
         # On Spark a batch is shared by all cores, and costs a job.
-        batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == "spark" else BATCH_BYTES)
+        batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == SPARK else BATCH_BYTES)
         run = Run(
             lake,
             checkpoint,
@@ -135,6 +127,7 @@ def begun(
             most_dead=asked.most_dead,
             told=told,
         )
+        run.account.engine = asked.engine
 
         def sweep(found: list[Found]) -> None:
             if not asked.keep_segments:
@@ -152,7 +145,7 @@ def begun(
 
 
 def _job(lake: Lake, asked: Asked, tables: TelemetryTables, options: Options) -> Job:
-    if asked.engine != "spark":
+    if asked.engine != SPARK:
         return OtlpJob(tables, options=options, dedup=asked.dedup, release=not asked.keep_segments)
     from esker.ingest.spark_job import SparkOtlpJob
 

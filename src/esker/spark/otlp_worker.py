@@ -72,16 +72,21 @@ class DecodeOrder:
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Decode the shares of the tasks that come, and say what was written only when all of a share is."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    assert task is not None  # as in every task
     told: DecodeOrder = pickle.loads(order)
     install(told.extension)
     for batch in batches:
         for first, tasks in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             for number in range(first, len(told.slices), tasks):
-                yield carry_out(told, number, attempt=task.taskAttemptId())
+                yield carry_out(told, number, attempt=task_attempt())
+
+
+def task_attempt() -> int:
+    """The number of the attempt that runs here, which no other attempt has."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None  # as in every task
+    return int(task.taskAttemptId())
 
 
 def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from esker.spark.times import SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger("esker.spark.session")
 
 _SMALLEST, _LARGEST = 1 << 30, 16 << 30
 _starting = Lock()
@@ -68,13 +71,16 @@ def start_session() -> SparkSession:
 
     with _starting:
         check_java()
+        log.info("starting Spark …")
         scratch = Path(tempfile.mkdtemp(prefix="esker-spark-"))
         atexit.register(rmtree, scratch, ignore_errors=True)
         builder: Any = SparkSession.builder.appName("esker").master(_master())
         for key, value in _settings(scratch).items():
             builder = builder.config(key, value)
         with _standard_error_to(scratch / "spark.log"), _workers_like_us():
-            return builder.getOrCreate()
+            session: SparkSession = builder.getOrCreate()
+        log.info("Spark is started")
+        return session
 
 
 def _master() -> str:

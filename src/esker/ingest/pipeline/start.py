@@ -23,8 +23,9 @@ from esker.ingest.pipeline.transform import Hook, Transform
 from esker.ingest.pipeline.watch import Watch
 from esker.ingest.places import default_checkpoint, default_spool
 from esker.ingest.planner import MOST_FILES
+from esker.ingest.run import SPARK_BATCH_BYTES
 from esker.ingest.spark_job import SparkOtlpJob
-from esker.ingest.telemetry import KIND, SPARK_BATCH_BYTES, Asked, begun
+from esker.ingest.telemetry import KIND, Asked, begun
 from esker.kafka.address import is_address, source_of
 from esker.kafka.client import check_installed
 from esker.kafka.source import Source
