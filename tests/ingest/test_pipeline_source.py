@@ -8,61 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from pipeline_feed import Query
 from telemetry_samples import logs, spans, write
 
 from esker.errors import Conflict, InvalidInput, StorageFailed
+from esker.ingest import sources
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.counts import BatchCounts
-from esker.ingest.pipeline import files as pipeline_files
-from esker.ingest.pipeline.source import Feed
-from esker.ingest.pipeline.watch import Watch
-
-DONE = BatchCounts(received=1, rows={"otel.spans": 1})
-
-
-class Query:
-    """The driver's checkpoint and a source for it, asked as Spark asks."""
-
-    def __init__(self, folder: Path, **limits: Any) -> None:
-        self.folder = folder / "in"
-        self.folder.mkdir()
-        self.driver = Checkpoint(folder / "checkpoint", kind="otlp")
-        self.watch = Watch(
-            checkpoint=str(folder / "checkpoint"),
-            kind="otlp",
-            term=self.driver.term,
-            since=0,
-            paths=(str(self.folder),),
-            pattern="*",
-            most_files=10,
-            most_bytes=1 << 20,
-            most_rows=None,
-            tasks=8,
-            settle_s=0.0,
-            half_line_s=0.0,
-            keep_segments=False,
-        )
-        self.watch = replace(self.watch, **limits)
-        self.feed = self.restarted()
-        self.at = self.feed.initial()
-
-    def restarted(self) -> Feed:
-        """A source that knows what is on disk alone."""
-        return Feed(msgspec.json.encode(self.watch).decode())
-
-    def step(self) -> int:
-        """Ask for the next batch; gives how many batches it covers, as far as offsets tell."""
-        before, self.at = self.at, self.feed.latest(self.at)
-        return int(self.at["next"] - before["next"])
-
-    def finish(self) -> list[str]:
-        """Take the planned batches in; gives the names of their files."""
-        plans = self.driver.unfinished()
-        for plan in plans:
-            self.driver.tick_off(plan.number, DONE)
-        return [Path(file.path).name for plan in plans for file in plan.files]
 
 
 @pytest.fixture
@@ -196,7 +148,7 @@ def test_a_look_that_fails_is_no_batch_and_the_next_look_goes_on(query: Query, m
         def fail(*_: Any, **__: Any) -> Any:
             raise OSError(errno.EIO, "the disk is away")
 
-        broken.setattr(pipeline_files, "find_files", fail)
+        broken.setattr(sources, "find_files", fail)
         assert query.step() == 0
         assert "the disk is away" in query.feed.newest()["trouble"]
         with pytest.raises((OSError, StorageFailed), match="the disk is away"):
@@ -209,13 +161,13 @@ def test_what_may_not_be_looked_at_is_named_and_its_neighbours_are_planned(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(query.folder, "a.jsonl", spans([1]))
-    real = pipeline_files.find_files
+    real = sources.find_files
 
-    def find(paths: Any, *, pattern: str, pass_over: Any) -> Any:
+    def find(paths: Any, *, pass_over: Any, **more: Any) -> Any:
         pass_over("secrets", "Permission denied")
-        return real(paths, pattern=pattern, pass_over=pass_over)
+        return real(paths, pass_over=pass_over, **more)
 
-    monkeypatch.setattr(pipeline_files, "find_files", find)
+    monkeypatch.setattr(sources, "find_files", find)
     assert query.step() == 1
     assert query.feed.newest()["refused"] == {"secrets": "Permission denied"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import shutil
 import sqlite3
 import time
@@ -126,6 +128,31 @@ def test_an_idle_trigger_runs_no_job_and_a_batch_runs_one_with_a_name(
     query.end()
     assert (query.isActive, query.exception()) == (False, None)
     assert query.account.holds
+
+
+def test_a_batch_costs_one_job_a_task_for_each_share_and_a_commit_for_each_table(
+    spark: Any, tmp_path: Path, lake: Lake, drained: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: of the batches after the first, none may cost more than another, and none looks at more than
+    the tables that it goes to. A snapshot is three files, and a file is synced with its folder."""
+    batches = 4
+    for number in range(batches):
+        write(tmp_path / "in", f"{number}.jsonl", spans([number]), logs([number]), b"{broken\n")
+    synced: list[int] = []
+    at_end: list[int] = []
+    commits: list[str] = []
+    real_sync, real_commit = os.fsync, deliver.commit
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(1), real_sync(handle))[1])
+    monkeypatch.setattr(deliver, "commit", lambda *given: (commits.append(given[1].name), real_commit(*given))[1])
+    query = drained(max_files_per_trigger=1, told=lambda account: at_end.append(len(synced)))
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(query.runId)]
+    tasks = [sum(tracker.getStageInfo(stage).numTasks for stage in job.stageIds) for job in jobs]
+    assert tasks == [1] * batches
+    assert Counter(commits) == Counter({"spans": batches, "logs": batches, "dead_letter": batches})
+    of_each = {after - before for before, after in itertools.pairwise(at_end[1:])}
+    assert of_each == {3 * (3 * 2) + 2}, "a receipt is synced as well"
+    assert (query.account.known_files, drained().account.known_files) == (0, batches)
 
 
 def test_a_commit_that_cannot_be_made_is_tried_again_until_the_query_is_stopped(

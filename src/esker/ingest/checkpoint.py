@@ -98,7 +98,8 @@ class Checkpoint:
             if self._drives:
                 for key, value in (("version", _VERSION), ("id", str(uuid4())), ("kind", kind)):
                     self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
-                self._database.execute("INSERT OR REPLACE INTO about VALUES ('term', ?)", (self.term,))
+                for key, value in (("term", self.term), ("known_files", "0")):
+                    self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, value))
             about = dict(self._database.execute("SELECT key, value FROM about"))
             if about["version"] == "1":
                 self._database.execute(UPGRADE_FILES)
@@ -196,6 +197,18 @@ class Checkpoint:
         with self._writing():
             return self._seen.release_set_aside()
 
+    @property
+    def known_files(self) -> int:
+        """How many files the process that plans for the driver found to be ingested before this term."""
+        with self._reading():
+            row = self._database.execute("SELECT value FROM about WHERE key = 'known_files'").fetchone()
+        return 0 if row is None else int(row[0])
+
+    def note_known(self, files: int) -> None:
+        """Let the driver know of files that were ingested before."""
+        with self._writing():
+            self._database.execute("UPDATE about SET value = ? WHERE key = 'known_files'", (str(files),))
+
     def is_done(self, found: Found) -> bool:
         """Whether all rows of that file are committed."""
         seen = self.unchanged(found)
@@ -292,8 +305,13 @@ class Checkpoint:
     def is_ticked_off(self, number: int) -> bool:
         """Whether that batch is in its tables."""
         with self._reading():
-            row = self._database.execute("SELECT done IS NOT NULL FROM batches WHERE number = ?", (number,)).fetchone()
-        return row is not None and bool(row[0])
+            # By the index: what is behind a plan of many files in its row takes long to be reached.
+            row = self._database.execute(
+                "SELECT EXISTS (SELECT 1 FROM batches WHERE number = ?1) AND NOT EXISTS "
+                "(SELECT 1 FROM batches INDEXED BY unfinished WHERE number = ?1 AND done IS NULL)",
+                (number,),
+            ).fetchone()
+        return bool(row[0])
 
     def counts(self, number: int) -> BatchCounts:
         """What a batch that is in its tables held."""

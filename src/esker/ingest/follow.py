@@ -13,7 +13,7 @@ from threading import Event
 from esker.errors import EskerError, InvalidInput, StorageFailed
 from esker.ingest.run import Pending, Run
 from esker.ingest.segments import is_named_like_segment
-from esker.ingest.sources import Found, find_files, oldest_first
+from esker.ingest.sources import Found, Lookout, oldest_first
 from esker.storage.failures import failure_of
 
 log = logging.getLogger("esker.ingest")
@@ -44,10 +44,12 @@ def follow(
 ) -> None:
     """Ingest what comes into directories."""
     chosen = pace or Pace()
+    lookout = Lookout(directories, pattern=pattern)
 
     def look() -> None:
-        found = complete(find_files(directories, pattern=pattern, pass_over=run.pass_over), chosen, run.is_cut)
-        run.ingest(found)
+        known, others = run.sorted_out(lookout.find(run.pass_over))
+        found = complete(others, chosen, run.is_cut)
+        run.ingest(found, known=known)
         sweep(found)
 
     keep_on(run, look, pace=chosen, stop=stop, told=told)

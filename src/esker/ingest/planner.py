@@ -7,6 +7,7 @@ finishes in the driver. Both plan here.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -62,14 +63,31 @@ class Planner:
         self._since = since
         self._recognition = Recognition(checkpoint)
         self._seen: set[Path] = set()  # a stream looks at the same files again and again
+        self._done: dict[Path, Found] = {}  # all of them is in the tables: while they stay so, they are not asked about
+        self._names: Counter[str] = Counter()  # how many each file has, by its identity
         self._refused: set[Found] = set()  # by this run, which does not ask again
         self._denied: set[Path] = set()  # nobody may read them now: every look asks again
 
-    def plans(self, found: Iterable[Found]) -> Iterator[Plan]:
+    def sorted_out(self, found: Iterable[Found]) -> tuple[list[Found], list[Found]]:
+        """Files that an earlier look saw as they are, all of them in the tables; and the others. A file of several
+        names is among the others: which of them it has may change, and the file itself not."""
+        there = list(found)
+        self._names = Counter(one.identity for one in there)
+        known: list[Found] = []
+        others: list[Found] = []
+        for one in there:
+            is_known = self._done.get(one.path) == one and self._names[one.identity] == 1
+            (known if is_known else others).append(one)
+        self._done = {one.path: one for one in known}  # what is gone need not be remembered
+        return known, others
+
+    def plans(self, found: Iterable[Found], *, known: Iterable[Found] = ()) -> Iterator[Plan]:
         """Batches of the files that are new, each on disk when it is given. The next one is planned when it is asked
-        for. ``StorageFailed`` where a file cannot be read now."""
-        looked = self._recognition.look_at(found)
-        self._seen.intersection_update(one.path for one in looked)  # what is gone need not be remembered
+        for. Files that ``sorted_out`` says are ``known`` cost nothing more. ``StorageFailed`` where a file cannot be
+        read now."""
+        known = tuple(known)
+        looked = self._recognition.look_at(found, known=known)
+        self._seen.intersection_update(one.path for one in (*known, *looked))
         for group in groups(self._new(looked), most_bytes=self._most_bytes, most_files=self._most_files):
             plan = self._checkpoint.plan(group, at_us=self._now_us())
             self._recognition.planned(group)
@@ -123,8 +141,10 @@ class Planner:
             if one.path in self._denied:
                 self._denied.remove(one.path)
                 self._account.refused = [pair for pair in self._account.refused if pair[0] != str(one.path)]
-            if isinstance(source, Known) and one.path not in self._seen:
-                self._account.known_files += 1
+            if isinstance(source, Known):
+                self._account.known_files += one.path not in self._seen
+                if self._names[one.identity] == 1 and self._checkpoint.is_done(one):
+                    self._done[one.path] = one
             self._seen.add(one.path)
             if isinstance(source, SourceFile):
                 yield source

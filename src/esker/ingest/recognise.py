@@ -34,12 +34,53 @@ class _Candidate:
     track: int  # that the file goes on with
 
 
+class _ToPlan:
+    """Files that hold something new and are not planned yet, in order; found by what they are compared by."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[SourceFile, Seen]] = []
+        self._by_identity: dict[str | None, Seen] = {}
+        self._by_path: dict[str, list[int]] = {}
+        self._by_track: dict[int, list[int]] = {}
+
+    def add(self, source: SourceFile, seen: Seen) -> None:
+        """One more."""
+        at = len(self._all)
+        self._all.append((source, seen))
+        self._by_identity[seen.identity] = seen
+        self._by_path.setdefault(seen.path, []).append(at)
+        self._by_track.setdefault(seen.track, []).append(at)
+
+    def without(self, sources: Iterable[SourceFile]) -> _ToPlan:
+        """Those that are left."""
+        chosen, left = set(sources), _ToPlan()
+        for source, seen in self._all:
+            if source not in chosen:
+                left.add(source, seen)
+        return left
+
+    def newest_by_identity(self, identity: str) -> Seen | None:
+        """The last that has that device and inode."""
+        return self._by_identity.get(identity)
+
+    def newest_of_track(self, track: int) -> Seen | None:
+        """The last that has that content."""
+        found = self._by_track.get(track)
+        return self._all[found[-1]][1] if found else None
+
+    def at(self, paths: Iterable[str], tracks: Iterable[int]) -> list[Seen]:
+        """Those at one of the paths, or with one of the contents, in order."""
+        found = {at for path in paths for at in self._by_path.get(path, ())}
+        found.update(at for track in tracks for at in self._by_track.get(track, ()))
+        return [self._all[at][1] for at in sorted(found)]
+
+
 class Recognition:
     """Compares files with what a checkpoint has read, and with what is about to be planned."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._to_plan: list[tuple[SourceFile, Seen]] = []
+        self._to_plan = _ToPlan()
         self._look: dict[Path, Found] = {}
         self._paths: dict[str, set[Path]] = {}
         self._growing = GrowingFiles()
@@ -48,20 +89,21 @@ class Recognition:
         """Whether a file that was written to lately may end in the middle of its last line or frame."""
         return self._growing.is_cut(found)
 
-    def look_at(self, found: Iterable[Found]) -> list[Found]:
-        """Begin a look at files; each once, and what rotation left of a file before the file itself."""
-        self._to_plan.clear()  # what an earlier look left, because a batch failed, was never planned
-        self._look = {one.path: one for one in found}
+    def look_at(self, found: Iterable[Found], *, known: Iterable[Found] = ()) -> list[Found]:
+        """Begin a look at files; each once, and what rotation left of a file before the file itself. Those that are
+        ``known`` are there, and are not asked about."""
+        self._to_plan = _ToPlan()  # what an earlier look left, because a batch failed, was never planned
+        new = {one.path: one for one in found}
+        self._look = {one.path: one for one in known} | new
         self._growing.look_at(self._look)
         self._paths = {}
         for one in self._look.values():
             self._paths.setdefault(one.identity, set()).add(one.path)
-        return [self._look[path] for path in rotated_first(self._look)]
+        return [new[path] for path in rotated_first(new)]
 
     def planned(self, sources: Sequence[SourceFile]) -> None:
         """These are written down now."""
-        chosen = set(sources)
-        self._to_plan = [pair for pair in self._to_plan if pair[0] not in chosen]
+        self._to_plan = self._to_plan.without(sources)
 
     def of(self, found: Found) -> SourceFile | Known | None:
         """What of a file is to be read; None where that cannot be said yet. ``StorageFailed`` where it cannot be."""
@@ -115,7 +157,7 @@ class Recognition:
     def _new(self, source: SourceFile, track: int | None) -> SourceFile:
         track = self._checkpoint.new_track() if track is None else track
         source = replace(source, track=track)
-        self._to_plan.append((source, _to_be_seen(source, track)))
+        self._to_plan.add(source, _to_be_seen(source, track))
         return source
 
     # ---- what to compare with ----
@@ -130,8 +172,7 @@ class Recognition:
     def _same_file(self, found: Found) -> list[_Candidate]:
         """The newest state of that device and inode; of older ones it would be a file that was rewritten. The number of
         a file that was deleted is given to new files: where the names do not agree, much content must."""
-        rows = [seen for _, seen in self._to_plan if seen.identity == found.identity]
-        own = rows[-1] if rows else self._checkpoint.newest_by_identity(found.identity)
+        own = self._to_plan.newest_by_identity(found.identity) or self._checkpoint.newest_by_identity(found.identity)
         if own is None:
             return []
         whole = self._newest(own)
@@ -160,14 +201,12 @@ class Recognition:
     def _tracks_at(self, paths: Sequence[Path]) -> list[Seen]:
         names = {str(path) for path in paths}
         tracks = {one.track: one for one in self._checkpoint.tracks_at(names)} if names else {}
-        tracks |= {seen.track: seen for _, seen in self._to_plan if seen.path in names or seen.track in tracks}
+        tracks |= {seen.track: seen for seen in self._to_plan.at(names, tracks)}
         return list(tracks.values())
 
     def _newest(self, seen: Seen) -> Seen:
-        for _, one in reversed(self._to_plan):
-            if one.track == seen.track:
-                return one
-        return self._checkpoint.newest_of_track(seen.track) or seen
+        to_plan = self._to_plan.newest_of_track(seen.track)
+        return to_plan or self._checkpoint.newest_of_track(seen.track) or seen
 
     def _is_elsewhere(self, seen: Seen, found: Found) -> bool:
         """Whether the file that had that content is there under another name: then this one only looks like it."""

@@ -79,9 +79,13 @@ class Run:
         for plan in self.checkpoint.unfinished():
             self.finish(plan)
 
-    def ingest(self, found: Iterable[Found]) -> None:
+    def sorted_out(self, found: Iterable[Found]) -> tuple[list[Found], list[Found]]:
+        """Files that are in the tables as they are, as an earlier look has seen; and the others."""
+        return self._planner.sorted_out(found)
+
+    def ingest(self, found: Iterable[Found], *, known: Iterable[Found] = ()) -> None:
         """Plan the files that are new, and finish each batch before the next is planned."""
-        for plan in self._planner.plans(found):
+        for plan in self._planner.plans(found, known=known):
             self.finish(plan)
 
     def pass_over(self, path: str, reason: str) -> None:

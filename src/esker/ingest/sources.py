@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Literal, Protocol
 
 from esker.errors import InvalidInput, StorageFailed
@@ -98,10 +99,16 @@ class Measured:
 PassOver = Callable[[str, str], None]  # is told of a path, and why it cannot be looked at
 
 
-def find_files(paths: Iterable[Path], *, pattern: str = "*", pass_over: PassOver | None = None) -> Iterator[Found]:
+def find_files(
+    paths: Iterable[Path],
+    *,
+    pattern: str = "*",
+    pass_over: PassOver | None = None,
+    before: Mapping[str, Found] = MappingProxyType({}),
+) -> Iterator[Found]:
     """The files themselves, and what directories hold, at any depth; hidden and unfinished files are passed over. What
     may not be looked at in a directory is reported to ``pass_over``; without it, and where a disk fails, this is
-    ``StorageFailed``."""
+    ``StorageFailed``. A file that has not changed since it was found ``before``, by its path, is given as it was."""
     for path in paths:
         try:
             mode = path.stat().st_mode
@@ -110,13 +117,28 @@ def find_files(paths: Iterable[Path], *, pattern: str = "*", pass_over: PassOver
                 raise failure_of(error, "ingest", path) from error
             raise InvalidInput(f"cannot ingest {path}: {error.strerror or error}", path=str(path)) from error
         if stat.S_ISDIR(mode):
-            yield from _below(path, pattern, pass_over)
+            yield from _below(path, pattern, pass_over, before)
         elif stat.S_ISREG(mode):
             found = _look(path)
             if found is not None:
                 yield found
         else:
             raise InvalidInput(f"cannot ingest {path}: it is neither a file nor a directory", path=str(path))
+
+
+class Lookout:
+    """Directories that are looked at again and again: a look is one pass over their entries, and opens no file."""
+
+    def __init__(self, paths: Iterable[Path], *, pattern: str = "*") -> None:
+        self._paths = tuple(paths)
+        self._pattern = pattern
+        self._before: dict[str, Found] = {}
+
+    def find(self, pass_over: PassOver | None = None) -> list[Found]:
+        """As ``find_files``; what has not changed since the last look is the same object."""
+        found = list(find_files(self._paths, pattern=self._pattern, pass_over=pass_over, before=self._before))
+        self._before = {str(one.path): one for one in found}
+        return found
 
 
 def oldest_first(found: Iterable[Found]) -> list[Found]:
@@ -296,7 +318,7 @@ def groups(
         yield group
 
 
-def _below(directory: Path, pattern: str, pass_over: PassOver | None) -> Iterator[Found]:
+def _below(directory: Path, pattern: str, pass_over: PassOver | None, before: Mapping[str, Found]) -> Iterator[Found]:
     def refuse(error: OSError) -> None:
         if isinstance(error, FileNotFoundError):  # it went while we looked
             return
@@ -307,20 +329,62 @@ def _below(directory: Path, pattern: str, pass_over: PassOver | None) -> Iterato
             raise failure from error
         pass_over(str(place), error.strerror or str(error))
 
-    for folder, folders, names in os.walk(directory, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        for name in sorted(names):
-            if name.startswith((".", "_")) or name.endswith(_UNFINISHED) or not fnmatch(name, pattern):
+    for folder, entries in _folders(directory, refuse):
+        real = os.path.realpath(folder)
+        for entry in entries:
+            if entry.name.endswith(_UNFINISHED) or not fnmatch(entry.name, pattern):
                 continue
-            path = Path(folder, name)
             try:
-                found = _look(path)
+                found = _still(entry, real, before) or _look(Path(entry.path))
             except OSError as error:
-                error.filename = error.filename or str(path)
+                error.filename = error.filename or entry.path
                 refuse(error)
                 continue
             if found is not None:
                 yield found
+
+
+def _folders(directory: Path, refuse: Callable[[OSError], None]) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """A directory and all below it, each with what is no directory in it, by name; links to directories are not
+    followed."""
+    waiting = [str(directory)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as listed:
+                entries = sorted(
+                    (entry for entry in listed if not entry.name.startswith((".", "_"))), key=lambda entry: entry.name
+                )
+        except OSError as error:
+            refuse(error)
+            continue
+        folders: list[os.DirEntry[str]] = []
+        others: list[os.DirEntry[str]] = []
+        for entry in entries:
+            (folders if _is_folder(entry) else others).append(entry)
+        yield folder, others
+        waiting.extend(entry.path for entry in reversed(folders) if not entry.is_symlink())
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _still(entry: os.DirEntry[str], folder: str, before: Mapping[str, Found]) -> Found | None:
+    """What was found of a file before, if nothing was written to it since."""
+    was = before.get(f"{folder}/{entry.name}")
+    if was is None or entry.is_symlink():
+        return None
+    now = entry.stat()
+    is_same = was.size == now.st_size and was.modified_ns == now.st_mtime_ns and was.identity == _identity(now)
+    return was if is_same else None
+
+
+def _identity(seen: os.stat_result) -> str:
+    return f"{seen.st_dev}:{seen.st_ino}"
 
 
 def _look(path: Path) -> Found | None:
@@ -333,5 +397,4 @@ def _look(path: Path) -> Found | None:
         return None
     if not stat.S_ISREG(seen.st_mode):
         return None
-    identity = f"{seen.st_dev}:{seen.st_ino}"
-    return Found(path=path.resolve(), size=seen.st_size, modified_ns=seen.st_mtime_ns, identity=identity)
+    return Found(path=path.resolve(), size=seen.st_size, modified_ns=seen.st_mtime_ns, identity=_identity(seen))

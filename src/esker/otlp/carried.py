@@ -12,6 +12,7 @@ import sysconfig
 import tempfile
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _NAME = "esker.otlp._walk"
@@ -27,6 +28,7 @@ class Extension:
     content: bytes  # compressed
 
 
+@cache
 def packed() -> Extension | None:
     """This machine's; None where it has none."""
     found = importlib.util.find_spec(_NAME)

@@ -52,6 +52,7 @@ class Batches:
         self._patience = patience
         self._attempt = Lock()  # held while a batch is worked on, not while its turn is waited for
         self._ending = Event()
+        self._is_closed = False
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
         """Finish every batch that is planned. One that an earlier run had finished costs nothing."""
@@ -77,7 +78,18 @@ class Batches:
     def checked(self) -> Account:
         """The account, compared with the tables; waits for an attempt that is under way."""
         with self._attempt:
+            self._learn_known()
             return self._run.close()
+
+    def close(self) -> None:
+        """The checkpoint is about to be closed."""
+        with self._attempt:
+            self._learn_known()
+            self._is_closed = True
+
+    def _learn_known(self) -> None:
+        if not self._is_closed:
+            self._run.account.known_files = self._run.checkpoint.known_files
 
     def _finish(self, plan: Plan) -> None:
         """Take a batch into its tables, for as long as it takes. One that was withdrawn is done: its files are

@@ -11,7 +11,7 @@ from esker.ingest.follow import Pace, complete
 from esker.ingest.pipeline.watch import Watch
 from esker.ingest.planner import Planner, room
 from esker.ingest.segments import sweep_segments
-from esker.ingest.sources import Found, find_files, oldest_first
+from esker.ingest.sources import Found, Lookout, oldest_first
 
 _NAMED = 20  # files that cannot be read, in the progress of a batch
 _SHARE = 64 << 20  # of bytes, for one task
@@ -27,13 +27,18 @@ class Files:
         self._planner = Planner(
             checkpoint, self._account, most_bytes=self._room, most_files=watch.most_files, since=watch.since
         )
+        self._lookout = Lookout(map(Path, watch.paths), pattern=watch.pattern)
+        self._pace = Pace(settle_s=watch.settle_s, half_line_s=watch.half_line_s)
         self._only: list[Found] | None = None  # files of a query that ends with what is there now
         self._waiting = (0, 0)
+        self._known_told = 0
 
     def plan(self) -> Plan | None:
         """A batch of files that are new."""
-        found = self._found()
-        plan = next(self._planner.plans(found), None)
+        known, others = self._planner.sorted_out(self._find() if self._only is None else self._only)
+        found = others if self._only is not None else complete(others, self._pace, self._planner.is_cut)
+        plan = next(self._planner.plans(found, known=known), None)
+        self._tell_known()
         if not self._watch.keep_segments:
             sweep_segments(self._checkpoint, found)
         self._waiting = self._planner.waiting(found)
@@ -60,12 +65,11 @@ class Files:
         """How many bytes of files the next batch may hold, judged by the batches before it."""
         return room(self._watch.most_bytes, self._watch.most_rows, lambda: self._checkpoint.read_lately())
 
-    def _found(self) -> list[Found]:
-        if self._only is not None:
-            return self._only
-        pace = Pace(settle_s=self._watch.settle_s, half_line_s=self._watch.half_line_s)
-        return complete(self._find(), pace, self._planner.is_cut)
+    def _tell_known(self) -> None:
+        """The account is the driver's: it reads there how many files are known."""
+        if self._account.known_files > self._known_told:
+            self._checkpoint.note_known(self._account.known_files)
+            self._known_told = self._account.known_files
 
     def _find(self) -> list[Found]:
-        paths = map(Path, self._watch.paths)
-        return list(find_files(paths, pattern=self._watch.pattern, pass_over=self._planner.pass_over))
+        return self._lookout.find(self._planner.pass_over)

@@ -158,6 +158,7 @@ def pipeline(
         run, _ = stack.enter_context(begun(lake, ingest, asked.told, kind=taken.kind, make_job=make_job))
         patience = Patience(first_wait_s=_PACE.first_wait_s, told=asked.told_trouble) if asked.retry else None
         batches = Batches(run, hand, patience)
+        stack.callback(batches.close)
         if asked.listener is not None:
             asked.listener.attach(spark, batches.tally)
         java_query = _started(spark, _watch(asked, taken, run.checkpoint, tasks), batches, asked, checkpoint)
