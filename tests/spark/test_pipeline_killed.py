@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 from dying_pipeline import STEPS
+from kafka_broker import broker
 from pyspark.sql.datasource import DataSourceStreamReader
 from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
 import esker
 from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.kafka import KIND as TOPICS
+from esker.ingest.telemetry import KIND as FILES
 from esker.otlp.segment import frame
 from esker.otlp.signals import Signal
 from esker.otlp.spool import Spool
@@ -29,7 +32,7 @@ pytestmark = [
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
-def run(folder: Path, batch: int, step: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, batch: int, step: str, address: str = "") -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
     own = {
         "PYTHONPATH": os.pathsep.join([str(Path(esker.__file__).parents[1]), str(SUPPORT)]),
@@ -38,7 +41,7 @@ def run(folder: Path, batch: int, step: str) -> subprocess.CompletedProcess[str]
     }
     with (folder / f"words-{batch}").open("w") as words:
         return subprocess.run(
-            [sys.executable, str(SUPPORT / "dying_pipeline.py"), str(folder), str(batch), step],
+            [sys.executable, str(SUPPORT / "dying_pipeline.py"), str(folder), str(batch), step, address],
             env={**environment, **own},
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -62,21 +65,42 @@ def fill(folder: Path) -> None:
             os.utime(path, ns=(number * 10**9, number * 10**9))
 
 
-def test_a_driver_killed_at_each_step_leaves_every_record_to_be_found_once(tmp_path: Path) -> None:
-    fill(tmp_path)
-    for batch, step in enumerate(STEPS):  # each start finishes the batch that the one before it died in
-        died = run(tmp_path, batch, step)
-        assert died.returncode == -signal.SIGKILL, (step, (tmp_path / f"words-{batch}").read_text()[-3000:])
-    done = run(tmp_path, len(STEPS), "")
-    assert done.returncode == 0, (tmp_path / f"words-{len(STEPS)}").read_text()[-3000:]
+def assert_survives(folder: Path, address: str = "") -> None:
+    """Kill the driver at each step, then let it run to its end. Every start finishes the batch that the one before it
+    died in."""
+    for batch, step in enumerate(STEPS):
+        died = run(folder, batch, step, address)
+        assert died.returncode == -signal.SIGKILL, (step, (folder / f"words-{batch}").read_text()[-3000:])
+    done = run(folder, len(STEPS), "", address)
+    assert done.returncode == 0, (folder / f"words-{len(STEPS)}").read_text()[-3000:]
     account = json.loads(done.stdout.strip().splitlines()[-1])
     assert (account["holds"], account["lost"], account["duplicated"]) == (True, 0, 0)
-    lake = esker.connect(f"sqlite:///{tmp_path}/lake/catalog.db")
+    lake = esker.connect(f"sqlite:///{folder}/lake/catalog.db")
     numbers = range(len(STEPS))
     assert span_names(lake) == Counter(f"span {number}" for number in numbers)
     assert log_bodies(lake) == Counter(f"log {number}" for number in numbers)
     assert letters(lake).total() == len(STEPS)
-    checkpoint = Checkpoint(tmp_path / "checkpoint", kind="otlp")
+
+
+def test_a_driver_killed_at_each_step_leaves_every_record_to_be_found_once(tmp_path: Path) -> None:
+    fill(tmp_path)
+    assert_survives(tmp_path)
+    checkpoint = Checkpoint(tmp_path / "checkpoint", kind=FILES)
     assert (checkpoint.next_number, checkpoint.unfinished()) == (len(STEPS), [])
     checkpoint.close()
     assert not list((tmp_path / "spool").glob("*.otlp"))
+
+
+def test_a_driver_killed_at_each_step_leaves_every_message_to_be_found_once(tmp_path: Path) -> None:
+    with broker() as kafka:
+        for number in range(len(STEPS)):  # a batch has three offsets, shared out over both partitions
+            kafka.send("t", spans([number]), logs([number]))
+            kafka.send("t", b"{broken", partition=1)
+        assert_survives(tmp_path, f"kafka://{kafka.address}/t")
+    checkpoint = Checkpoint(tmp_path / "checkpoint", kind=TOPICS)
+    assert (checkpoint.next_number, checkpoint.unfinished()) == (len(STEPS), [])
+    (cluster,) = checkpoint.clusters()
+    assert sorted(checkpoint.positions(cluster).values()) == [0, 0, len(STEPS), 2 * len(STEPS)]
+    counts = [checkpoint.counts(number) for number in range(len(STEPS))]
+    assert [(one.received, one.requests) for one in counts] == [(3, 3)] * len(STEPS)
+    checkpoint.close()

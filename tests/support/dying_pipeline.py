@@ -1,5 +1,6 @@
-"""A pipeline over files and segments that dies by SIGKILL at a named step of one batch. Run as a program: folder, the
-number of the batch, and the step; without a step it runs to its end and prints its account as JSON."""
+"""A pipeline over files and segments, or over a topic, that dies by SIGKILL at a named step of one batch. Run as a
+program: folder, the number of the batch, the step, and the address of a topic; without a step it runs to its end and
+prints its account as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ warnings.simplefilter("ignore")
 STEPS = ("planned", "decoded", "receipt", "one table", "all tables", "ticked off")
 
 
-def main(folder: Path, batch: int, step: str) -> None:
+def main(folder: Path, batch: int, step: str, address: str = "") -> None:
     """Take in what there is, or die."""
     import esker
     from esker.ingest.pipeline.start import pipeline
@@ -25,13 +26,14 @@ def main(folder: Path, batch: int, step: str) -> None:
     if step:
         watch(batch, step)
     lake = esker.connect(f"sqlite:///{folder}/lake/catalog.db")
+    limit: dict[str, Any] = {"max_offsets_per_trigger": 3} if address else {"max_files_per_trigger": 2}
     query = pipeline(
         start_session(),
-        [folder / "files", folder / "spool"],
+        address or [folder / "files", folder / "spool"],
         lake,
         checkpoint=folder / "checkpoint",
         available_now=True,
-        max_files_per_trigger=2,
+        **limit,
     )
     query.awaitTermination()
     print(json.dumps(query.account.facts()))
@@ -109,4 +111,4 @@ def kill_from_source(batch: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
