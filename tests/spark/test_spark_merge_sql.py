@@ -102,7 +102,8 @@ def test_a_branch_is_changed_alone(lake: Lake) -> None:
         ("MERGE INTO s.orders USING s.orders ON true WHEN MATCHED THEN DELETE", "are both called orders"),
         ("DELETE FROM s.orders WHERE id IN (SELECT id FROM s.nothing)", "nothing"),
         (
-            "MERGE INTO s.orders o USING (SELECT 2 AS id UNION ALL SELECT 2) n ON o.id = n.id WHEN MATCHED THEN DELETE",
+            "MERGE INTO s.orders o USING (SELECT 2 AS id UNION ALL SELECT 2) n ON o.id = n.id "
+            "WHEN MATCHED AND o.id > 0 THEN DELETE",
             "several rows of the source match one row of the table where id = 2",
         ),
     ],

@@ -274,12 +274,12 @@ def test_show_and_describe_answer_in_sparks_columns(lake: Lake, orders: esker.Ta
 
 
 def test_an_insert_answers_with_its_snapshot(lake: Lake, orders: esker.Table) -> None:
-    ((operation, snapshot_id, added, deleted),) = rows(
+    ((operation, snapshot_id, added, updated, deleted),) = rows(
         lake, "INSERT INTO sales.orders VALUES (5, 'eu', 1), (6, 'eu', 1)"
     )
     snapshot = orders.refresh().current_snapshot
     assert snapshot is not None
-    assert (operation, snapshot_id, added, deleted) == ("append", snapshot.snapshot_id, 2, 0)
+    assert (operation, snapshot_id, added, updated, deleted) == ("append", snapshot.snapshot_id, 2, 0, 0)
 
 
 def test_columns_go_by_place_by_list_or_by_name(lake: Lake, orders: esker.Table) -> None:
@@ -340,8 +340,8 @@ def test_rows_are_deleted_by_a_condition_in_the_sessions_zone(lake: Lake) -> Non
     lake.sql("CREATE TABLE sales.events (id int, ts timestamp, d date)")
     lake.sql("""INSERT INTO sales.events VALUES
         (1, timestamp '2026-01-01 23:30:00', date '2026-01-01'), (2, timestamp '2026-01-02 00:30:00', null)""")
-    ((_, _, added, deleted),) = rows(lake, "DELETE FROM sales.events e WHERE e.ts >= '2026-01-02'")
-    assert deleted - added == 1
+    ((_, _, added, _, deleted),) = rows(lake, "DELETE FROM sales.events e WHERE e.ts >= '2026-01-02'")
+    assert (added, deleted) == (0, 1)
     assert rows(lake, "SELECT id, d FROM sales.events") == [(1, date(2026, 1, 1))]
     with pytest.raises(
         InvalidInput, match=r"the condition, 'nosuch\(id\)' \(at line 1, column 32\), is not understood"

@@ -258,11 +258,7 @@ def test_a_delete_keeps_its_alias_and_its_condition_in_place(lake: Lake) -> None
         ("alter table sales.orders alter column id set not null", "SET NOT NULL", "line 1, column 42"),
         ("alter table sales.orders set location 'x'", "SET LOCATION", "line 1, column 30"),
         ("alter namespace sales set properties ('a' = 'b')", "ALTER NAMESPACE", "line 1, column 23"),
-        (
-            "with c as (select 1) delete from sales.orders where id in (select 1)",
-            "a query before DELETE",
-            "line 1, column 22",
-        ),
+        ("from sales.orders insert into sales.orders select *", "a query before INSERT", "line 1, column 19"),
     ],
 )
 def test_what_is_not_done_is_refused_by_name_and_place(lake: Lake, text: str, feature: str, place: str) -> None:

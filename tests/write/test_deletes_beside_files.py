@@ -72,6 +72,7 @@ def test_h5_a_position_delete_file_names_its_data_file_as_the_manifest_does(memo
         "total-delete-files": "1",
         "total-position-deletes": "2",
         "total-equality-deletes": "0",
+        "esker.rows-deleted": "2",
     }
     check_sound(memory.lake(), NAME)
 

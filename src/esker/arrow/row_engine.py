@@ -14,7 +14,7 @@ from esker.errors import Unsupported
 from esker.model.predicate import TRUE
 from esker.model.schema import Schema
 from esker.ports.engine import Engine, ReadRequest, ScanTask, Writer, WriteRequest
-from esker.ports.row_changes import KeyedRows, RowDelta, RowView
+from esker.ports.row_changes import KeyedRows, RowCounts, RowDelta, RowView
 from esker.read.metadata_columns import metadata_column
 from esker.tree.table_metadata import TableMetadata
 from esker.write.rewrite import with_lineage
@@ -87,7 +87,12 @@ class ArrowRowEngine:
         )
         added = tuple(self._writer.write(request))
         gone = {path: positions for path, positions in change.gone.items() if not view.rewrites(path)}
-        return RowDelta(gone=gone, rewritten=frozenset(change.gone) - gone.keys(), added=added)
+        return RowDelta(
+            gone=gone,
+            rewritten=frozenset(change.gone) - gone.keys(),
+            added=added,
+            counts=RowCounts(updated=sum(map(len, change.gone.values())), inserted=change.inserted),
+        )
 
 
 @dataclass(slots=True)
@@ -97,6 +102,7 @@ class Change:
     engine: Engine
     view: RowView
     gone: dict[str, BitMap64] = field(default_factory=dict)
+    inserted: int = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -128,6 +134,7 @@ class Change:
                 yield self._with_lineage(rows, None if ids is None else ids.slice(at, rows.num_rows))
                 at += rows.num_rows
         for rows in source.unmet():
+            self.inserted += rows.num_rows
             yield self._with_lineage(rows, None)
 
     def with_survivors(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -146,6 +146,8 @@ def widen_column(schema: Schema, name: str, new: Type, ids: Ids, format_version:
     old = path[-1]
     if in_map_key(path):
         raise InvalidInput(f"cannot widen column {name!r}: the keys of a map do not change", column=name)
+    if old.type == new:
+        return schema, old, old
     if not can_promote(old.type, new, format_version):
         later = format_version < 3 and can_promote(old.type, new, 3)
         rule = RULE_V3 if format_version >= 3 else RULE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -42,6 +42,7 @@ class Token:
     end: int
     place: str
     suffix: str = ""  # of a number: L, D, BD …
+    pieces: tuple[str, ...] = ()  # of a string: those that stand side by side
 
     @property
     def word(self) -> str | None:
@@ -124,15 +125,17 @@ class _Cutter:
     def _strings(self, at: int, found: list[Token]) -> int:
         """Strings side by side are one; with nothing between them, the doubled quote is a quote."""
         first = self.raw[at]
-        text, end = first.text, first.end
+        pieces, end = [first.text], first.end
         at += 1
         while at < len(self.raw) and self.raw[at].token_type.name == "STRING":
             token = self.raw[at]
             if token.start == end + 1 and self.text[token.start] == self.text[end]:
-                text += self.text[end]
-            text, end = text + token.text, token.end
+                pieces[-1] += self.text[end] + token.text
+            else:
+                pieces.append(token.text)
+            end = token.end
             at += 1
-        found.append(self._token(Kind.STRING, text, first.start, end))
+        found.append(replace(self._token(Kind.STRING, "".join(pieces), first.start, end), pieces=tuple(pieces)))
         return at
 
     def _is_bare_fraction(self, at: int) -> bool:

@@ -92,6 +92,15 @@ class MergePlan:
     verb: str = "merge"  # for messages
     key: tuple[str, ...] = ()  # columns whose values may not occur twice in the source
 
+    @property
+    def deletes_every_match(self) -> int | None:
+        """The clause by which every row that matches goes, however many rows of the source match it."""
+        matched = [at for at, clause in enumerate(self.clauses) if clause.side is Side.MATCHED]
+        if len(matched) != 1:
+            return None
+        only = self.clauses[matched[0]]
+        return matched[0] if isinstance(only.action, DeleteRow) and only.condition is None else None
+
     def has(self, side: Side) -> bool:
         """Whether some clause is about that side."""
         return any(clause.side is side for clause in self.clauses)

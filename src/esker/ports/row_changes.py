@@ -48,6 +48,26 @@ class RowView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounts:
+    """How many rows a change deleted, updated and inserted. A row that is copied to another file is none of these."""
+
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+    deleted_by_source: int = 0  # of those deleted: by WHEN NOT MATCHED BY SOURCE
+    updated_by_source: int = 0
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        return RowCounts(
+            deleted=self.deleted + other.deleted,
+            updated=self.updated + other.updated,
+            inserted=self.inserted + other.inserted,
+            deleted_by_source=self.deleted_by_source + other.deleted_by_source,
+            updated_by_source=self.updated_by_source + other.updated_by_source,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
     """What a change comes to on the files of a view; paths are spelt as their tasks spell them.
 
@@ -59,6 +79,7 @@ class RowDelta:
     gone: Mapping[str, BitMap64] = field(default_factory=dict)  # per data file that stays, positions that go
     rewritten: frozenset[str] = frozenset()  # data files that leave; what stays of them is among ``added``
     added: tuple[DataFile, ...] = ()
+    counts: RowCounts = RowCounts()
 
     def __bool__(self) -> bool:
         return bool(self.added or self.rewritten or any(self.gone.values()))

@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED = "esker.rows-deleted", "esker.rows-updated", "esker.rows-inserted"
+"""Of a summary: how many rows a change deleted, updated and inserted, whatever files it wrote again for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,28 @@ class Snapshot:
     def operation(self) -> str | None:
         """append, replace, overwrite or delete; None where an early writer did not say."""
         return self.summary.get("operation")
+
+    @property
+    def rows_deleted(self) -> int | None:
+        """How many rows the commit deleted; None where its writer did not say."""
+        return self._rows(ROWS_DELETED, "deleted-records")
+
+    @property
+    def rows_updated(self) -> int | None:
+        """How many rows the commit changed; None where its writer did not say."""
+        return self._rows(ROWS_UPDATED)
+
+    @property
+    def rows_inserted(self) -> int | None:
+        """How many new rows the commit brought; None where its writer did not say."""
+        return self._rows(ROWS_INSERTED, "added-records")
+
+    def _rows(self, key: str, of_append: str = "") -> int | None:
+        """An append changes no row, so that what it added is what it inserted."""
+        found = self.summary.get(key)
+        if found is None and self.operation == "append":
+            found = self.summary.get(of_append, "0")
+        return int(found) if found is not None and found.isascii() and found.isdecimal() else None
 
 
 class RefKind(Enum):

@@ -25,7 +25,7 @@ from esker.write.remove import apply_steps
 from esker.write.rewrite import Rewriter
 from esker.write.settle_deletes import DeleteSettler
 from esker.write.steps import AddFiles, Step
-from esker.write.summary import build_summary
+from esker.write.summary import build_summary, row_counts
 from esker.write.table_changes import MAIN, next_ms, with_snapshot
 from esker.write.workbench import Scratch, Tools
 
@@ -180,6 +180,7 @@ class SnapshotChange:
                 extra={
                     "engine-name": "esker",
                     "engine-version": VERSION,
+                    **row_counts(made.outcome),
                     **self.extra,
                     **({} if self.batch is None else self.batch.summary),
                 },

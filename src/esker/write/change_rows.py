@@ -102,6 +102,7 @@ def change_step(view: RowView, sources: Sources, delta: RowDelta, manifests: Ite
         gone=gone,
         rewritten=delta.rewritten,
         added=delta.added,
+        counts=delta.counts,
         manifests=frozenset(manifest.path for manifest in manifests),
     )
 
@@ -122,6 +123,7 @@ def apply_change(
         else:
             outcome.lose(file, step.gone[file.path], planned.deletes)
     outcome.added.extend(step.added)
+    outcome.count(step.verb, step.counts, copied=sum(file.record_count for file in step.added))
 
 
 def _locate(

@@ -190,6 +190,8 @@ RESERVED: dict[str, str] = {
     "current-schema": _RESERVED,
     "default-partition-spec": _RESERVED,
     "default-sort-order": _RESERVED,
+    "sort-order": "WRITE ORDERED BY and set_sort_order() change it",
+    "identifier-fields": "SET IDENTIFIER FIELDS and set_identifier_fields() change them",
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from esker.ports.row_changes import RowCounts, Verb
 from esker.tree.data_file import DataFile, FileContent
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class Outcome:
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by manifest, names of files
     removed_files: list[DataFile] = field(default_factory=list)
     lost: dict[str, LostRows] = field(default_factory=dict)  # by path of the data file
+    rows: RowCounts | None = None  # that changed; None where nothing was changed, or nobody knows how many
+    merged: RowCounts | None = None  # of these, those of merges
+    copied: int = 0  # rows that merges wrote again as they were
+    appended: int = 0  # rows of files that were only added
+    _is_unknown: bool = False
 
     def remove(self, manifest: str, file: DataFile) -> None:
         """A file leaves; removing it twice is removing it once."""
@@ -44,6 +50,22 @@ class Outcome:
         before = self.lost.get(file.path)
         all_ = positions if before is None else before.positions | positions
         self.lost[file.path] = LostRows(file, all_, _of_positions(deletes))
+
+    def count(self, verb: Verb, counts: RowCounts | None, *, copied: int = 0) -> None:
+        """So many rows changed; None: it is not known how many, and so it is not known of the whole."""
+        self._is_unknown |= counts is None
+        if counts is not None:
+            self.rows = counts if self.rows is None else self.rows + counts
+        if verb == "merge" and counts is not None:
+            self.merged = counts if self.merged is None else self.merged + counts
+            self.copied += copied - counts.updated - counts.inserted
+        if self._is_unknown:
+            self.rows = None
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it is known so far how many rows changed."""
+        return self.rows is not None
 
     def gone_from(self, path: str) -> BitMap64 | None:
         """The positions that steps so far took out of a file."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from esker.errors import Conflict, InvalidInput
 from esker.model.predicate import TRUE, any_of
 from esker.ports.engine import ScanTask
-from esker.ports.row_changes import Mode
+from esker.ports.row_changes import Mode, RowCounts
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest_list import ManifestFile
@@ -67,10 +67,16 @@ def _apply_segment(
     removals: list[Removal] = []
     for step in steps:
         match step:
-            case AddFiles(files=files) | DeleteKeys(files):
+            case AddFiles(files=files):
                 outcome.added.extend(files)
+                outcome.appended += _rows(files)
+            case DeleteKeys(files):
+                outcome.added.extend(files)
+                outcome.count("delete", None)
             case RemoveRows() | RemovePartitions() | RemoveFiles():
-                outcome.added = _remove_from_added(rewriter, metadata, outcome.added, step)
+                kept = _remove_from_added(rewriter, metadata, outcome.added, step)
+                outcome.appended -= _rows(outcome.added) - _rows(kept)
+                outcome.added = kept
                 removals.append(step)
     if removals:
         _remove_from_base(tools, rewriter, metadata, manifests, removals, outcome)
@@ -103,25 +109,39 @@ def _remove_from_base(
     removals: Sequence[Removal],
     outcome: Outcome,
 ) -> None:
+    if not all(isinstance(step, RemoveFiles) for step in removals):
+        outcome.count("delete", RowCounts())
     named = [step for step in removals if not isinstance(step, RemoveRows)]
     if named:  # first: what leaves whole is not worth a copy of its rows
-        _remove_named(tools, metadata, manifests, named, outcome)
+        _remove_named(tools, rewriter, metadata, manifests, named, outcome)
     predicate = any_of(step.predicate for step in removals if isinstance(step, RemoveRows))
     mode = mode_of(metadata, "delete")
     for manifest, task in planned_tasks(tools, metadata, manifests, predicate, outcome):
         if _is_whole(task):
             outcome.remove(manifest, task.data_file)
+            outcome.count("delete", _deleted(rewriter.live_rows(metadata, task, reads_data=False)))
         elif mode is Mode.MERGE_ON_READ:
             found = rewriter.matching(metadata, task, predicate)
             if len(found) == task.data_file.record_count:
                 outcome.remove(manifest, task.data_file)
             elif found:
                 outcome.lose(task.data_file, found, task.deletes)
+            outcome.count("delete", RowCounts(deleted=len(found)))
         else:
             copy = rewriter.without(metadata, task, predicate)
             if copy is not None:
                 outcome.remove(manifest, task.data_file)
                 outcome.added.extend(copy)
+                before = rewriter.live_rows(metadata, task, reads_data=True)
+                outcome.count("delete", _deleted(before, left=sum(file.record_count for file in copy)))
+
+
+def _rows(files: Sequence[DataFile]) -> int:
+    return sum(file.record_count for file in files if file.content is FileContent.DATA)
+
+
+def _deleted(before: int | None, *, left: int = 0) -> RowCounts | None:
+    return None if before is None else RowCounts(deleted=before - left)
 
 
 def _is_whole(task: ScanTask) -> bool:
@@ -131,6 +151,7 @@ def _is_whole(task: ScanTask) -> bool:
 
 def _remove_named(
     tools: Tools,
+    rewriter: Rewriter,
     metadata: TableMetadata,
     manifests: Sequence[ManifestFile],
     steps: Sequence[RemovePartitions | RemoveFiles],
@@ -142,6 +163,8 @@ def _remove_named(
         file = task.data_file
         if any(_is_named(step, file) for step in steps):
             outcome.remove(manifest, file)
+            if outcome.counts_rows:  # files that only make room for others with the same rows do not
+                outcome.count("delete", _deleted(rewriter.live_rows(metadata, task, reads_data=False)))
         missing.discard(file.path)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from esker.model.predicate import Bound, complement
+from esker.model.predicate import TRUE, Bound, complement
 from esker.model.schema import Schema
 from esker.ports.engine import ReadRequest, ScanTask, WriteRequest
 from esker.read.metadata_columns import metadata_column
-from esker.tree.data_file import DataFile
+from esker.tree.data_file import DataFile, FileContent
 from esker.tree.table_metadata import TableMetadata
 from esker.write.outcome import listed_name
 from esker.write.workbench import Scratch, Tools
@@ -30,6 +30,7 @@ class Rewriter:
     operation_id: str
     _copies: dict[Hashable, tuple[DataFile, ...] | None] = field(default_factory=dict)
     _matches: dict[Hashable, BitMap64] = field(default_factory=dict)
+    _live: dict[Hashable, int] = field(default_factory=dict)
 
     def without(self, metadata: TableMetadata, task: ScanTask, predicate: Bound) -> tuple[DataFile, ...] | None:
         """New files with the rows that do not match; None where no row matches, so the file can stay."""
@@ -44,6 +45,30 @@ class Rewriter:
         if key not in self._matches:
             self._matches[key] = self._find(metadata, task, predicate)
         return self._matches[key]
+
+    def live_rows(self, metadata: TableMetadata, task: ScanTask, *, reads_data: bool) -> int | None:
+        """How many rows of a file are not deleted yet. None where only its data could say, and that is not to be read:
+        equality deletes compare columns."""
+        rows = task.data_file.record_count
+        if not task.deletes:
+            return rows - (len(task.gone) if task.gone is not None else 0)
+        if len(task.deletes) == 1 and not task.gone and task.deletes[0].referenced_data_file == task.data_file.path:
+            return rows - task.deletes[0].record_count
+        if not reads_data and any(delete.content is FileContent.EQUALITY_DELETES for delete in task.deletes):
+            return None
+        key = _question(task, TRUE)
+        if key not in self._live:
+            self._live[key] = self._count(metadata, task)
+        return self._live[key]
+
+    def _count(self, metadata: TableMetadata, task: ScanTask) -> int:
+        request = ReadRequest(
+            metadata=metadata,
+            tasks=[replace(task, residual=TRUE)],
+            row_schema=metadata.schema,
+            projection=Schema(fields=()),
+        )
+        return sum(batch.num_rows for batch in self.tools.engine.read(request))
 
     def _copy(self, metadata: TableMetadata, task: ScanTask, predicate: Bound) -> tuple[DataFile, ...] | None:
         if not self._any_match(metadata, task, predicate):

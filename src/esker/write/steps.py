@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from esker.model.predicate import Bound
-from esker.ports.row_changes import Verb
+from esker.ports.row_changes import RowCounts, Verb
 from esker.read.attach_deletes import PartitionKey
 from esker.tree.data_file import DataFile
 
@@ -69,6 +69,7 @@ class ChangeRows:
     gone: Mapping[str, BitMap64]
     rewritten: frozenset[str]
     added: tuple[DataFile, ...]
+    counts: RowCounts
     manifests: frozenset[str]  # what was listed then: a file is to be looked for in later ones only
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from esker.errors import InvalidInput
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile, FileContent
-from esker.tree.snapshot import Snapshot
+from esker.tree.snapshot import ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, Snapshot
+from esker.write.outcome import Outcome
 
 TOTALS = (
     # total                     grows by                   shrinks by
@@ -50,6 +51,31 @@ def build_summary(
     summary.update({key: str(value) for key, value in manifests.items()})
     summary.update(_totals(parent, counts))
     return {"operation": operation, **{key: value for key, value in summary.items() if key != "operation"}}
+
+
+def row_counts(outcome: Outcome) -> dict[str, str]:
+    """How many rows changed: in Esker's own fields, and of merges also in those that Iceberg's Spark runtime has."""
+    rows, merged = outcome.rows, outcome.merged
+    found: dict[str, str] = {}
+    if rows is not None:
+        found |= {
+            ROWS_DELETED: str(rows.deleted),
+            ROWS_UPDATED: str(rows.updated),
+            ROWS_INSERTED: str(rows.inserted + outcome.appended),
+        }
+    if merged is not None:
+        targets = {
+            "copied": outcome.copied,
+            "deleted": merged.deleted,
+            "updated": merged.updated,
+            "inserted": merged.inserted,
+            "matched-updated": merged.updated - merged.updated_by_source,
+            "matched-deleted": merged.deleted - merged.deleted_by_source,
+            "not-matched-by-source-updated": merged.updated_by_source,
+            "not-matched-by-source-deleted": merged.deleted_by_source,
+        }
+        found |= {f"spark.merge-into.num-target-rows-{key}": str(value) for key, value in targets.items() if value}
+    return found
 
 
 def checked_extra(extra: Mapping[str, str] | None) -> dict[str, str]:

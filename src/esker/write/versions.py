@@ -180,9 +180,21 @@ def _setting(ref: str, new: SnapshotRef, *, replaces: bool) -> MetadataChange:
     def apply(metadata: TableMetadata) -> TableMetadata:
         check_settable(metadata, ref, new, replaces=replaces)
         _existing(metadata, new.snapshot_id)
-        return with_ref(metadata, ref, new, at_ms=next_ms(metadata))
+        return with_ref(metadata, ref, _keeping(new, metadata.refs.get(ref)), at_ms=next_ms(metadata))
 
     return MetadataChange(apply)
+
+
+def _keeping(new: SnapshotRef, old: SnapshotRef | None) -> SnapshotRef:
+    """The new ref, with the retention of the one that it replaces where it names none."""
+    if old is None:
+        return new
+    return replace(
+        new,
+        min_snapshots_to_keep=new.min_snapshots_to_keep or old.min_snapshots_to_keep,
+        max_snapshot_age_ms=new.max_snapshot_age_ms or old.max_snapshot_age_ms,
+        max_ref_age_ms=new.max_ref_age_ms or old.max_ref_age_ms,
+    )
 
 
 def check_settable(metadata: TableMetadata, ref: str, new: SnapshotRef, *, replaces: bool) -> None:

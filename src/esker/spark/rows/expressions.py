@@ -86,6 +86,22 @@ class Scope:
                 f"cannot {self.plan.verb}: {what}, {said.shown!r}{where}, is no condition but a value of type {type_}",
                 place=said.place,
             )
+        if "(" in said.text:
+            self._check_deterministic(side, what, said)
+
+    def _check_deterministic(self, side: Side, what: str, said: SqlText) -> None:
+        """A condition that would not say the same twice chooses rows by chance. Spark allows none in a join."""
+        where = f" (at {said.place})" if said.place else ""
+        try:
+            self.query(f"SELECT 1 FROM {self._sources(side)} JOIN (SELECT 1) AS esker_one ON ({said.text})")
+        except InvalidInput as error:
+            if "NON_DETERMINISTIC" not in error.message:
+                return  # something else that a join does not allow, and a condition does
+            raise InvalidInput(
+                f"cannot {self.plan.verb}: {what}, {said.shown!r}{where}, does not give the same answer twice; "
+                "compute its values in a table or view first",
+                place=said.place,
+            ) from None
 
     def query(self, template: str) -> DataFrame:
         """Spark's frame of a query over the frames; ``InvalidInput`` with Spark's words where it is none."""

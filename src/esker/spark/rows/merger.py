@@ -6,8 +6,8 @@ merge apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,10 @@ import numpy as np
 from esker.arrow.deleted_positions import bitmap_of
 from esker.errors import InvalidInput
 from esker.model.predicate import TRUE, all_of
+from esker.model.schema import Schema
 from esker.ports.engine import Writer, WriteRequest
-from esker.ports.merging import MergePlan, PreparedMerge, Side
-from esker.ports.row_changes import RowDelta, RowView
+from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, PreparedMerge, Side, UpdateRow
+from esker.ports.row_changes import RowCounts, RowDelta, RowView
 from esker.ports.spark_frames import SparkFrames
 from esker.spark.file_scan import NUMBER, POSITION
 from esker.spark.frame_schema import is_spark_frame
@@ -27,6 +28,7 @@ from esker.spark.rows.decide import CLAUSE, HERE, LAST, ROW_ID, Decision
 from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
 from esker.spark.rows.join_terms import JoinKey, JoinTerms, Names, join_terms
 from esker.spark.rows.keep import RowKeeper
+from esker.spark.rows.one_side import qualified
 from esker.spark.rows.outputs import written_fields
 from esker.spark.rows.positions import Places
 from esker.spark.rows.source import source_frame
@@ -73,6 +75,7 @@ class SparkMerger:
         schema = metadata.schema
         source = None if plan.source is None else source_frame(plan.source, schema, session)
         columns = [] if source is None else [name for name in source.columns if name != HERE]
+        plan = _in_sight_of_one_side(plan, schema, columns)
         scope = Scope(session, plan, _frames(_empty_target(session, metadata), source))
         decision = Decision.of(plan, schema, scope, columns, with_lineage=metadata.format_version >= 3)
         decision.changes(scope)
@@ -106,7 +109,9 @@ class SparkMerger:
         changes = self._keeper.keep(decided, view.metadata, f"the rows that change in a {plan.verb}")
         with named_jobs(state.session, f"find the places of rows that change in a {plan.verb}"):
             places = Places.of(changes)
-        if places.first_twice is not None:
+        if plan.deletes_every_match is not None:
+            places = places.once(plan.deletes_every_match)
+        elif places.first_twice is not None:
             raise _matched_twice(rows, plan, state.terms.keys, *places.first_twice)
         if plan.key and places.has_new:
             with named_jobs(state.session, "look for keys that are there twice"):
@@ -121,6 +126,7 @@ class SparkMerger:
             gone={paths[n]: bitmap_of(held) for n, held in places.gone.items() if n not in rewritten},
             rewritten=frozenset(paths[n] for n in rewritten),
             added=added,
+            counts=_counts(plan, places),
         )
 
     def _new_rows(
@@ -157,6 +163,21 @@ class SparkMerger:
         return self._get_session()
 
 
+def _counts(plan: MergePlan, places: Places) -> RowCounts:
+    found = RowCounts()
+    for at, rows in places.by_clause.items():
+        clause = plan.clauses[at]
+        by_source = rows if clause.side is Side.NOT_MATCHED_BY_SOURCE else 0
+        match clause.action:
+            case DeleteRow():
+                found += RowCounts(deleted=rows, deleted_by_source=by_source)
+            case UpdateRow():
+                found += RowCounts(updated=rows, updated_by_source=by_source)
+            case InsertRow():
+                found += RowCounts(inserted=rows)
+    return found
+
+
 def _gathered(view: RowView, frame: DataFrame, rewritten: list[int], changed: int) -> DataFrame:
     """As few tasks as the rows need, each of which makes a file, where the table does not say how to spread them."""
     if distribution_mode(view.metadata) != "none":
@@ -165,6 +186,28 @@ def _gathered(view: RowView, frame: DataFrame, rewritten: list[int], changed: in
     width = sum(file.file_size for file in files) / max(1, sum(file.record_count for file in files)) or _WIDTH
     size = sum(files[n].file_size for n in rewritten) + changed * width
     return frame.coalesce(1 + int(size // _BYTES_PER_TASK))
+
+
+def _in_sight_of_one_side(plan: MergePlan, schema: Schema, source_columns: Sequence[str]) -> MergePlan:
+    """The plan with a side's name before its columns, in the clauses that see this side alone."""
+    if plan.source is None:
+        return plan
+    sides = {
+        Side.NOT_MATCHED: (plan.source_name, frozenset(name.lower() for name in source_columns)),
+        Side.NOT_MATCHED_BY_SOURCE: (plan.target_name, frozenset(field.name.lower() for field in schema.fields)),
+    }
+
+    def clear(clause: Clause) -> Clause:
+        if clause.side not in sides:
+            return clause
+        name, columns = sides[clause.side]
+        action = clause.action
+        if isinstance(action, UpdateRow | InsertRow) and action.values is not None:
+            action = replace(action, values={at: qualified(said, name, columns) for at, said in action.values.items()})
+        condition = None if clause.condition is None else qualified(clause.condition, name, columns)
+        return replace(clause, action=action, condition=condition)
+
+    return replace(plan, clauses=tuple(map(clear, plan.clauses)))
 
 
 def _frames(target: DataFrame, source: DataFrame | None) -> Mapping[str, Any]:

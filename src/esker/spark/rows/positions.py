@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 
 from esker.spark.file_scan import NUMBER, POSITION
 from esker.spark.position_deletes import Int64s
+from esker.spark.rows.decide import CLAUSE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +25,7 @@ class Places:
     """Where the rows of a change were."""
 
     gone: dict[int, Int64s]  # by the number of a file, in order; a position that occurs twice is there twice
-    rows: int  # of the change, those that were nowhere among them
+    by_clause: Mapping[int, int]  # how many rows each clause applied to, those that were nowhere among them
 
     @classmethod
     def of(cls, changes: DataFrame) -> Places:
@@ -30,7 +33,11 @@ class Places:
         from pyspark.sql import functions as F  # noqa: N812
 
         blocks = (
-            changes.groupBy(F.col(NUMBER).alias("n"), F.expr(f"shiftright({POSITION}, {_BITS})").alias("block"))
+            changes.groupBy(
+                F.col(CLAUSE).alias("clause"),
+                F.col(NUMBER).alias("n"),
+                F.expr(f"shiftright({POSITION}, {_BITS})").alias("block"),
+            )
             .agg(
                 F.count(F.lit(1)).alias("rows"),
                 F.collect_list(F.expr(f"CAST({POSITION} & {(1 << _BITS) - 1} AS INT)")).alias("low"),
@@ -38,13 +45,26 @@ class Places:
             .toArrow()
             .combine_chunks()
         )
-        rows = sum(blocks.column("rows").to_pylist())
-        return cls(_by_file(blocks.filter(blocks.column("n").is_valid()).combine_chunks()), rows)
+        by_clause: Counter[int] = Counter()
+        for clause, rows in zip(blocks.column("clause").to_pylist(), blocks.column("rows").to_pylist(), strict=True):
+            by_clause[clause] += rows
+        return cls(_by_file(blocks.filter(blocks.column("n").is_valid()).combine_chunks()), by_clause)
+
+    @property
+    def rows(self) -> int:
+        """Of the change, those that were nowhere among them."""
+        return sum(self.by_clause.values())
 
     @property
     def has_new(self) -> bool:
         """Whether some of the rows were nowhere."""
         return self.rows > sum(map(len, self.gone.values()))
+
+    def once(self, clause: int) -> Places:
+        """The same where each position counts once; only that clause may have named one twice."""
+        gone = {number: np.unique(held) for number, held in self.gone.items()}
+        twice = sum(map(len, self.gone.values())) - sum(map(len, gone.values()))
+        return Places(gone, {**self.by_clause, clause: self.by_clause.get(clause, 0) - twice})
 
     @property
     def first_twice(self) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SELECT = "SELECT "
+_QUERY = ("select", "with", "values", "table")  # what a subquery begins with
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Changer:
 
     around: Surroundings
     get_spark: Callable[[], SparkSession]
+    ctes: str = ""  # what subqueries may name beside tables: WITH and what follows it
     frames: dict[str, Any] = field(default_factory=dict)
 
     def delete(self, found: Found, statement: Delete) -> Snapshot | None:
@@ -47,7 +49,9 @@ class Changer:
                 on = self._template(_whole(statement.where))
                 clause = Clause(side=Side.MATCHED, action=DeleteRow())
                 return self._run(table, ref, "delete", MergePlan(on=on, clauses=(clause,), target_name=qualifier))
-        return table.delete(where, ref=ref)
+        with table.transaction(ref=ref) as tx:
+            tx.delete(where)
+        return tx.snapshot  # None where nothing changed
 
     def update(self, found: Found, statement: Update) -> Snapshot | None:
         """Set columns of rows."""
@@ -102,7 +106,8 @@ class Changer:
         if not any(token.word in ("select", "table", "from") for token in Words(said.text).tokens.tokens):
             return SqlText(SqlText.plain(said.text).text, said.place)
         at = said.span.start - len(_SELECT)  # there is always room: a statement begins with words of its own
-        query = Query(blanked(said.whole[:at]) + _SELECT + said.text, Span(at, said.span.end))
+        text = _SELECT + (_with_ctes(said.text, self.ctes) if self.ctes else said.text)
+        query = Query(blanked(said.whole[:at]) + text, Span(at, at + len(text)))
         rewritten = rewrite(query, self.around)
         template = rewritten.template.strip()[len(_SELECT) :] + "\n"  # which ends a comment
         for name, rows in rewritten.frames.items():
@@ -110,6 +115,24 @@ class Changer:
             template = template.replace("{" + name + "}", "{" + own + "}")
             self.frames[own] = frame_of(rows, self.get_spark())
         return SqlText(template, said.place)
+
+
+def _with_ctes(text: str, ctes: str) -> str:
+    """The expression with the CTEs at the head of each subquery, where a query may have them."""
+    found, done, depth, inside = "", 0, 0, None
+    tokens = Words(text).tokens.tokens
+    for at, token in enumerate(tokens):
+        if not token.is_sign or token.text not in ("(", ")"):
+            continue
+        depth += 1 if token.text == "(" else -1
+        first = tokens[at + 1] if at + 1 < len(tokens) else None
+        if inside is None and token.text == "(" and first is not None and first.word in _QUERY:
+            inside = depth
+            found += text[done : first.start] + ctes + (", " if first.word == "with" else "")
+            done = first.end + 1 if first.word == "with" else first.start
+        elif inside is not None and depth < inside:
+            inside = None
+    return found + text[done:]
 
 
 def _whole(text: str) -> Stretch:

@@ -186,7 +186,10 @@ def _has_column(table: Table, name: str) -> bool:
 
 
 def _remaining_identifiers(table: Table, gone: tuple[str, ...]) -> list[str]:
-    ids = {locate(table.schema, parts_of(name))[-1].id for name in gone}
+    ids = {locate(table.schema, parts_of(name))[-1].id: name for name in gone}
+    for field_id, name in ids.items():
+        if field_id not in table.schema.identifier_field_ids:
+            raise InvalidInput(f"cannot drop identifier field {name!r}: it is no identifier field", column=name)
     return [table.schema.name_by_id[field_id] for field_id in table.schema.identifier_field_ids if field_id not in ids]
 
 

@@ -13,6 +13,7 @@ from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.statements import AlterView, CreateLakeView, DropView, RenameView, ViewColumn
 from esker.write.view_versions import QUERY_COLUMNS
 
+_RESERVED = frozenset(("provider", "location", "format-version", QUERY_COLUMNS))
 Analyse = Callable[[TableName, str, Namespace], object]
 
 
@@ -56,6 +57,17 @@ def rename_view(names: LakeNames, statement: RenameView) -> None:
 def alter_view(names: LakeNames, statement: AlterView) -> None:
     """ALTER VIEW … SET and UNSET TBLPROPERTIES."""
     view = names.must_find_view(statement.name)
+    if reserved := sorted(_RESERVED.intersection((*statement.properties, *statement.removed))):
+        raise InvalidInput(
+            f"cannot change property {reserved[0]!r} of view {view.name}: it is reserved", property=reserved[0]
+        )
+    missing = [key for key in statement.removed if key not in view.properties]
+    if missing and not statement.if_there:
+        raise InvalidInput(
+            f"cannot remove property {missing[0]!r} of view {view.name}: it is not set; UNSET TBLPROPERTIES IF EXISTS "
+            "ignores that",
+            property=missing[0],
+        )
     if statement.removed:
         view.remove_properties(*statement.removed)
     else:

@@ -162,6 +162,8 @@ def _found(reference: Reference, place: Place) -> View | str | None:
         return view
     if len(parts) == 1:
         raise _missing(parts[0], place)
+    if parts[0].lower() == "global_temp":
+        raise _temporary(".".join(parts))
     if place.names.is_missing_from_lake(parts):
         place.names.lake.table(".".join(parts))  # raises, and says what there is
     _check_trusted(parts, place)
@@ -170,9 +172,13 @@ def _found(reference: Reference, place: Place) -> View | str | None:
 
 def _missing(name: str, place: Place) -> InvalidInput | NoSuchTable:
     if place.names.session_has(name):
-        return InvalidInput(f"{name} is a temporary view, and a view that lasts cannot read what does not")
+        return _temporary(name)
     full = ".".join((*place.names.current, name))
     return NoSuchTable(f"there is no table or view {full}", table=full)
+
+
+def _temporary(name: str) -> InvalidInput:
+    return InvalidInput(f"{name} is a temporary view, and a view that lasts cannot read what does not")
 
 
 def _elsewhere(parts: tuple[str, ...], place: Place) -> str:

@@ -96,12 +96,19 @@ def answer_frame(answer: Answer, spark: SparkSession) -> DataFrame:
 
 def commit_answer(snapshot: Snapshot | None) -> Answer:
     """What a change of rows came to: one row, or none where nothing was to be changed."""
-    columns = "operation string, snapshot_id bigint, added_records bigint, deleted_records bigint"
+    columns = ", ".join(
+        (
+            "operation string",
+            "snapshot_id bigint",
+            "added_records bigint",
+            "updated_records bigint",
+            "deleted_records bigint",
+        )
+    )
     if snapshot is None:
         return Answer(columns)
-    summary = snapshot.summary
-    counts = [int(summary.get(key, "0")) for key in ("added-records", "deleted-records")]
-    return Answer(columns, [(summary.get("operation"), snapshot.snapshot_id, *counts)])
+    counts = (snapshot.rows_inserted, snapshot.rows_updated, snapshot.rows_deleted)
+    return Answer(columns, [(snapshot.operation, snapshot.snapshot_id, *counts)])
 
 
 def _metadata_rows(rows: MetadataRows) -> Any:

@@ -218,23 +218,36 @@ def _write_order(words: Words) -> WriteOrder:
     by_partition, unordered, locally = False, False, False
     terms: tuple[str, ...] | None = None
     start = words.place
-    while not words.is_over and terms is None:
-        if words.take("distributed"):
+    while not words.is_over:
+        if not by_partition and words.take("distributed"):
             words.expect("by", "partition")
             by_partition = True
-        elif words.take("unordered"):
+        elif terms is None and not unordered and words.take("unordered"):
             unordered = True
-        else:
+        elif terms is None and not unordered:
             locally = words.take("locally")
             words.expect("ordered", "by")
-            terms = words.terms(words.rest())
-    if words.place == start or (unordered and terms):
+            terms = _order(words)
+        else:
+            raise words.refuse("did not expect")
+    if words.place == start:
         raise words.refuse("expected ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
     if unordered:
         return WriteOrder(terms=(), distribution="hash" if by_partition else "none")
     if by_partition:
         return WriteOrder(terms=terms, distribution="hash")
     return WriteOrder(terms=terms, distribution=None if locally else "range")
+
+
+def _order(words: Words) -> tuple[str, ...]:
+    """``a DESC, bucket(4, b)``, in parentheses or not."""
+    opening = words.peek()
+    if opening is not None and opening.is_sign and opening.text == "(":
+        return words.terms(words.parenthesised())
+    found = [words.text_of(words.until("distributed"))]
+    while words.take_sign(","):
+        found.append(words.text_of(words.until("distributed")))
+    return tuple(found)
 
 
 def _set(words: Words) -> tuple[Change, ...]:

@@ -9,8 +9,8 @@ from esker.spark.sql.words import Span, Words, blanked
 _CLAUSE = ("update", "delete", "insert")
 
 
-def read_update(words: Words, territory: Territory) -> Update:
-    """Behind UPDATE."""
+def read_update(words: Words, territory: Territory, *, before: str = "") -> Update:
+    """Behind UPDATE. ``before`` is the text of CTEs that stand before it; subqueries of it may name them."""
     table = territory.table(words.name("the name of a table"))
     alias = _alias(words, "set")
     words.expect("set")
@@ -19,11 +19,11 @@ def read_update(words: Words, territory: Territory) -> Update:
     if words.take("where"):
         where = _stretch(words)
     words.expect_end()
-    return Update(table=table, alias=alias, values=values, where=where)
+    return Update(table=table, alias=alias, values=values, where=where, ctes=before)
 
 
 def read_merge(words: Words, territory: Territory, *, before: str = "") -> Merge:
-    """Behind MERGE. ``before`` is the text of CTEs that stand before it; its source may name them."""
+    """Behind MERGE. ``before`` is the text of CTEs that stand before it; its source and subqueries may name them."""
     if words.at("with", "schema", "evolution"):
         raise words.unsupported("MERGE WITH SCHEMA EVOLUTION", "ALTER TABLE … ADD COLUMN first")
     words.expect("into")
@@ -37,7 +37,7 @@ def read_merge(words: Words, territory: Territory, *, before: str = "") -> Merge
         clauses.append(_clause(words))
     if not clauses:
         raise words.refuse("expected WHEN")
-    return Merge(table=table, alias=alias, source=source, on=on, clauses=tuple(clauses))
+    return Merge(table=table, alias=alias, source=source, on=on, clauses=tuple(clauses), ctes=before)
 
 
 def _alias(words: Words, behind: str) -> str | None:

@@ -113,12 +113,14 @@ def _table(words: Words, territory: Territory) -> CreateTable:
             partition_by += words.terms(words.parenthesised())
         elif words.take("tblproperties"):
             properties |= words.properties()
+        elif words.take("options"):
+            properties |= _options(words.properties())
         elif words.take("location"):
             location = words.string("the location")
         elif words.take("comment"):
             properties["comment"] = words.string("the comment")
         else:
-            raise words.refuse("expected PARTITIONED BY, TBLPROPERTIES, LOCATION, COMMENT or AS and a query")
+            raise words.refuse("expected PARTITIONED BY, TBLPROPERTIES, OPTIONS, LOCATION, COMMENT or AS and a query")
     query = None if words.is_over else _query_of_table(words, columns)
     if query is None and columns is None:
         raise words.refuse("expected the columns, or AS and a query")
@@ -131,6 +133,11 @@ def _table(words: Words, territory: Territory) -> CreateTable:
         location=location,
         query=query,
     )
+
+
+def _options(options: dict[str, str]) -> dict[str, str]:
+    """OPTIONS as Spark hands them to a catalog: each is a property, and again with the prefix ``option.``."""
+    return options | {f"option.{key}": value for key, value in options.items()}
 
 
 def _query_of_table(words: Words, columns: str | None) -> Query:

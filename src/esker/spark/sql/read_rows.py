@@ -39,8 +39,8 @@ def read_insert(words: Words, territory: Territory, *, before: str = "") -> Inse
     )
 
 
-def read_delete(words: Words, territory: Territory) -> Delete:
-    """Behind DELETE."""
+def read_delete(words: Words, territory: Territory, *, before: str = "") -> Delete:
+    """Behind DELETE. ``before`` is the text of CTEs that stand before it; subqueries of its condition may name them."""
     words.expect("from")
     table = territory.table(words.name("the name of a table"))
     explicit = words.take("as")
@@ -48,7 +48,7 @@ def read_delete(words: Words, territory: Territory) -> Delete:
     if words.is_over:
         return Delete(table=table, alias=alias, where=None)
     words.expect("where")
-    return Delete(table=table, alias=alias, where=words.in_place(words.rest()))
+    return Delete(table=table, alias=alias, where=words.in_place(words.rest()), ctes=before)
 
 
 def read_truncate(words: Words, territory: Territory) -> Delete:

@@ -10,6 +10,7 @@ from esker.spark.sql.statements import (
     RefreshTable,
     ShowColumns,
     ShowCreateTable,
+    ShowCurrentNamespace,
     ShowNamespaces,
     ShowPartitions,
     ShowProperties,
@@ -28,6 +29,10 @@ def read_show(words: Words, territory: Territory) -> Statement:
     if words.take_any(*_NAMESPACES):
         inside = _inside(words, territory)
         return _ended(words, ShowNamespaces(inside, _like(words)))
+    if words.take("current"):
+        if words.take_any(*NAMESPACE_WORDS) is None:
+            raise Elsewhere
+        return _ended(words, ShowCurrentNamespace())
     if words.take("tables"):
         inside = _inside(words, territory)
         return _ended(words, ShowTables(inside, _like(words)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from esker.errors import InvalidInput
 from esker.spark.sql.read_alter import read_alter
 from esker.spark.sql.read_changes import read_merge, read_update
@@ -17,6 +19,12 @@ from esker.spark.sql.statements import Foreign, Query, Statement
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import SUBJECT, Span, Words
 
+_AFTER_CTES: dict[str, Callable[..., Statement]] = {
+    "insert": read_insert,
+    "update": read_update,
+    "delete": read_delete,
+    "merge": read_merge,
+}
 _SETTINGS = ("set", "reset", "add", "list", "declare")  # nothing behind these is a table
 
 
@@ -96,22 +104,22 @@ def _query(words: Words) -> Query:
 
 def _query_or_change(words: Words, territory: Territory) -> Statement:
     """A query; or CTEs, and behind them a statement that uses them."""
-    depth = 0
-    for at, token in enumerate(words.tokens.tokens):
+    tokens, depth = words.tokens.tokens, 0
+    for at, token in enumerate(tokens):
         if token.is_sign and token.text in ("(", ")"):
             depth += 1 if token.text == "(" else -1
-        if depth or at == 0 or token.word not in ("insert", "update", "delete", "merge"):
+        if depth or at == 0:
             continue
         follows = words.peek(at + 1)
-        if follows is None or follows.word not in ("into", "overwrite", "from"):
+        if token.word == "insert" and follows is not None and follows.word in ("into", "overwrite"):
+            if tokens[0].word != "with":
+                raise words.unsupported("a query before INSERT", place=token.place)
+        elif token.word in QUERY_WORDS and tokens[0].word == "with" and tokens[at - 1].text == ")":
+            break  # from here on it is a query, and any word may be a name
+        elif token.word not in _AFTER_CTES or tokens[0].word != "with" or tokens[at - 1].text != ")":
             continue
-        before = words.text[: token.start]
         words.tokens.at = at + 1
-        if words.tokens.tokens[0].word == "with" and token.word == "insert":
-            return read_insert(words, territory, before=before)
-        if words.tokens.tokens[0].word == "with" and token.word == "merge":
-            return read_merge(words, territory, before=before)
-        raise words.unsupported(f"a query before {token.text.upper()}", place=token.place)
+        return _AFTER_CTES[str(token.word)](words, territory, before=words.text[: token.start])
     return Query(words.text, Span(0, words.rest().end))
 
 

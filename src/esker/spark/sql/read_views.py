@@ -60,8 +60,8 @@ def read_alter_view(words: Words, territory: Territory) -> AlterView | RenameVie
     if words.take("set", "tblproperties"):
         found = AlterView(name=name, properties=words.properties())
     elif words.take("unset", "tblproperties"):
-        words.take("if", "exists")
-        found = AlterView(name=name, removed=_keys(words))
+        if_there = words.take("if", "exists")
+        found = AlterView(name=name, removed=_keys(words), if_there=if_there)
     else:
         raise words.refuse("expected SET TBLPROPERTIES, UNSET TBLPROPERTIES, RENAME TO, or AS and a query")
     words.expect_end()

@@ -39,6 +39,7 @@ from esker.spark.sql.statements import (
     RenameTable,
     RenameView,
     SetRef,
+    ShowCurrentNamespace,
     Statement,
     Update,
     UseNamespace,
@@ -83,6 +84,8 @@ class SqlRunner:
                 if text.split(None, 1)[0].lower() == "use":
                     self._current = ()
                 return self._get_spark().sql(text)
+            case ShowCurrentNamespace() if not self._current:
+                return self._get_spark().sql("SHOW CURRENT NAMESPACE")
             case CreateView():
                 return self._create_view(statement, names)
             case CreateLakeView():
@@ -168,7 +171,7 @@ class SqlRunner:
 
     def _change(self, statement: Delete | Update | Merge, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)
-        changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark)
+        changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark, statement.ctes)
         match statement:
             case Delete():
                 return commit_answer(changer.delete(found, statement))

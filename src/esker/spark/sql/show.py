@@ -17,6 +17,7 @@ from esker.spark.sql.statements import (
     DescribeTable,
     ShowColumns,
     ShowCreateTable,
+    ShowCurrentNamespace,
     ShowNamespaces,
     ShowPartitions,
     ShowProperties,
@@ -28,6 +29,7 @@ from esker.table import Table
 
 Looking = (
     ShowNamespaces
+    | ShowCurrentNamespace
     | ShowTables
     | ShowViews
     | ShowCreateTable
@@ -53,6 +55,8 @@ def _told(names: LakeNames, statement: Looking) -> Told:
             return _views(names, statement)
         case ShowNamespaces(inside, like):
             return "namespace string", [(name,) for name in _namespaces(names, inside, like)]
+        case ShowCurrentNamespace():
+            return "catalog string, namespace string", [(names.lake_name() or "lake", ".".join(names.current))]
         case ShowTables(inside, like):
             return _tables(names, statement, like)
         case ShowCreateTable(table):

@@ -131,6 +131,7 @@ class AlterView:
     name: Named
     properties: Mapping[str, str] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
+    if_there: bool = False  # whether what is removed may be missing
 
 
 # ---------------------------------------------------------------- ALTER TABLE
@@ -295,6 +296,7 @@ class Delete:
     table: Named
     alias: str | None
     where: str | None
+    ctes: str = ""  # WITH and what follows it, before the statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +321,7 @@ class Update:
     alias: str | None
     values: tuple[tuple[str, Stretch], ...]
     where: Stretch | None
+    ctes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +354,7 @@ class Merge:
     source: MergeSource
     on: Stretch
     clauses: tuple[MergeClause, ...]
+    ctes: str = ""
 
 
 # ---------------------------------------------------------------- looking
@@ -362,6 +366,11 @@ class ShowNamespaces:
 
     inside: Named | None
     like: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCurrentNamespace:
+    """SHOW CURRENT NAMESPACE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,6 +470,7 @@ Statement: TypeAlias = (
     | Update
     | Merge
     | ShowNamespaces
+    | ShowCurrentNamespace
     | ShowTables
     | ShowViews
     | ShowCreateTable

@@ -134,24 +134,32 @@ class Words:
         if token.kind is Kind.STRING:
             return self.next().text
         start = end = token.start
-        while (token := self.tokens.expect("more of the property")) and _in_key(token):
+        while (token := self.tokens.expect("more of the property")) and _in_key(token) and token.start == end:
             end = self.next().end + 1
         if start == end:
             raise self.refuse("expected the name of a property")
         return self.text[start:end].replace("`", "")
 
     def properties(self) -> dict[str, str]:
-        """``('key' = 'value', other.key = 5)``."""
+        """``('key' = 'value', 'more' 'its value', other.key = 5)``."""
         found: dict[str, str] = {}
         self.expect_sign("(")
         while True:
-            key = self.property_key()
-            self.take_sign("=")
-            found[key] = self._property_value()
+            key, value = self._property()
+            found[key] = value
             if not self.take_sign(","):
                 break
         self.expect_sign(")")
         return found
+
+    def _property(self) -> tuple[str, str]:
+        token = self.tokens.expect("the name of a property")
+        if len(token.pieces) == 2:  # without a sign between them the two strings are one token
+            self.next()
+            return token.pieces[0], token.pieces[1]
+        key = self.property_key()
+        self.take_sign("=")
+        return key, self._property_value()
 
     def _property_value(self) -> str:
         token = self.tokens.expect("the property's value")
