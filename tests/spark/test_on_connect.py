@@ -93,6 +93,10 @@ def test_a_connect_session_reads_what_arrow_reads_and_keeps_its_settings(seen: d
     assert seen["settings kept"]
 
 
+def test_each_entry_point_is_the_first_call_of_a_connect_session(seen: dict[str, Any]) -> None:
+    assert seen["first calls"] == {}
+
+
 def test_a_connect_session_writes_as_a_classic_one_does(seen: dict[str, Any]) -> None:
     assert seen["written"] == {
         "rows": 1000,

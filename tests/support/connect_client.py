@@ -40,6 +40,7 @@ QUERIES = (
 def main(folder: str, table: str, answer: str) -> None:
     """Do all three on one server, and write down what came of it."""
     warnings.simplefilter("ignore")
+    from entry_points import tried
     from pyspark.sql import SparkSession
 
     import esker
@@ -64,6 +65,7 @@ def main(folder: str, table: str, answer: str) -> None:
         "source": sourced(spark, lake, folder),
         "telemetry": telemetry(spark, lake, folder),
         "views": viewed(spark, folder),
+        "first calls": tried(spark.newSession, folder),
         "settings kept": before == dict(spark.conf.getAll),
     }
     Path(answer).write_text(json.dumps(found))

@@ -40,6 +40,7 @@ def every_check(settings: Settings) -> list[Check]:
         check_decoder(),
         check_package("pyspark", needed=False, why="the engine for large tables; pip install 'esker[spark]'"),
         check_java(),
+        check_workers(),
         check_package("duckdb", needed=False, why="SQL on scans without Spark; pip install 'esker[duckdb]'"),
         check_store(settings),
     ]
@@ -86,6 +87,25 @@ def check_java() -> Check:
     if int(version[1]) < OLDEST_JAVA:
         return Check("java", "finding", f"{version[1]} at {java}", advice)
     return Check("java", "ok", f"{version[1]} at {java}")
+
+
+def check_workers() -> Check:
+    """The Python that Spark's workers run has what Esker needs there."""
+    python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    advice = "Spark's workers need pyarrow: set PYSPARK_PYTHON to a Python that has it."
+    asked = "import sys, pyarrow, numpy; print(sys.version.split()[0], pyarrow.__version__)"
+    try:
+        run = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("workers' python", "finding", f"{python} does not run: {error}", advice)
+    if run.returncode:
+        last = (run.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        return Check("workers' python", "finding", f"{python}: {last}", advice)
+    version, pyarrow = run.stdout.split()
+    if version.split(".")[:2] != [str(part) for part in sys.version_info[:2]]:
+        advice = "Spark wants the same version of Python here and in its workers: set PYSPARK_PYTHON to such a one."
+        return Check("workers' python", "finding", f"{version} at {python}, here {sys.version.split()[0]}", advice)
+    return Check("workers' python", "ok", f"{version} with pyarrow {pyarrow} at {python}")
 
 
 def _java() -> str | None:

@@ -6,12 +6,15 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from esker.spark.workers_python import use_this_python
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def map_arrow(frame: DataFrame, task: Callable[..., Any], schema: Any) -> DataFrame:
     """The frame's rows as batches through a function of theirs, in the workers."""
+    use_this_python(frame.sparkSession)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         return frame.mapInArrow(task, schema)

@@ -55,10 +55,16 @@ class PathRoute:
         """A session beside the user's, with the user's settings."""
         found = self._readers.get(session)
         if found is None:
-            found = session.cloneSession() if is_connect(session) else session.newSession()
+            found = _cloned(session) if is_connect(session) else session.newSession()
             self._readers[session] = found
         _follow(session, found)
         return found
+
+
+def _cloned(session: SparkSession) -> SparkSession:
+    """A server knows a session from its first question on, and clones only one that it knows."""
+    session.conf.get("spark.sql.session.timeZone")
+    return session.cloneSession()
 
 
 def _follow(session: SparkSession, reader: SparkSession) -> None:

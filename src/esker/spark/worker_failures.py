@@ -36,13 +36,17 @@ def _noted_rows(rows: Iterator[Any]) -> Iterator[Any]:
 
 @contextmanager
 def naming_worker_failures() -> Iterator[None]:
-    """A failure of storage in a worker is raised here as `StorageFailed`; other errors of Spark's stay as they are."""
+    """A failure of storage in a worker is raised here as `StorageFailed`, a Python without pyarrow as `Unsupported`;
+    other errors of Spark's stay as they are."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+
+    from esker.spark.workers_python import lacking_packages
 
     try:
         yield
-    except PySparkException as error:
-        found = failure_in(str(error))
+    except (PySparkException, Py4JJavaError) as error:
+        found = failure_in(str(error)) or lacking_packages(str(error))
         if found is None:
             raise
         log.debug("a task failed", exc_info=error)

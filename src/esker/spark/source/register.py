@@ -9,6 +9,7 @@ import esker
 from esker.errors import InvalidInput
 from esker.spark.source.kafka_shell import make_kafka_source
 from esker.spark.source.shell import importer, make_source
+from esker.spark.workers_python import use_this_python
 from esker.version import VERSION
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
             "cannot register this lake: other processes plan and read for Spark, and it lives in this one; "
             "use a SQLite or directory catalog"
         )
+    use_this_python(spark)
     home = str(Path(__file__).resolve().parents[3])
     load = importer(home, VERSION)
     spark.dataSource.register(make_source(load, dict(opened.address)))
