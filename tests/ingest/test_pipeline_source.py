@@ -151,10 +151,12 @@ def test_a_look_that_fails_is_no_batch_and_the_next_look_goes_on(query: Query, m
         broken.setattr(sources, "find_files", fail)
         assert query.step() == 0
         assert "the disk is away" in query.feed.newest()["trouble"]
+        assert query.driver.trouble == query.feed.newest()["trouble"]
         with pytest.raises((OSError, StorageFailed), match="the disk is away"):
             query.feed.stop_at_now()
     assert query.step() == 1
     assert "trouble" not in query.feed.newest()
+    assert query.driver.trouble is None
 
 
 def test_what_may_not_be_looked_at_is_named_and_its_neighbours_are_planned(

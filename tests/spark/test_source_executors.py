@@ -35,6 +35,6 @@ def test_executors_without_esker_read_write_and_stream_each_row_once(tmp_path: P
         "written": [4000, 4000],
         "read": [len(third), sum(third)],
         "streamed": 4000,
-        "heard": [200, 4, 0],
+        "heard": [[200, 4, 0], [200, 4, 0]],
         "found": "not in executors",
     }

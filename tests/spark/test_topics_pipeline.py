@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Timer
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, s
 import esker
 from esker.errors import InvalidInput, StorageFailed, Unsupported
 from esker.ingest import deliver
+from esker.ingest.follow import Pace
 from esker.ingest.kafka import KafkaTopics
 from esker.ingest.pipeline import topics_job
 from esker.ingest.telemetry import Asked
@@ -143,6 +145,24 @@ def test_a_broker_that_leaves_in_the_middle_of_a_batch_is_waited_for(
     query.end()
     assert (query.exception(), query.account.holds, span_names(lake)) == (None, True, named(1))
     assert "Connection refused" in told[0]
+
+
+def test_a_broker_that_is_away_is_reported_once_and_is_no_idleness(lake: Lake, tmp_path: Path) -> None:
+    away = KafkaTopics(replace(source_of("kafka://127.0.0.1:1/t"), timeout_s=0.3))
+    asked = Asked(paths=(), checkpoint=tmp_path / "checkpoint", engine="spark")
+    stop, told = Event(), []
+
+    def trouble(text: str) -> None:
+        told.append(text)
+        Timer(3.0, stop.set).start()
+
+    pace = Pace(every_s=0.05, idle_s=0.2)
+    account = away.follow(lake, asked, pace=pace, stop=stop, told_trouble=trouble)
+    assert (stop.is_set(), account.received, account.holds) == (True, 0, True)
+    assert len(told) == 1
+    assert "Connection refused" in told[0]
+    with pytest.raises(StorageFailed, match="is the broker there"):
+        away.ingest(lake, asked)
 
 
 def test_messages_that_retention_took_end_a_query_or_are_counted(

@@ -90,12 +90,14 @@ def main(folder: Path, master: str) -> None:
     spark.stop()
 
 
-def telemetry(spark: Any, lake: Any, folder: Path) -> list[int]:
-    """Messages of Kafka, read and decoded by executors: spans and dead letters in the tables, and what is lost."""
+def telemetry(spark: Any, lake: Any, folder: Path) -> list[list[int]]:
+    """Messages of Kafka, read and decoded by executors, for a sink and for a pipeline: spans and dead letters in the
+    tables, and what is lost."""
     from kafka_broker import Broker
     from telemetry_samples import spans
 
-    from esker.otlp import telemetry_sink
+    from esker import connect
+    from esker.otlp import pipeline, telemetry_sink
 
     kafka = Broker()
     for partition in range(4):
@@ -105,9 +107,20 @@ def telemetry(spark: Any, lake: Any, folder: Path) -> list[int]:
     stream = topic.option("startingOffsets", "earliest").load().writeStream.foreachBatch(sink)
     query = stream.option("checkpointLocation", str(folder / "heard")).trigger(availableNow=True).start()
     query.awaitTermination(120)
-    account = sink.checked()
+    found = sink.checked()
+    piped = pipeline(
+        spark,
+        f"kafka://{kafka.address}/t",
+        connect(f"sqlite:///{folder}/piped/catalog.db"),
+        available_now=True,
+        max_offsets_per_trigger=150,
+    )
+    piped.awaitTermination(120)
     kafka.close()
-    return [account.tables["otel.spans"], account.dead_letters, account.lost + account.duplicated]
+    return [
+        [account.tables["otel.spans"], account.dead_letters, account.lost + account.duplicated]
+        for account in (found, piped.account)
+    ]
 
 
 def unlucky() -> Any:

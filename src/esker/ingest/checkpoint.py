@@ -98,7 +98,7 @@ class Checkpoint:
             if self._drives:
                 for key, value in (("version", _VERSION), ("id", str(uuid4())), ("kind", kind)):
                     self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
-                for key, value in (("term", self.term), ("known_files", "0")):
+                for key, value in (("term", self.term), ("known_files", "0"), ("trouble", "")):
                     self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, value))
             about = dict(self._database.execute("SELECT key, value FROM about"))
             if about["version"] == "1":
@@ -200,14 +200,29 @@ class Checkpoint:
     @property
     def known_files(self) -> int:
         """How many files the process that plans for the driver found to be ingested before this term."""
-        with self._reading():
-            row = self._database.execute("SELECT value FROM about WHERE key = 'known_files'").fetchone()
-        return 0 if row is None else int(row[0])
+        return int(self._noted("known_files") or 0)
 
     def note_known(self, files: int) -> None:
         """Let the driver know of files that were ingested before."""
+        self._note("known_files", str(files))
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the process that plans for the driver cannot look for more now; None where it can."""
+        return self._noted("trouble")
+
+    def note_trouble(self, text: str | None) -> None:
+        """Let the driver know that a look failed, or that looks succeed again."""
+        self._note("trouble", text or "")
+
+    def _noted(self, key: str) -> str | None:
+        with self._reading():
+            row = self._database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+        return (row and row[0]) or None
+
+    def _note(self, key: str, value: str) -> None:
         with self._writing():
-            self._database.execute("UPDATE about SET value = ? WHERE key = 'known_files'", (str(files),))
+            self._database.execute("UPDATE about SET value = ? WHERE key = ?", (value, key))
 
     def is_done(self, found: Found) -> bool:
         """Whether all rows of that file are committed."""

@@ -48,6 +48,11 @@ class Work(Protocol):
         """The error that a batch raised, if one did."""
         ...
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the source cannot look for more now."""
+        ...
+
     def end(self) -> None:
         """Begin nothing more; returns when nothing is worked on."""
         ...
@@ -80,6 +85,12 @@ class PipelineQuery(StreamingQuery):  # type: ignore[misc]  # PySpark is not fol
         """The error of Esker's that ended the query, as it was raised; ``exception()`` has it as text of Spark's. None
         where the query was stopped, or where Spark itself failed."""
         return None if self.isActive or self.exception() is None else self._work.failure
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the source cannot look for more now, such as a broker that is away; None where it can. The query goes on
+        by itself when it can again."""
+        return self._work.trouble
 
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802  # Spark's name, as are those that follow

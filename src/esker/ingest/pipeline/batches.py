@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import StorageFailed
+from esker.errors import EskerError, StorageFailed
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Plan
 from esker.ingest.follow import Patience
@@ -69,6 +70,14 @@ class Batches:
         finally:
             self._hand.frame = None
             context.setLocalProperty(_DESCRIPTION, given)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the source cannot look for more now; None where it can, and where the query has ended."""
+        if not self._is_closed:
+            with suppress(EskerError):  # it may be closed this moment
+                return self._run.checkpoint.trouble
+        return None
 
     def end(self) -> None:
         """Begin nothing more; returns when nothing is worked on."""

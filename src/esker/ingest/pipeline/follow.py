@@ -10,7 +10,7 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import Conflict, EskerError, InvalidInput, SparkFailed, StorageFailed
+from esker.errors import Conflict, EskerError, InvalidInput, SparkFailed, StorageFailed, Unsupported
 from esker.ingest.account import Account
 from esker.ingest.follow import Pace
 from esker.ingest.pipeline.start import pipeline
@@ -27,6 +27,7 @@ _LONGEST = 500  # of what Spark says
 _KINDS: dict[str, Callable[[str], EskerError]] = {
     "Conflict": Conflict,
     "InvalidInput": InvalidInput,
+    "Unsupported": Unsupported,
     "StorageFailed": partial(StorageFailed, retryable=False),  # one that may pass is waited for
 }
 
@@ -59,7 +60,7 @@ def follow_on_spark(
         **_wishes(asked),
     )
     try:
-        _wait(query, stop or Event(), pace.idle_s)
+        _wait(query, stop or Event(), pace.idle_s, told_trouble)
     finally:
         query.end()
     return _account(query)
@@ -72,7 +73,7 @@ def drain_on_spark(
     leaves its receipt, and the account says so."""
     query = pipeline(lake.spark, topics, lake, available_now=True, retry=False, told=told, **_wishes(asked))
     try:
-        _wait(query, Event(), None)
+        _wait(query, Event(), None, lambda text: None)
     finally:
         query.end()
     return _account(query)
@@ -115,12 +116,20 @@ def _of_source(text: str) -> EskerError:
     return SparkFailed(f"cannot go on with the pipeline: {text.strip()[:_LONGEST]}", doing="follow")
 
 
-def _wait(query: PipelineQuery, stop: Event, idle_s: float | None) -> None:
-    """Until the query ends, or it is to be stopped, or its looks have found nothing for so long."""
+def _wait(query: PipelineQuery, stop: Event, idle_s: float | None, told_trouble: Callable[[str], None]) -> None:
+    """Until the query ends, or it is to be stopped, or its looks have found nothing for so long. A look that fails has
+    found out nothing, and is reported once."""
     quiet_since: float | None = None
+    was_trouble = False
     while query.isActive and not stop.wait(_POLL_S):
+        trouble = query.trouble
+        if trouble is not None and not was_trouble:
+            told_trouble(f"cannot look for more now, trying again: {trouble}")
+        elif was_trouble and trouble is None:
+            told_trouble("going on")
+        was_trouble = trouble is not None
         status = query.status
-        is_quiet = not (status["isTriggerActive"] or status["isDataAvailable"])
+        is_quiet = not (was_trouble or status["isTriggerActive"] or status["isDataAvailable"])
         if idle_s is None or not is_quiet or not status["message"].startswith("Waiting for"):
             quiet_since = None
         elif quiet_since is None:

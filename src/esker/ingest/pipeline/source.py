@@ -7,6 +7,7 @@ checkpoint, so a batch that Spark asks for again is the same batch. No batch is 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,12 +91,20 @@ class Feed:
         except (StorageFailed, OSError) as error:
             if self._ends or not may_pass(error):
                 raise
-            if self._trouble != (trouble := str(error)):
-                log.warning("cannot look for more now: %s", trouble)
-            self._trouble = trouble
+            self._note(str(error))
             return None
-        self._trouble = None
+        self._note(None)
         return plan
+
+    def _note(self, trouble: str | None) -> None:
+        """Report that a look failed, once, and that looks succeed again."""
+        if trouble == self._trouble:
+            return
+        if trouble is not None:
+            log.warning("cannot look for more now: %s", trouble)
+        with suppress(StorageFailed):  # the disk that fails may be the checkpoint's
+            self._checkpoint.note_trouble(trouble)
+        self._trouble = trouble
 
     def _offset(self, given: dict[str, Any]) -> Offset:
         found = msgspec.convert(given, Offset)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 NAME = "esker_otlp"
-ORDER = "secret_order"  # an option of such a name is never shown by Spark; it may hold a client's password
+ORDER = "secret_order"  # Spark redacts options of such names: it may hold a password
 
 
 def knows_limits() -> bool:
