@@ -100,4 +100,4 @@ def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level:
 
 def test_the_real_checks_all_run() -> None:
     names = [check.name for check in checks.every_check(Settings())]
-    assert names == ["python", "pyarrow", "avro decoder", "pyspark", "java", "duckdb", "store"]
+    assert names == ["python", "pyarrow", "avro decoder", "pyspark", "java", "workers' python", "duckdb", "store"]

@@ -124,7 +124,7 @@ def tried(new_session: Callable[[], Any], folder: str) -> dict[str, str]:
         try:
             entry(spark, lake, name)
         except Exception as error:
-            wrong[entry.__name__] = "".join(traceback.format_exception_only(error))[-600:]
+            wrong[entry.__name__] = "".join(traceback.format_exception_only(error))[:600]
     return wrong
 
 

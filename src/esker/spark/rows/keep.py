@@ -13,13 +13,14 @@ import re
 import weakref
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from esker.arrow.data_location import data_locations
 from esker.ports.storage import Storage
 from esker.spark.jobs import named_jobs
 from esker.spark.reach import folder_of_workers
+from esker.spark.session import is_connect
 from esker.spark.settings import settings
 from esker.tree.table_metadata import TableMetadata
 
@@ -50,11 +51,23 @@ class RowKeeper:
         session = frame.sparkSession
         with named_jobs(session, f"keep {what}"):
             if runs_in_driver(session):
-                return frame.localCheckpoint()
+                return _checkpointed(frame)
             folder = folder_of_workers(self._storage, f"{data_locations(metadata).base}/{FOLDER}{uuid4()}")
             if folder is None or _has_more_than_parquet(frame):
-                return frame.localCheckpoint()
+                return _checkpointed(frame)
             return _written(frame, folder)
+
+
+def _checkpointed(frame: DataFrame) -> DataFrame:
+    """On Spark Connect PySpark looks for the rows in the session that is active, wherever they are."""
+    kept = frame.localCheckpoint()
+    session: Any = frame.sparkSession
+    if not is_connect(session) or kept.sparkSession is session:
+        return kept
+    plan = getattr(kept, "_plan")  # noqa: B009  # which the type of frames does not name
+    found: DataFrame = session._create_remote_dataframe(plan._relation_id)
+    plan._relation_id = None  # else its end would be the end of the rows
+    return found
 
 
 def runs_in_driver(session: SparkSession) -> bool:
