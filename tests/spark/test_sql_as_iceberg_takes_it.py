@@ -249,3 +249,39 @@ def test_columns_and_properties_change_as_in_iceberg(lake: Lake) -> None:
     lake.sql("ALTER VIEW sales.v UNSET TBLPROPERTIES IF EXISTS ('unknown')")
     with pytest.raises(InvalidInput, match="reserved"):
         lake.sql("ALTER VIEW sales.v SET TBLPROPERTIES ('location' = 'x')")
+
+
+@pytest.mark.spark
+def test_the_session_says_where_rows_wait_for_an_audit(lake: Lake, spark: Any) -> None:
+    lake.sql("CREATE TABLE sales.audited (id int) TBLPROPERTIES ('write.wap.enabled' 'true')")
+    lake.sql("CREATE TABLE sales.plain (id int)")
+    lake.sql("INSERT INTO sales.audited VALUES (1)")
+
+    def main(name: str) -> list[int]:
+        return sorted(lake.table(name).scan().to_arrow()["id"].to_pylist())
+
+    try:
+        spark.conf.set("spark.wap.branch", "audit")
+        lake.sql("INSERT INTO sales.audited VALUES (2)")
+        lake.sql("UPDATE sales.audited SET id = 3 WHERE id = 2")
+        lake.sql("DELETE FROM sales.audited WHERE id = 1")
+        lake.sql("INSERT INTO sales.plain VALUES (7)")
+        assert (main("sales.audited"), main("sales.plain")) == ([1], [7])
+        assert rows(lake, "SELECT id FROM sales.audited") == [(3,)]
+        assert rows(lake, "SELECT id FROM sales.audited.branch_main") == [(1,)]
+        with pytest.raises(InvalidInput, match="unset"):
+            lake.sql("INSERT INTO sales.audited.branch_main VALUES (9)")
+        spark.conf.set("spark.wap.id", "run-5")
+        with pytest.raises(InvalidInput, match="both set"):
+            lake.sql("INSERT INTO sales.audited VALUES (4)")
+        spark.conf.unset("spark.wap.branch")
+        (answer,) = lake.sql("INSERT INTO sales.audited VALUES (4)").collect()
+    finally:
+        spark.conf.unset("spark.wap.branch")
+        spark.conf.unset("spark.wap.id")
+    assert main("sales.audited") == [1]
+    table = lake.table("sales.audited")
+    staged = next(one for one in table.snapshots if one.snapshot_id == answer.snapshot_id)
+    assert staged.summary["wap.id"] == "run-5"
+    table.cherry_pick(staged.snapshot_id)
+    assert main("sales.audited") == [1, 4]

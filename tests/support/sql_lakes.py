@@ -30,6 +30,9 @@ class FakeSpark:
     def has_temp_view(self, name: str) -> bool:
         return name in self.views
 
+    def setting(self, key: str) -> str | None:
+        return None
+
     def check_view(self, text: str, shape: object) -> None:
         return None  # a session over Spark Connect says no more of a view's text
 

@@ -11,11 +11,10 @@ from esker.model.unbound import Constant, Unbound
 from esker.ports.merging import Action, Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
 from esker.ports.row_changes import Verb
 from esker.spark.sql.frames import frame_of
-from esker.spark.sql.insert import writable_ref
-from esker.spark.sql.lake_names import Found
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.spark_predicate import Reading, predicate_of
 from esker.spark.sql.statements import Delete, Merge, MergeClause, Query, Stretch, Update
+from esker.spark.sql.wap import Destination
 from esker.spark.sql.words import Span, Words, blanked
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
@@ -23,6 +22,8 @@ from esker.write.merge import check_clauses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from esker.write.verbs import Transaction
 
 _SELECT = "SELECT "
 _QUERY = ("select", "with", "values", "table")  # what a subquery begins with
@@ -34,12 +35,12 @@ class Changer:
 
     around: Surroundings
     get_spark: Callable[[], SparkSession]
+    to: Destination = field(default_factory=Destination)
     ctes: str = ""  # what subqueries may name beside tables: WITH and what follows it
     frames: dict[str, Any] = field(default_factory=dict)
 
-    def delete(self, found: Found, statement: Delete) -> Snapshot | None:
+    def delete(self, table: Table, statement: Delete) -> Snapshot | None:
         """Remove rows; by metadata alone where whole files go."""
-        table, ref = found.table, writable_ref(found, statement.table)
         where: Unbound = Constant(True)
         qualifier = statement.alias or statement.table.parts[-1]
         if statement.where is not None:
@@ -48,22 +49,20 @@ class Changer:
             except InvalidInput:
                 on = self._template(_whole(statement.where))
                 clause = Clause(side=Side.MATCHED, action=DeleteRow())
-                return self._run(table, ref, "delete", MergePlan(on=on, clauses=(clause,), target_name=qualifier))
-        with table.transaction(ref=ref) as tx:
+                return self._run(table, "delete", MergePlan(on=on, clauses=(clause,), target_name=qualifier))
+        with self._transaction(table) as tx:
             tx.delete(where)
         return tx.snapshot  # None where nothing changed
 
-    def update(self, found: Found, statement: Update) -> Snapshot | None:
+    def update(self, table: Table, statement: Update) -> Snapshot | None:
         """Set columns of rows."""
-        table, ref = found.table, writable_ref(found, statement.table)
         on = SqlText("TRUE") if statement.where is None else self._template(statement.where)
         clause = Clause(side=Side.MATCHED, action=UpdateRow(self._values(statement.values)))
         plan = MergePlan(on=on, clauses=(clause,), target_name=statement.alias or statement.table.parts[-1])
-        return self._run(table, ref, "update", plan)
+        return self._run(table, "update", plan)
 
-    def merge(self, found: Found, statement: Merge, source: DataFrame) -> Snapshot | None:
+    def merge(self, table: Table, statement: Merge, source: DataFrame) -> Snapshot | None:
         """Bring rows of a source in."""
-        table, ref = found.table, writable_ref(found, statement.table)
         plan = MergePlan(
             on=self._template(statement.on),
             clauses=tuple(self._clause(clause) for clause in statement.clauses),
@@ -74,11 +73,14 @@ class Changer:
         if plan.target_name.lower() == plan.source_name.lower():
             raise InvalidInput(f"cannot merge: table and source are both called {plan.target_name}; give one an alias")
         check_clauses(plan.clauses)
-        return self._run(table, ref, "merge", plan)
+        return self._run(table, "merge", plan)
 
-    def _run(self, table: Table, ref: str, verb: Verb, plan: MergePlan) -> Snapshot | None:
+    def _transaction(self, table: Table) -> Transaction:
+        return table.transaction(ref=self.to.ref, summary=self.to.summary)
+
+    def _run(self, table: Table, verb: Verb, plan: MergePlan) -> Snapshot | None:
         ready = replace(plan, frames=self.frames, session=self.get_spark(), verb=verb)
-        with table.transaction(ref=ref) as tx:
+        with self._transaction(table) as tx:
             tx.apply(verb, ready)
         return tx.snapshot  # None where nothing changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput
 from esker.model.predicate_sql import quote_name
@@ -16,39 +16,37 @@ from esker.model.unbound import AllOf
 from esker.spark.fitting_names import FittingNames
 from esker.spark.sql.assignment import assigned
 from esker.spark.sql.define import is_there, split_version
-from esker.spark.sql.lake_names import Found, LakeNames
+from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.spark_predicate import Reading, predicate_of
 from esker.spark.sql.statements import CreateTable, Insert
 from esker.spark.sql.type_text import all_optional
-from esker.spark.sql.words import Named
+from esker.spark.sql.wap import Destination
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MAIN = "main"
 
-
-def insert(found: Found, statement: Insert, frame: DataFrame, *, zone: str, dynamic: bool) -> Snapshot:
+def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, *, zone: str, dynamic: bool) -> Snapshot:
     """Add the frame's rows, or put them in place of others; ``dynamic``: of the partitions that they fall into."""
-    table, ref = found.table, writable_ref(found, statement.table)
+    where_to: dict[str, Any] = {"ref": to.ref, "summary": to.summary}
     static = _static_partition(table, statement.partition)
     rows = _laid_out(table.schema, statement, static, frame)
     if statement.replace_where is not None:
         where = predicate_of(statement.replace_where, table.schema, Reading(zone=zone))
-        return table.overwrite(rows, where, ref=ref)
+        return table.overwrite(rows, where, **where_to)
     if not statement.overwrite:
-        return table.append(rows, ref=ref)
+        return table.append(rows, **where_to)
     by_identity = [field for field in table.spec.fields if not isinstance(field.transform, IdentityTransform)]
     all_given = not by_identity and len(static) == len(table.spec.fields)
     if dynamic and not table.spec.is_unpartitioned and not all_given:
-        return table.overwrite_partitions(rows, ref=ref)
+        return table.overwrite_partitions(rows, **where_to)
     terms = [
         predicate_of(f"{quote_name(name)} <=> {value}", table.schema, Reading(zone=zone))
         for name, value in static.items()
     ]
-    return table.overwrite(rows, AllOf(tuple(terms)) if terms else None, ref=ref)
+    return table.overwrite(rows, AllOf(tuple(terms)) if terms else None, **where_to)
 
 
 def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) -> Table:
@@ -64,13 +62,6 @@ def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) 
         format_version=version,
         location=statement.location,
     )
-
-
-def writable_ref(found: Found, name: Named) -> str:
-    """The branch that rows go to: ``main``, or the one in ``t.branch_x``."""
-    if found.metadata_table is not None or found.snapshot_id is not None or found.as_of_ms is not None:
-        raise InvalidInput(f"cannot write to {name} (at {name.place}): it is a view of {found.table.name}")
-    return found.ref or MAIN
 
 
 def _static_partition(table: Table, partition: Mapping[str, str | None]) -> dict[str, str]:
@@ -124,4 +115,4 @@ def _columns(schema: Schema, names: Iterable[str]) -> list[Field]:
     return found
 
 
-__all__ = ["create_table_as", "insert", "is_there", "writable_ref"]
+__all__ = ["create_table_as", "insert", "is_there"]

@@ -101,6 +101,10 @@ class SparkNames(Protocol):
         """Refuse a view's text that this session would read otherwise than its shape says."""
         ...
 
+    def setting(self, key: str) -> str | None:
+        """What the session has set; None where it has not, or where no session is to be started."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -23,6 +23,7 @@ from esker.spark.sql.references import Reference
 from esker.spark.sql.spark_predicate import Reading, predicate_of, rejects_nulls
 from esker.spark.sql.statements import Query
 from esker.spark.sql.time_travel import Travel
+from esker.spark.sql.wap import as_read
 from esker.spark.sql.words import Span, Words
 from esker.table import Table
 from esker.view import View
@@ -122,6 +123,8 @@ def _targeted(reference: Reference, found: Found, travel: Travel | None, around:
         if found.ref is not None or found.snapshot_id is not None or found.as_of_ms is not None:
             raise InvalidInput(f"cannot read {'.'.join(reference.parts)} at two versions: its name has one already")
         found = _travelled(found, travel, around)
+    else:
+        found = as_read(found, around.names.spark)
     if found.metadata_table is not None:
         return _Target(found, None)
     resolved = resolve_snapshot(

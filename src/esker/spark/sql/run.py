@@ -44,6 +44,7 @@ from esker.spark.sql.statements import (
     Update,
     UseNamespace,
 )
+from esker.spark.sql.wap import destination
 from esker.spark.sql.words import Span, Words
 
 if TYPE_CHECKING:
@@ -167,18 +168,20 @@ class SqlRunner:
         found = names.must_find(statement.table)
         frame = self._query(statement.query, names)
         dynamic = str(self._get_spark().conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
-        return commit_answer(insert(found, statement, frame, zone=self._zone(), dynamic=dynamic))
+        to = destination(found, statement.table, names.spark)
+        return commit_answer(insert(found.table, to, statement, frame, zone=self._zone(), dynamic=dynamic))
 
     def _change(self, statement: Delete | Update | Merge, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)
-        changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark, statement.ctes)
+        to = destination(found, statement.table, names.spark)
+        changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark, to, statement.ctes)
         match statement:
             case Delete():
-                return commit_answer(changer.delete(found, statement))
+                return commit_answer(changer.delete(found.table, statement))
             case Update():
-                return commit_answer(changer.update(found, statement))
+                return commit_answer(changer.update(found.table, statement))
             case Merge():
-                return commit_answer(changer.merge(found, statement, self._query(statement.source.query, names)))
+                return commit_answer(changer.merge(found.table, statement, self._query(statement.source.query, names)))
 
     def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
         if not define.is_there(names, statement):
@@ -216,6 +219,9 @@ class _NoSpark:
     def check_view(self, text: str, shape: Shape) -> None:
         return None
 
+    def setting(self, key: str) -> str | None:
+        return None
+
 
 class _SparkSide:
     """What Spark says of names; it is started only when it must be asked."""
@@ -237,6 +243,9 @@ class _SparkSide:
 
     def check_view(self, text: str, shape: Shape) -> None:
         check_plan(text, shape, self._get_spark())
+
+    def setting(self, key: str) -> str | None:
+        return self._get_spark().conf.get(key, None) or None
 
 
 def _looking(statement: Statement) -> Looking:
