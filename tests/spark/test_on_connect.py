@@ -131,6 +131,8 @@ def test_a_connect_session_takes_telemetry_where_the_query_is_named(seen: dict[s
     found = seen["telemetry"]
     assert (found["spans"], found["letters"]) == ({"span 1": 1, "span 2": 1}, 1)
     assert "cannot tell which query this batch is of" in found["refusal"]
+    assert found["pipeline"].startswith("Unsupported: cannot run a pipeline on Spark Connect: batches are committed")
+    assert found["requests"] == 2  # a rollup needs no pipeline
 
 
 def test_rows_are_merged_deleted_and_upserted(seen: dict[str, Any]) -> None:

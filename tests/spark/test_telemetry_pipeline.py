@@ -313,3 +313,11 @@ def test_what_is_asked_wrongly_is_refused(
 ) -> None:
     with pytest.raises((InvalidInput, Unsupported), match=said):
         pipeline(spark, wishes.pop("source", tmp_path), lake, **wishes)
+
+
+def test_an_older_spark_is_refused_by_name(spark: Any, tmp_path: Path, lake: Lake, monkeypatch: Any) -> None:
+    monkeypatch.delattr(DataSourceStreamReader, "getDefaultReadLimit")
+    with pytest.raises(Unsupported, match=r"use Spark 4\.2 or newer, or esker ingest otlp --follow") as raised:
+        pipeline(spark, tmp_path, lake)
+    assert raised.value.feature == "streaming"
+    assert not (tmp_path / "lake" / "ingest").exists()

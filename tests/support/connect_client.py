@@ -199,7 +199,7 @@ def telemetry(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
     """Requests in lines of text, streamed into the telemetry tables by a sink that goes to the server."""
     from telemetry_samples import letters, span_names, spans, write
 
-    from esker.otlp import telemetry_sink
+    from esker.otlp import pipeline, roll_up, telemetry_sink
 
     write(Path(folder, "lines"), "a.txt", spans([1]), b"{broken\n", spans([2]))
     found: dict[str, Any] = {}
@@ -210,6 +210,13 @@ def telemetry(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
             stream.trigger(availableNow=True).start().awaitTermination(120)
         except Exception as error:
             found["refusal"] = str(error)
+    try:
+        pipeline(spark, f"{folder}/lines", lake)
+    except Exception as error:
+        found["pipeline"] = f"{type(error).__name__}: {error}"
+    roll_up(lake)
+    rolled_up = lake.table("otel.service_red").scan(columns=["Requests"]).to_arrow()
+    found["requests"] = sum(rolled_up.column("Requests").to_pylist())
     return {**found, "spans": dict(span_names(lake)), "letters": letters(lake).total()}
 
 

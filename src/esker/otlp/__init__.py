@@ -4,7 +4,7 @@
 a dead letter of each record that cannot be one; ``spool`` and ``receiver`` take requests over HTTP and keep them.
 For users there are ``telemetry_sink``, which takes DataFrames of requests into the tables, and ``telemetry_frame``,
 which makes of them DataFrames of rows; ``pipeline`` starts a query that takes directories of OTLP into the tables,
-and ``PipelineListener`` follows its batches.
+``PipelineListener`` follows its batches, and ``roll_up`` keeps what tables come to by the minute.
 """
 
 from __future__ import annotations
@@ -12,16 +12,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from esker.ingest.pipeline.roll_up import roll_up
+    from esker.ingest.pipeline.rollups import SERVICE_RED, Rollup, quantile
     from esker.ingest.pipeline.start import pipeline
     from esker.ingest.telemetry_frame import telemetry_frame
     from esker.ingest.telemetry_sink import telemetry_sink
     from esker.spark.pipeline_query import PipelineListener
 
-__all__ = ["PipelineListener", "pipeline", "telemetry_frame", "telemetry_sink"]
+__all__ = [
+    "SERVICE_RED",
+    "PipelineListener",
+    "Rollup",
+    "pipeline",
+    "quantile",
+    "roll_up",
+    "telemetry_frame",
+    "telemetry_sink",
+]
 
 _MODULES = {
     "PipelineListener": "esker.spark.pipeline_query",
+    "Rollup": "esker.ingest.pipeline.rollups",
+    "SERVICE_RED": "esker.ingest.pipeline.rollups",
     "pipeline": "esker.ingest.pipeline.start",
+    "quantile": "esker.ingest.pipeline.rollups",
+    "roll_up": "esker.ingest.pipeline.roll_up",
     "telemetry_frame": "esker.ingest.telemetry_frame",
     "telemetry_sink": "esker.ingest.telemetry_sink",
 }

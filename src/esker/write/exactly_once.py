@@ -64,16 +64,20 @@ class Batch:
 
 def is_applied(metadata: TableMetadata, ref: str, head: int | None, batch: Batch) -> bool:
     """Whether the batch, or a later one of its application, is in the branch whose head that is."""
-    number, at_ms = _remembered(metadata.properties, _key(ref, batch.application))
-    if batch.number <= number:
-        return True
+    number, _ = _remembered(metadata.properties, _key(ref, batch.application))
+    return batch.number <= number or batch.number <= last_applied(metadata, ref, head, batch.application)
+
+
+def last_applied(metadata: TableMetadata, ref: str, head: int | None, application: str) -> int:
+    """The highest batch of an application in the branch whose head that is; -1 where there is none."""
+    number, at_ms = _remembered(metadata.properties, _key(ref, application))
     for snapshot in ancestors(metadata, head):
         if snapshot.timestamp_ms <= at_ms:  # what is older than the property cannot know more than it
-            return False
-        marked = _marked(snapshot.summary, batch.application)
+            break
+        marked = _marked(snapshot.summary, application)
         if marked is not None:
-            return batch.number <= marked
-    return False
+            return max(marked, number)
+    return number
 
 
 def with_batch(metadata: TableMetadata, ref: str, batch: Batch) -> TableMetadata:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
@@ -43,9 +44,16 @@ class Hand:
 
 
 class Batches:
-    """Called by ``foreachBatch``. Without ``patience``, a failure that may pass ends the query."""
+    """Called by ``foreachBatch``. Without ``patience``, a failure that may pass ends the query. ``follow_up`` is called
+    with the session when a batch is in its tables."""
 
-    def __init__(self, run: Run, hand: Hand, patience: Patience | None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        hand: Hand,
+        patience: Patience | None,
+        follow_up: Callable[[Any], None] = lambda session: None,
+    ) -> None:
         self.tally = Tally(run.checkpoint.id)
         self.failure: Exception | None = None  # that ended the query
         self._run = run
@@ -54,6 +62,8 @@ class Batches:
         self._attempt = Lock()  # held while a batch is worked on, not while its turn is waited for
         self._ending = Event()
         self._is_closed = False
+        self._follow_up = follow_up
+        self._owes_follow_up = False
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
         """Finish every batch that is planned. One that an earlier run had finished costs nothing."""
@@ -64,6 +74,8 @@ class Batches:
             context.setLocalProperty(_DESCRIPTION, None)  # Spark's own, which would go before a job's name
             for plan in self._run.checkpoint.unfinished():
                 self._finish(plan)
+            while self._owes_follow_up:
+                self._try_follow_up()
         except Exception as error:
             self.failure = error
             raise
@@ -121,8 +133,30 @@ class Batches:
                 self._run.finish(plan)
                 if self._patience is not None:
                     self._patience.over()
+                self._owes_follow_up = True
+                with suppress(StorageFailed, OSError):  # tried again when all batches are finished
+                    self._followed_up()
                 return
         self._sleep(_NAP_S)  # until the query is stopped, which ends this by an interrupt
+
+    def _try_follow_up(self) -> None:
+        try:
+            with self._attempt:
+                if not self._ending.is_set():
+                    self._followed_up()
+                    if self._patience is not None:
+                        self._patience.over()
+                    return
+        except (StorageFailed, OSError) as raised:
+            if self._patience is None:
+                raise
+            self._sleep(self._patience.bear(raised))
+            return
+        self._sleep(_NAP_S)  # as above; the next start makes up for it
+
+    def _followed_up(self) -> None:
+        self._follow_up(self._hand.session)
+        self._owes_follow_up = False
 
     def _sleep(self, seconds: float) -> None:
         """Sleep in the thread of the query, in Java: stopping the query interrupts it, and Spark knows the error that

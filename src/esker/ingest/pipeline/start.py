@@ -18,6 +18,8 @@ from esker.ingest.follow import Pace, Patience
 from esker.ingest.kafka import KIND as KAFKA
 from esker.ingest.kafka import place_of
 from esker.ingest.pipeline.batches import Batches, Hand
+from esker.ingest.pipeline.roll_up import Rollups
+from esker.ingest.pipeline.rollups import Rollup, chosen_rollups
 from esker.ingest.pipeline.topics_job import SparkTopicsJob
 from esker.ingest.pipeline.transform import Hook, Transform
 from esker.ingest.pipeline.watch import Watch
@@ -83,6 +85,7 @@ class Wishes:
     keep_segments: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     transform: Hook | None = None
+    rollups: bool | Rollup | Sequence[Rollup] = False
     retry: bool = True
     told: Callable[[Account], None] = lambda account: None
     told_trouble: Callable[[str], None] = lambda text: None
@@ -123,6 +126,7 @@ def pipeline(
 
     ``transform`` is a function of a table's name and a DataFrame of the rows that were decoded for it. It returns the
     rows to write: a DataFrame, None, or DataFrames by the names of tables, which are made where they are missing.
+    ``rollups`` are tables to keep up to date after each batch: True, for ``otel.service_red``, or a list of ``Rollup``.
 
     Returns PySpark's ``StreamingQuery`` with ``account`` and ``end()``, and with Esker's numbers in ``lastProgress``.
     Raises ``Conflict`` where another process drives the checkpoint, and ``Unsupported`` on Spark Connect, or for topics
@@ -156,8 +160,10 @@ def pipeline(
 
         ingest = _ingest_of(asked, taken.paths, checkpoint)
         run, _ = stack.enter_context(begun(lake, ingest, asked.told, kind=taken.kind, make_job=make_job))
+        rollups = Rollups(lake, chosen_rollups(asked.rollups))
+        rollups(spark)  # what an earlier run left: if nothing new comes, no batch would bring it
         patience = Patience(first_wait_s=_PACE.first_wait_s, told=asked.told_trouble) if asked.retry else None
-        batches = Batches(run, hand, patience)
+        batches = Batches(run, hand, patience, follow_up=rollups)
         stack.callback(batches.close)
         if asked.listener is not None:
             asked.listener.attach(spark, batches.tally)
