@@ -61,6 +61,16 @@ def test_an_error_has_its_exit_status(error: BaseException, status: int) -> None
     assert describe(error).status == status
 
 
+def test_an_error_that_cannot_be_said_is_told_all_the_same() -> None:
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError("the JVM is gone")
+
+    failure = describe(Speechless())
+    assert (failure.status, failure.kind) == (70, "Internal")
+    assert failure.message.endswith("Speechless: it cannot be said, for ConnectionRefusedError: the JVM is gone")
+
+
 def test_a_missing_table_is_one_line_on_stderr() -> None:
     result = run("info", "nowhere/table")
     assert result.exit_code == 2

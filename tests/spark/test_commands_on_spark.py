@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def rows_of_both(table: str) -> list[dict[str, Any]]:
         found.append(sorted(kept.to_pylist(), key=str))
     assert found[0] == found[1]
     return found[0]
+
+
+def test_a_signal_to_the_group_of_the_command_does_not_reach_the_jvm() -> None:
+    from pyspark import SparkContext
+
+    assert os.getpgid(SparkContext._gateway.proc.pid) != os.getpgid(0)
 
 
 def test_telemetry_and_its_dead_letters(tmp_path: Path) -> None:

@@ -64,8 +64,16 @@ def describe(error: BaseException) -> Failure:
         case MemoryError():
             return Failure(INTERNAL, "OutOfMemory", "out of memory")
         case _:
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            said = f"{type(error).__name__}: {_text(error)}".splitlines()[0]
             return Failure(INTERNAL, "Internal", f"a mistake inside esker: {said}", hint="--debug shows where")
+
+
+def _text(error: BaseException) -> str:
+    """What an error says; those of Py4J ask the JVM for it, which may be gone."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"it cannot be said, for {type(failure).__name__}: {failure}"
 
 
 def _follows_an_interrupt(error: BaseException | None) -> bool:

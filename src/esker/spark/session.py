@@ -74,13 +74,29 @@ def start_session() -> SparkSession:
         log.info("starting Spark …")
         scratch = Path(tempfile.mkdtemp(prefix="esker-spark-"))
         atexit.register(rmtree, scratch, ignore_errors=True)
-        builder: Any = SparkSession.builder.appName("esker").master(_master())
-        for key, value in _settings(scratch).items():
+        settings = {"spark.app.name": "esker", "spark.master": _master()} | _settings(scratch)
+        builder: Any = SparkSession.builder
+        for key, value in settings.items():
             builder = builder.config(key, value)
         with _standard_error_to(scratch / "spark.log"), _workers_like_us():
+            _launch(settings)
             session: SparkSession = builder.getOrCreate()
         log.info("Spark is started")
         return session
+
+
+def _launch(settings: dict[str, str]) -> None:
+    """Start the JVM outside the process group of this process, unless it has one. A signal to the group, by Ctrl-C,
+    ``timeout`` or a shell, is then for this process alone, which finishes the work in hand. The JVM ends with it."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf()
+    for key, value in settings.items():
+        conf.set(key, value)
+    SparkContext(conf=conf, gateway=launch_gateway(conf, {"start_new_session": True}))
 
 
 def _master() -> str:
