@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,8 +13,8 @@ from esker.cli.settings import current_settings, shared_options
 @click.command("demo")
 @shared_options
 def command() -> int:
-    """Take the tour: telemetry comes into a lake in a temporary folder though programs are killed on the way; it is
-    asked, changed and looked back at on Spark, and a report is made."""
+    """Take the tour: telemetry comes into a lake in a temporary folder by a streaming query on Spark, though its
+    driver, an executor and the receiver are killed; it is asked, changed and looked back at, and a report is made."""
     from esker.demo.tour import run_silently, tell
 
     if not current_settings().as_json:
@@ -25,6 +26,9 @@ def command() -> int:
     assert story.identity is not None
     facts: dict[str, Any] = {
         "steps": [{"step": step.what, "found": step.found, "s": round(step.seconds, 3)} for step in story.steps],
+        "killed": story.killed,
+        "batches": [asdict(batch) for batch in story.batches],
+        "versions": story.versions,
         "sent": story.identity.sent,
         "tables": story.identity.in_tables,
         "dead_letters": story.identity.dead_letters,

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from esker.demo import wire
-from esker.demo.processes import Program, free_port, receipts_in, wait_for_port, wait_until
-from esker.demo.story import Story
+from esker.demo.places import Places, start_query
+from esker.demo.processes import Driver, Program, free_port, receipts_in, wait_for_port, wait_until
+from esker.demo.story import Batch, Story
 from esker.demo.telemetry import Shop, Size, in_requests
+
+if TYPE_CHECKING:
+    from esker.lake import Lake
 
 SPANS_A_REQUEST = 250
 RESENT = 2  # requests that are sent once more
 LATE_DAY = 1  # its spans come after everything else
 LATE_FILES = 10  # one after the other: any of them may be the one whose batch is caught on its way
+_CATCH_S = 10.0
 
 
 @dataclass(slots=True)
@@ -28,7 +36,7 @@ class Sent:
     corrupt: int = 0
     requests: int = 0
     files: int = 0
-    pending: int = 0  # rows that the ingest could not commit
+    pending: int = 0  # rows that the pipeline could not commit
     busy_day: tuple[str, str] = ("", "")
 
     @property
@@ -37,81 +45,116 @@ class Sent:
         return self.spans + self.others
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where things lie."""
+class Watched:
+    """The first driver, and what it says, handed on to the story."""
 
-    folder: Path
+    def __init__(self, story: Story, driver: Driver) -> None:
+        self._story = story
+        self.driver = driver
+        self.is_working = False  # on a batch, as far as is known
 
-    @property
-    def incoming(self) -> Path:
-        """Files are put here."""
-        return self.folder / "incoming"
+    def hear(self) -> bool:
+        """Take in its news; whether there was any."""
+        news = self.driver.news()
+        for one in news:
+            if one["event"] == "batch":
+                self._story.note(batch_of(one, driver=1))
+            self.is_working = one["event"] == "working"
+        return bool(news)
 
-    @property
-    def spool(self) -> Path:
-        """What the receiver has answered for."""
-        return self.folder / "spool"
+    def wait_for_batches(self, count: int) -> None:
+        """Until so many more are committed."""
+        enough = len(self._story.batches) + count
+        wait_until(lambda: (self.hear(), len(self._story.batches) >= enough)[1], f"{count} batches of the pipeline")
 
-    @property
-    def checkpoint(self) -> Path:
-        """What the ingest has planned and done."""
-        return self.folder / "ingest" / "otlp"
+    def wait_for_work(self) -> None:
+        """Until tasks run."""
+        wait_until(lambda: (self.hear(), self.is_working)[1], "a batch under way", look_s=0.01)
 
 
-def feed(story: Story, folder: Path, size: Size) -> Sent:
-    """Make, send, ingest, kill, go on; what was sent."""
-    places, sent = Places(folder), Sent()
-    shop = Shop(size)
+def batch_of(told: dict[str, Any], *, driver: int) -> Batch:
+    """A batch, of what the query said of it."""
+    return Batch(
+        number=told["number"],
+        received=told["received"],
+        committed=told["committed"],
+        dead=told["dead"],
+        waiting=told["lag_files"],
+        driver=driver,
+    )
+
+
+def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
+    """Make, send, ingest, and kill the driver and what it works with. Returns what was sent; some of it is not in the
+    tables yet."""
+    sent = Sent()
     places.incoming.mkdir(parents=True)
     places.spool.mkdir()
-    ingest = _ingest(places, 1, idle_s=300)  # it does not end by itself
+    driver = Driver.launch(places.folder / "driver-1", places.folder, master)  # Spark starts meanwhile
+    watched = Watched(story, driver)
     try:
-        with story.step(
-            "record telemetry with the OpenTelemetry SDK, and put files where they are looked for"
-        ) as found:
+        with story.step("record telemetry with the OpenTelemetry SDK, put files where the query looks") as found:
+            shop = Shop(size)
             late = _write_files(shop, places, sent)
             found.append(
                 f"{sent.spans:,} spans, {sent.others:,} logs and points in {sent.files} files of five framings"
             )
             found.append(f"{sent.corrupt} corrupt lines, one day comes late")
-        with story.step("export over HTTP; kill -9 the receiver on the way, start it again") as found:
+        with story.step(f"the streaming query on Spark, {master}: workers decode, the driver commits") as found:
+            watched.wait_for_batches(1)
+            found.append("the first batch is in the tables")
+        if master.startswith("local-cluster"):
+            _kill_executor(story, watched)
+        with story.step("export over HTTP to esker receive; kill -9 the receiver on the way, start it again") as found:
             before = sent.spans
-            _export(shop, places, sent)
+            _export(story, shop, places, sent)
             found.append(f"{sent.requests} requests, {sent.spans - before:,} spans, {sent.resent:,} of them sent twice")
-        with story.step("kill -9 the ingest in mid-batch") as found:
-            open_batches = _catch_a_batch(places, late)
-            ingest.kill()
-            found.append(
-                f"batch {', '.join(Path(name).stem for name in open_batches) or 'none'} written, not committed"
-            )
+        with story.step("kill -9 the driver in mid-batch: Python and its JVM") as found:
+            _catch_a_batch(places, late, watched)
+            driver.kill()
+            story.killed.append("the driver")
+            open_batches = ", ".join(str(int(Path(name).stem)) for name in receipts_in(places.checkpoint))
+            found.append(f"batch {open_batches or 'none'} written, not committed")
             for name, content in late:  # what is left of the day comes while nobody looks
                 wire.put(places.incoming, name, content)
     finally:
-        if ingest.is_running:
-            ingest.kill()
-    with story.step("start it again: it goes on where it was") as found:
-        answer = _ingest(places, 2, idle_s=1).answer()
-        found.append(
-            f"batches done: {answer['batches']}, parts committed before the kill: {answer['already_committed']}"
-        )
-        sent.pending = answer["pending"]
-        for failure in answer["failures"]:
-            raise RuntimeError(f"the ingest could not go on: {failure}")
+        if driver.is_running:
+            driver.kill()
     return sent
 
 
-def _ingest(places: Places, number: int, *, idle_s: int) -> Program:
-    return Program.start(
-        places.folder / f"ingest-{number}.json",
-        *("--catalog", f"sqlite:///{places.folder}/catalog.db", "--json", "ingest", "otlp"),
-        *(places.incoming, places.spool, "--checkpoint", places.checkpoint, "--follow"),
-        *("--every", "0.2", "--settle", "0", "--idle", str(idle_s), "--batch-bytes", "1M", "--engine", "arrow"),
-    )
+def go_on(story: Story, places: Places, lake: Lake, sent: Sent) -> None:
+    """Start the same query in this process, which takes in what the first one left."""
+    with story.step("start another driver: the query goes on where the first was") as found:
+        query = start_query(places, lake, lambda told: story.note(batch_of(told, driver=2)), available_now=True)
+        query.awaitTermination()
+        account = query.account
+        with suppress(TimeoutError):  # what is said of a batch may come after its commit
+            wait_until(lambda: _received(story, 2) >= account.received, "the last progress", patience_s=10.0)
+        sent.pending = account.pending
+        found.append(
+            f"{account.batches} batches, {account.already_committed} of their parts were committed before the kill; "
+            f"the account {'holds' if account.holds else 'does not hold'}"
+        )
 
 
-def _catch_a_batch(places: Places, late: list[tuple[str, bytes]]) -> list[str]:
-    """Give the ingest late files until one of its batches is seen written and not committed."""
+def _received(story: Story, driver: int) -> int:
+    return sum(batch.received for batch in story.batches if batch.driver == driver)
+
+
+def _kill_executor(story: Story, watched: Watched) -> None:
+    with story.step("kill -9 an executor while it decodes") as found:
+        watched.wait_for_work()
+        victim = watched.driver.executors()[0]
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+        story.killed.append("an executor")
+        watched.wait_for_batches(1)
+        found.append(f"Spark gave its tasks to another; batch {story.batches[-1].number} is committed")
+
+
+def _catch_a_batch(places: Places, late: list[tuple[str, bytes]], watched: Watched) -> None:
+    """Give the query late files until one of its batches is seen written and not committed."""
     seen: list[str] = []
 
     def is_caught() -> bool:
@@ -121,8 +164,8 @@ def _catch_a_batch(places: Places, late: list[tuple[str, bytes]]) -> list[str]:
     while late and not seen:
         wire.put(places.incoming, *late.pop(0))
         with suppress(TimeoutError):
-            wait_until(is_caught, "a batch under way", patience_s=3.0)
-    return seen
+            wait_until(is_caught, "a batch under way", patience_s=_CATCH_S, look_s=0.002)
+        watched.hear()
 
 
 def _write_files(shop: Shop, places: Places, sent: Sent) -> list[tuple[str, bytes]]:
@@ -174,7 +217,7 @@ def _count_points(metric: object) -> int:
     return len(getattr(metric, kind).data_points)
 
 
-def _export(shop: Shop, places: Places, sent: Sent) -> None:
+def _export(story: Story, shop: Shop, places: Places, sent: Sent) -> None:
     port = free_port()
     parts = list(in_requests(shop.spans(shop.size.days - 1), SPANS_A_REQUEST))
     half = len(parts) // 2
@@ -183,6 +226,7 @@ def _export(shop: Shop, places: Places, sent: Sent) -> None:
         for part in parts[:half]:
             wire.send(port, part)
         receiver.kill()
+        story.killed.append("the receiver")
         receiver = _receiver(places, port, 2)
         for part in (*parts[half:], *parts[:RESENT]):
             wire.send(port, part)

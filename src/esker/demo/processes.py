@@ -1,4 +1,4 @@
-"""The programs of the pipeline, as processes that can be killed."""
+"""The programs of the pipeline, as processes that can be killed: ``esker`` with arguments, and drivers of Spark."""
 
 from __future__ import annotations
 
@@ -9,30 +9,27 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 _PROGRAM = [sys.executable, "-c", "from esker.cli.main import main; main()"]
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 
 
 @dataclass(slots=True)
 class Program:
-    """``esker`` with arguments, running; its words go to a file."""
+    """A program that runs; its words go to a file."""
 
     process: subprocess.Popen[bytes]
     words: Path
 
     @classmethod
     def start(cls, words: Path, *arguments: str | Path) -> Program:
-        """Start it. What it says is kept beside the lake."""
-        with words.open("wb") as out:
-            process = subprocess.Popen(
-                [*_PROGRAM, *map(str, arguments)], stdout=out, stderr=words.with_suffix(".err").open("wb")
-            )
-        return cls(process, words)
+        """Start ``esker`` with arguments. What it says is kept beside the lake."""
+        return cls(_started(words, [*_PROGRAM, *map(str, arguments)]), words)
 
     def kill(self) -> None:
         """SIGKILL: it cannot say goodbye."""
@@ -44,21 +41,77 @@ class Program:
         self.process.terminate()
         self.process.wait(_PATIENCE_S)
 
-    def answer(self) -> dict[str, Any]:
-        """Wait for its end, and for what it answered as JSON."""
-        status = self.process.wait(_PATIENCE_S)
-        text = self.words.read_text()
-        if not text.strip():
-            said = self.words.with_suffix(".err").read_text()[-2000:]
-            raise RuntimeError(f"{self.words.stem} ended with status {status}: {said}")
-        found = json.loads(text)
-        assert isinstance(found, dict)
-        return found
-
     @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
         return self.process.poll() is None
+
+
+@dataclass(slots=True)
+class Driver(Program):
+    """A driver of Spark with its JVM and executors, which says what it does."""
+
+    read: int = 0  # of its words, in bytes
+
+    @classmethod
+    def launch(cls, words: Path, folder: Path, master: str) -> Driver:
+        """Start ``esker.demo.driver`` on a master."""
+        environment = {"ESKER_SPARK_MASTER": master, "ESKER_SPARK_MEMORY": "1g"}
+        return cls(_started(words, [sys.executable, "-m", "esker.demo.driver", str(folder)], environment), words)
+
+    def news(self) -> list[dict[str, Any]]:
+        """What it has said since it was last asked. ``RuntimeError`` where it has ended by itself."""
+        with self.words.open("rb") as file:
+            file.seek(self.read)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self.read += len(whole) + len(newline)
+        if not whole and not self.is_running:
+            raise RuntimeError(f"the driver ended: {self.words.with_suffix('.err').read_text()[-2000:]}")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def executors(self) -> list[int]:
+        """The processes of its executors; none where these are threads of the driver."""
+        return [pid for pid, command in _below(self.process.pid) if "CoarseGrainedExecutorBackend" in command]
+
+    def kill(self) -> None:
+        """SIGKILL for the driver, Python's half and Java's. Executors end when they miss it."""
+        java = [pid for pid, command in _below(self.process.pid) if "deploy.SparkSubmit" in command]
+        for pid in (self.process.pid, *java):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait(_PATIENCE_S)
+
+
+def _started(words: Path, command: list[str], environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    with words.open("wb") as out, words.with_suffix(".err").open("wb") as errors:
+        return subprocess.Popen(command, stdout=out, stderr=errors, env={**os.environ, **(environment or {})})
+
+
+def _below(pid: int) -> Iterator[tuple[int, str]]:
+    """Children of a process and theirs, each with its command line."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for child, parent, command in _processes():
+        children.setdefault(parent, []).append((child, command))
+    waiting = [pid]
+    while waiting:
+        for child, command in children.get(waiting.pop(), []):
+            yield child, command
+            waiting.append(child)
+
+
+def _processes() -> Iterator[tuple[int, int, str]]:
+    """Every process: its id, its parent's, its command line."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            pid, parent, command = line.split(None, 2)
+            yield int(pid), int(parent), command
+        return
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):  # it has just ended
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                yield int(folder.name), int(parent), (folder / "cmdline").read_text(errors="replace").replace("\0", " ")
 
 
 def free_port() -> int:
@@ -79,13 +132,13 @@ def wait_for_port(port: int) -> None:
     wait_until(is_open, "the receiver to listen")
 
 
-def wait_until(holds: Callable[[], bool], what: str, *, patience_s: float = _PATIENCE_S) -> None:
+def wait_until(holds: Callable[[], bool], what: str, *, patience_s: float = _PATIENCE_S, look_s: float = 0.05) -> None:
     """Look again and again, with patience, not without end."""
     end = time.monotonic() + patience_s
     while not holds():
         if time.monotonic() > end:
             raise TimeoutError(f"waited {patience_s:.0f} s for {what}")
-        time.sleep(0.002)
+        time.sleep(look_s)
 
 
 def receipts_in(checkpoint: Path) -> list[str]:

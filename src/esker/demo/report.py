@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from esker.demo.page import next_commands
 from esker.demo.story import Story
 
 
@@ -25,7 +26,12 @@ def report(story: Story, folder: Path, page: Path) -> None:
     console.print(shown)
     assert story.identity is not None
     same = " · ".join(f"{engine} {rows:,}" for engine, rows in story.counted_by.items())
-    lines = [story.identity.text(), f"same rows: {same}"]
-    console.print(Panel("\n".join(lines), title="the sums", border_style="green" if story.holds else "red"))
+    lines = [story.identity.text(), f"same rows: {same}", "", f"[dim]{story.identity.resent_text()}[/]"]
+    console.print(Panel("\n".join(lines), title=story.headline(), border_style="green" if story.holds else "red"))
+    console.print(
+        f"[dim]{' · '.join(f'{name} {version}' for name, version in story.versions.items())}[/]", highlight=False
+    )
     console.print(f"\nopen: {page}", highlight=False, soft_wrap=True)
-    console.print(f"look: [bold]esker --catalog sqlite:///{folder}/catalog.db ls[/]\n", highlight=False, soft_wrap=True)
+    for command in next_commands(folder):
+        console.print(f"next: [bold]{command}[/]", highlight=False, soft_wrap=True)
+    console.print()

@@ -22,6 +22,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of the streaming query, as its progress said."""
+
+    number: int
+    received: int
+    committed: int
+    dead: int
+    waiting: int  # files that were left for the next ones
+    driver: int  # the first, or the one after the kill
+
+    def text(self) -> str:
+        """One line."""
+        return (
+            f"batch {self.number:>2}   received {self.received:>6,}   committed {self.committed:>6,}   "
+            f"dead {self.dead}   waiting {self.waiting} files"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """What was sent is in the tables, among the dead letters or waiting to be committed, once."""
 
@@ -29,7 +48,7 @@ class Identity:
     resent: int  # of those sent, what was sent a second time, as senders may
     in_tables: int
     dead_letters: int
-    pending: int  # as the ingest told at its end
+    pending: int  # as the pipeline said at its end
     distinct_spans: int
     spans: int  # of those sent, spans, the resent ones counted once
 
@@ -61,6 +80,14 @@ class Identity:
             f"lost {self.lost:,}   duplicated {self.duplicated:,}"
         )
 
+    def resent_text(self) -> str:
+        """Why records that were sent twice are there twice, and yet none is duplicated."""
+        return (
+            f"{self.resent:,} spans were sent twice, as a sender does that has missed an answer. OTLP allows that, so "
+            "both copies were received, and both are in the table. "
+            f"Duplicated counts what the pipeline itself would have doubled: {self.duplicated:,}."
+        )
+
 
 @dataclass(slots=True)
 class Story:
@@ -68,6 +95,9 @@ class Story:
 
     console: Console
     steps: list[Step] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)  # programs, by SIGKILL
+    batches: list[Batch] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)  # of what took part
     identity: Identity | None = None
     rows_by_day: list[tuple[str, int]] = field(default_factory=list)
     funnel: list[tuple[str, int, int]] = field(default_factory=list)  # level, kept, of how many
@@ -87,6 +117,19 @@ class Story:
         self.console.print(
             f"  [green]✓[/] {what}  [cyan]{done.found}[/]  [dim]{done.seconds:,.1f} s[/]", highlight=False
         )
+
+    def note(self, batch: Batch) -> None:
+        """A batch of the query is committed."""
+        self.batches.append(batch)
+        self.console.print(f"      [dim]{batch.text()}[/]", highlight=False)
+
+    def headline(self) -> str:
+        """The story in a sentence."""
+        times = {1: "once", 2: "twice", 3: "three times"}.get(len(self.killed), f"{len(self.killed)} times")
+        assert self.identity is not None  # the tour is over
+        if not self.holds:
+            return f"Killed {times}: {self.identity.lost:,} lost, {self.identity.duplicated:,} duplicated"
+        return f"Killed {times}, nothing lost"
 
     @property
     def seconds(self) -> float:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import esker
-from esker.demo.feed import feed
+from esker.demo.feed import feed, go_on
+from esker.demo.places import Places
 from esker.demo.story import Identity, Story
 from esker.demo.telemetry import Size, check_sdk
+from esker.errors import Unsupported
+from esker.version import VERSION
 
 if TYPE_CHECKING:
     from esker.demo.feed import Sent
 
 SPANS = "otel.spans"
+CLUSTER = "local-cluster[2,1,1024]"  # two executors of one core and 1 GiB, each a process
 
 
 def tell(size: Size | None = None) -> int:
@@ -25,9 +35,10 @@ def tell(size: Size | None = None) -> int:
     from esker.demo.report import report
 
     console = Console()
-    console.print("\n[bold]Esker[/]: telemetry into Iceberg tables, on plain PySpark\n")
+    console.print("\n[bold]Esker[/]: telemetry into Iceberg tables, by a streaming query on plain PySpark\n")
     folder = Path(tempfile.mkdtemp(prefix="esker-demo-"))
-    story = take(Story(console), folder, size or Size())
+    with _cluster() as master:
+        story = take(Story(console), folder, size or Size(), master=master)
     page = write_page(story, folder / "report.html")
     report(story, folder, page)
     return 0 if story.holds else 1
@@ -37,20 +48,58 @@ def run_silently(size: Size | None = None) -> Story:
     """Take the tour and show nothing; the story holds what was found."""
     from rich.console import Console
 
-    with tempfile.TemporaryDirectory(prefix="esker-demo-") as folder:
-        return take(Story(Console(quiet=True)), Path(folder), size or Size())
+    with tempfile.TemporaryDirectory(prefix="esker-demo-") as folder, _cluster() as master:
+        return take(Story(Console(quiet=True)), Path(folder), size or Size(), master=master)
 
 
-def take(story: Story, folder: Path, size: Size) -> Story:
-    """All steps in order, on a lake of their own."""
+def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
+    """All steps in order, on a lake of their own. The first driver is a program that is killed; this process is the
+    second one, on the session that it has or else on one that starts now."""
     check_sdk()
-    sent = feed(story, folder, size)
-    lake = esker.connect(f"sqlite:///{folder}/catalog.db")
+    places = Places(folder)
+    sent = feed(story, places, size, master)
+    lake = esker.connect(places.catalog)
+    go_on(story, places, lake, sent)
+    story.versions = _versions(lake)
     _account(story, lake, sent)
     _ask(story, lake, sent)
     _change(story, lake)
     _others(story, lake, folder / "catalog.db")
     return story
+
+
+@contextmanager
+def _cluster() -> Iterator[str]:
+    """The master of both drivers: a cluster of two executors on this machine, unless the user names another. Its
+    traces are removed at the end, Spark's session among them."""
+    home = _home_of_spark()
+    # Executors keep their logs where Spark is installed, and a folder that cannot be written to ends them.
+    otherwise = CLUSTER if os.access(home, os.W_OK) else "local[2]"
+    before = set(home.glob("work/app-*"))
+    master = os.environ.setdefault("ESKER_SPARK_MASTER", otherwise)
+    try:
+        yield master
+    finally:
+        from esker.spark.session import running_session
+
+        session = running_session()
+        if session is not None:
+            session.stop()
+        for folder in set(home.glob("work/app-*")) - before:
+            rmtree(folder, ignore_errors=True)
+
+
+def _home_of_spark() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Unsupported("cannot show the pipeline without PySpark: pip install 'esker[spark]'", feature="pyspark")
+    return Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
+
+
+def _versions(lake: esker.Lake) -> dict[str, str]:
+    spark = lake.spark
+    java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
+    return {"Esker": VERSION, "PySpark": spark.version, "Java": str(java), "Python": platform.python_version()}
 
 
 def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
@@ -90,8 +139,6 @@ def _ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
         story.explained = str(scan.explain())
         found.append(f"files {funnel.files_total:,} → {funnel.files_kept:,}")
         found.append(f"{scan.count():,} spans")
-    with story.step("start Spark as it comes from PyPI, no jar") as found:
-        found.append(f"PySpark {lake.spark.version}")
     with story.step("ask it in SQL: the slowest operations") as found:
         rows = lake.sql(
             f"SELECT ServiceName, SpanName, percentile(Duration, 0.99) / 1e6 AS ms FROM {SPANS} "
@@ -140,6 +187,16 @@ def _others(story: Story, lake: esker.Lake, database: Path) -> None:
         found.append(" · ".join(f"{engine} {rows:,}" for engine, rows in story.counted_by.items()))
 
 
+def _polars(table: Any) -> dict[str, int]:
+    """Its own reader, over PyIceberg's plan."""
+    try:
+        import polars
+    except ImportError:
+        return {}
+    os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else it warns that it has no planner of its own
+    return {"Polars": polars.scan_iceberg(table.metadata_location).select("SpanId").collect().height}
+
+
 def _peers(table: Any, database: Path) -> dict[str, int]:
     """The engines that are installed here."""
     counted = {}
@@ -150,6 +207,7 @@ def _peers(table: Any, database: Path) -> dict[str, int]:
     else:
         loaded = SqlCatalog("default", uri=f"sqlite:///{database}").load_table(SPANS)
         counted["PyIceberg"] = loaded.scan(selected_fields=("SpanId",)).to_arrow().num_rows
+        counted.update(_polars(table))
     try:
         import duckdb_extensions
     except ImportError:
