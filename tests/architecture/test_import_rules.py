@@ -79,3 +79,11 @@ def test_no_file_knows_the_machine_it_was_written_on() -> None:
         if path.is_file() and path.suffix not in (".parquet", ".avro", ".orc"):
             found = MACHINE.search(path.read_bytes())
             assert found is None, f"{name}: {found[0].decode() if found else ''}"
+
+
+def test_a_storage_is_asked_what_it_can_do_and_not_what_it_is() -> None:
+    """Another adapter of the port must do wherever one does."""
+    asks = re.compile(r"isinstance\([^()]*(\([^()]*\))?[^()]*\b(Local|Memory|Relocated)Storage\b")
+    for path in SOURCES:
+        found = asks.search(path.read_text())
+        assert found is None, f"{name_of(path)}: {found[0] if found else ''}"

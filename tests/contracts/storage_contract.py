@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,22 @@ class StorageContract:
         with storage.open(location) as file:
             file.seek(-3, 2)
             assert file.read() == b"789"
+
+    def test_a_copy_for_another_process_reaches_the_same_objects_or_the_storage_says_no(
+        self, storage: Storage, place: str
+    ) -> None:
+        copy: Storage = pickle.loads(pickle.dumps(storage))
+        copy.write_new(f"{place}/theirs", b"of a worker")
+        storage.write_new(f"{place}/ours", b"of the driver")
+        assert storage.exists(f"{place}/theirs") == storage.is_shared
+        assert copy.exists(f"{place}/ours") == storage.is_shared
+
+    def test_a_folder_for_native_programs_is_part_of_the_storage(self, storage: Storage, place: str) -> None:
+        folder = storage.local_folder(f"{place}/made/by others")
+        if folder is not None:
+            Path(folder).mkdir(parents=True)
+            Path(folder, "a").write_bytes(b"x")
+            assert storage.read(f"{place}/made/by others/a") == b"x"
 
     def test_an_empty_object_is_an_object(self, storage: Storage, place: str) -> None:
         storage.write_new(f"{place}/empty", b"")

@@ -21,6 +21,13 @@ class CountingStorage:
         """The opened locations that hold ``part``, each once."""
         return sorted(location for location in self.opened if part in location)
 
+    @property
+    def is_shared(self) -> bool:
+        return False  # what is counted here would not be counted in a copy
+
+    def local_folder(self, location: str) -> str | None:
+        return self.inner.local_folder(location)
+
     def read(self, location: str) -> bytes:
         self.opened[location] += 1
         return self.inner.read(location)

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput, Unsupported
-from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from esker.lake import Lake
@@ -46,7 +45,7 @@ def check_engine(engine: str) -> None:
 
 def _check_spark(lake: Lake, *, streams: bool) -> None:
     """``Unsupported`` unless a session runs or can be started, and its workers reach the lake's files."""
-    if not isinstance(lake.catalog.storage(), LocalStorage):
+    if not lake.catalog.storage().is_shared:
         raise Unsupported("cannot use Spark: workers reach local files alone, and this lake's are not", feature="spark")
     if not _is_installed():
         raise Unsupported("cannot use Spark: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark")

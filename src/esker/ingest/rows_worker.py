@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+import esker.storage.local  # noqa: F401  # what an order may hold must travel with it
 from esker.arrow.data_writer import DataWriter
 from esker.arrow.fit import fit
 from esker.arrow.partitioner import partitioner
 from esker.arrow.types import to_arrow_schema
 from esker.arrow.writer import Limits
 from esker.ingest.row_files import Groups, Reading, Rows, Unreadable, judging_rows
+from esker.ports.storage import Storage
 from esker.spark.otlp_worker import TableOrder, task_attempt
 from esker.spark.written_files import SCHEMA, rows_of
-from esker.storage.local import LocalStorage
 from esker.tree.data_file import DataFile
 
 DDL = "source int, read bigint, files binary, refusal string"
@@ -40,7 +41,7 @@ class RowsOrder:
 
     shares: tuple[tuple[Piece, ...], ...]
     table: TableOrder
-    storage: LocalStorage
+    storage: Storage
     reading: Reading
     operation_id: str
 

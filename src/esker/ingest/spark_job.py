@@ -37,7 +37,6 @@ from esker.spark.sweep import sweep
 from esker.spark.worker_failures import naming_worker_failures
 from esker.spark.written_files import files_of, partition_types
 from esker.storage.failures import naming_failures
-from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +66,7 @@ class SparkOtlpJob:
         tasks: Callable[[int], DataFrame] | None = None,
         transform: Transform | None = None,
     ) -> None:
-        if not isinstance(storage, LocalStorage):
+        if not storage.is_shared:
             raise Unsupported("cannot decode on Spark: workers reach local files alone", feature="storage")
         self._tables = tables
         self._storage = storage

@@ -24,7 +24,6 @@ from esker.spark.ship import shipped
 from esker.spark.sweep import sweep
 from esker.spark.worker_failures import naming_worker_failures
 from esker.spark.written_files import files_of
-from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,7 @@ class SparkRows:
     """
 
     def __init__(self, storage: Storage, get_spark: Callable[[], SparkSession]) -> None:
-        if not isinstance(storage, LocalStorage):
+        if not storage.is_shared:
             raise Unsupported("cannot ingest on Spark: workers reach local files alone", feature="storage")
         self._storage = storage
         self._get_spark = get_spark

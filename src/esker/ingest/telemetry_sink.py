@@ -25,7 +25,6 @@ from esker.lake import Lake
 from esker.otlp.decode import Decoded, Options, decode
 from esker.otlp.schemas import DEAD_LETTER, TABLES
 from esker.spark.otlp_rows_worker import requests_of
-from esker.storage.local import LocalStorage
 from esker.write.build_snapshot import head_of
 from esker.write.exactly_once import EPOCH, QUERY, Batch, is_applied
 from esker.write.table_changes import MAIN
@@ -156,7 +155,7 @@ class TelemetrySink:
         )
         at_us = time.time_ns() // 1000
         storage = self._lake.catalog.storage()
-        if wishes.engine == "spark" or (wishes.engine == "auto" and isinstance(storage, LocalStorage)):
+        if wishes.engine == "spark" or (wishes.engine == "auto" and storage.is_shared):
             from esker.ingest.spark_job import SparkOtlpJob
 
             job = SparkOtlpJob(tables, storage, lambda: rows.session, options=options, dedup=wishes.dedup)

@@ -20,6 +20,12 @@ class StoredFile:
 class Storage(Protocol):
     """Objects by location. A missing one raises ``NoSuchFile``; nothing here ever overwrites."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether a copy of this storage that was sent to another process, such as a worker of a cluster, reads and
+        writes the same objects."""
+        ...
+
     def read(self, location: str) -> bytes:
         """The whole object."""
         ...
@@ -38,6 +44,11 @@ class Storage(Protocol):
 
     def local_path(self, location: str) -> str | None:
         """A path that native readers can open themselves, where there is one."""
+        ...
+
+    def local_folder(self, location: str) -> str | None:
+        """A folder, which need not be there yet, as an absolute path that native programs can write to themselves,
+        where there is one. `InvalidInput` for a location that may not be used."""
         ...
 
     def write_new(self, location: str, data: bytes) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+import esker.storage.local  # noqa: F401  # what an order may hold must travel with it
 from esker.arrow.data_location import DataLocations
 from esker.arrow.data_writer import DataWriter
 from esker.arrow.fit import fit_batches
@@ -25,8 +26,8 @@ from esker.otlp.decode import Options, decode
 from esker.otlp.requests import Request
 from esker.otlp.schemas import DEAD_LETTER
 from esker.otlp.sources import read_file
+from esker.ports.storage import Storage
 from esker.spark.written_files import SCHEMA, rows_of
-from esker.storage.local import LocalStorage
 from esker.tree.data_file import DataFile
 
 DDL = "table string, files binary, counts string"
@@ -62,7 +63,7 @@ class DecodeOrder:
 
     slices: tuple[tuple[Slice, ...], ...]
     tables: dict[str, TableOrder]
-    storage: LocalStorage
+    storage: Storage
     options: Options
     batch_id: str
     ingested_at_us: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+import esker.storage.local  # noqa: F401  # what an order may hold must travel with it
 from esker.arrow.data_location import DataLocations
 from esker.arrow.data_writer import DataWriter
 from esker.arrow.fit import fit_batches
@@ -17,8 +18,8 @@ from esker.arrow.writer import Limits
 from esker.errors import InvalidInput
 from esker.model.partition import PartitionSpec
 from esker.model.types import Type
+from esker.ports.storage import Storage
 from esker.spark.written_files import refusal_of, rows_of
-from esker.storage.local import LocalStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Order:
     """All that a task is told."""
 
     names: tuple[str, ...]  # of the columns as they come
-    storage: LocalStorage
+    storage: Storage
     layout: FileLayout
     spec: PartitionSpec
     partition_types: tuple[Type, ...]

@@ -26,7 +26,6 @@ from esker.spark.sweep import delete, sweep
 from esker.spark.worker import Order
 from esker.spark.worker_failures import naming_worker_failures
 from esker.spark.written_files import DDL, files_of, partition_types
-from esker.storage.local import LocalStorage
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
@@ -53,7 +52,7 @@ class SparkWriter:
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
         """Run one job that writes the frame's rows, and describe the files that its tasks report."""
         frame: DataFrame = request.data
-        if not isinstance(self._storage, LocalStorage):  # nothing a worker could reach: the rows come here instead
+        if not self._storage.is_shared:  # nothing a worker could reach: the rows come here instead
             yield from self._write_here(request)
             return
         order = self._order(request, self._storage)
@@ -79,7 +78,7 @@ class SparkWriter:
         """A Parquet file that lies there already."""
         return ArrowWriter(self._storage).describe(metadata, location)
 
-    def _order(self, request: WriteRequest, storage: LocalStorage) -> Order:
+    def _order(self, request: WriteRequest, storage: Storage) -> Order:
         frame: DataFrame = request.data
         operation_id = f"{request.operation_id}-s{next(self._calls)}"
         file_name(0, operation_id, 0)

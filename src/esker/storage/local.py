@@ -33,6 +33,11 @@ class LocalStorage:
     def __init__(self, roots: Iterable[str | Path] | None = None) -> None:
         self._roots = None if roots is None else tuple(self._real(str(root)) for root in roots)
 
+    @property
+    def is_shared(self) -> bool:
+        """Paths mean the same in every process; on several machines, if these share the folders."""
+        return True
+
     def check(self, location: str) -> None:
         """`InvalidInput` for a location that leads outside the roots."""
         self._path(location)
@@ -58,6 +63,10 @@ class LocalStorage:
 
     def local_path(self, location: str) -> str | None:
         return str(self._existing(location))
+
+    def local_folder(self, location: str) -> str | None:
+        self.check(location)
+        return str(_local(location).absolute())
 
     def write_new(self, location: str, data: bytes) -> None:
         with self.open_new(location) as file:

@@ -30,6 +30,11 @@ class MemoryStorage:
         self._objects, self._roots = state
         self._lock = threading.Lock()
 
+    @property
+    def is_shared(self) -> bool:
+        """A copy is a copy of the objects."""
+        return False
+
     def check(self, location: str) -> None:
         """`InvalidInput` for a location outside the roots."""
         if self._roots is not None and not any(Location.parse(location).is_within(root) for root in self._roots):
@@ -58,6 +63,9 @@ class MemoryStorage:
 
     def local_path(self, location: str) -> str | None:
         self.read(location)
+        return None
+
+    def local_folder(self, location: str) -> str | None:
         return None
 
     def write_new(self, location: str, data: bytes) -> None:

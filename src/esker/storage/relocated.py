@@ -28,6 +28,11 @@ class RelocatedStorage:
         self._allowed = tuple((place.rstrip("/"), Location.parse(place)) for place in allowed)
         self._names = {posixpath.basename(place.path) for place in (self._recorded, self._base)} - {""}
 
+    @property
+    def is_shared(self) -> bool:
+        """No: a table that was moved is changed where it was opened."""
+        return False
+
     def where(self, location: str) -> str:
         """Where a recorded location is now; `InvalidInput` where that is outside the table and not allowed."""
         parsed = Location.parse(location)
@@ -97,6 +102,9 @@ class RelocatedStorage:
 
     def local_path(self, location: str) -> str | None:
         return self._inner.local_path(self.where(location))
+
+    def local_folder(self, location: str) -> str | None:
+        return None
 
     def write_new(self, location: str, data: bytes) -> None:
         raise InvalidInput(f"cannot write {location}: a table opened by its path is read-only", file=location)

@@ -19,7 +19,6 @@ from uuid import uuid4
 from esker.arrow.data_location import data_locations
 from esker.ports.storage import Storage
 from esker.spark.jobs import named_jobs
-from esker.spark.reach import folder_of_workers
 from esker.spark.session import is_connect
 from esker.spark.settings import settings
 from esker.tree.table_metadata import TableMetadata
@@ -52,10 +51,10 @@ class RowKeeper:
         with named_jobs(session, f"keep {what}"):
             if runs_in_driver(session):
                 return _checkpointed(frame)
-            folder = folder_of_workers(self._storage, f"{data_locations(metadata).base}/{FOLDER}{uuid4()}")
+            folder = self._storage.local_folder(f"{data_locations(metadata).base}/{FOLDER}{uuid4()}")
             if folder is None or _has_more_than_parquet(frame):
                 return _checkpointed(frame)
-            return _written(frame, folder)
+            return _written(frame, Path(folder))
 
 
 def _checkpointed(frame: DataFrame) -> DataFrame:

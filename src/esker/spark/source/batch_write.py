@@ -23,7 +23,6 @@ from esker.spark.source.write_worker import from_bytes
 from esker.spark.sweep import delete, sweep
 from esker.spark.worker import Order
 from esker.spark.written_files import files_of, partition_types
-from esker.storage.local import LocalStorage
 from esker.table import Table
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
@@ -150,7 +149,7 @@ def _order(storage: Storage, table: Table, schema: StructType) -> Order:
     metadata = table.metadata
     layout = file_layout(metadata, table.schema)
     members(table.schema.fields, list(arrow_schema_of(schema)), (), Leniency(whole_structs=True))
-    if not isinstance(storage, LocalStorage):
+    if not storage.is_shared:
         raise Unsupported(f"cannot write to {table.name}: workers reach local files alone", feature="storage")
     return Order(
         names=tuple(schema.fieldNames()),
