@@ -19,6 +19,7 @@ SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start 
 CLUSTER = (
     "tests/spark/test_demo.py::TestTour::test_an_executor_may_be_killed_as_well",
     "tests/spark/test_spark_dying_executors.py",
+    "tests/spark/test_pipeline_dying_executors.py",
     "tests/spark/test_pipeline_killed.py",
 )
 # Where tests take their time by nature: they break everything there is to break, or write tables by the hundred.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput
+from esker.spark.jobs import named_jobs
 from esker.spark.map_arrow import map_arrow
 from esker.spark.otlp_worker import DDL, DecodeOrder
 from esker.spark.ship import shipped
@@ -60,7 +61,7 @@ def run_on_workers(rows: Rows, *, framed: bool) -> Callable[[DecodeOrder], list[
 
     def run(order: DecodeOrder) -> list[dict[str, Any]]:
         work = shipped(_WORKER, pickle.dumps((order, framed)))
-        with naming_worker_failures():
+        with named_jobs(rows.session, f"decode batch {order.batch_id}"), naming_worker_failures():
             return map_arrow(rows.frame, work, DDL).toArrow().to_pylist()
 
     return run

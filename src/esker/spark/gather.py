@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from esker.spark.frame_schema import arrow_schema_of
+from esker.spark.jobs import named_jobs
 from esker.spark.map_arrow import map_arrow
 from esker.spark.worker_failures import naming_worker_failures
 
@@ -29,7 +30,8 @@ def gathered(frame: DataFrame) -> pa.Table:
 
     names = frame.columns
     numbered = frame.toDF(*(f"c{at}" for at in range(len(names))))  # mapInArrow cannot take every name
-    with naming_worker_failures():  # the frame may be one that reads tables in workers
+    # The frame may be one that reads tables in workers.
+    with named_jobs(frame.sparkSession, "bring rows to the driver"), naming_worker_failures():
         parcels = map_arrow(numbered, packed, "batch binary").toArrow()["batch"]
     tables = [pa.ipc.open_stream(parcel.as_buffer()).read_all() for parcel in parcels]
     return pa.concat_tables(tables).rename_columns(names) if tables else arrow_schema_of(frame.schema).empty_table()
