@@ -436,6 +436,17 @@ class Table:
         home = self._at_home()
         self._move_to(rollback(home.catalog, home.name, self._state, snapshot_id=snapshot_id, as_of=as_of))
 
+    def set_current_snapshot(self, snapshot_id: int) -> None:
+        """Put ``main`` at any snapshot of the table, whether ``main`` came from it or not.
+
+        Raises ``NoSuchSnapshot`` where there is none of that id, and ``Conflict`` where another writer has moved
+        ``main``.
+        """
+        from esker.write.versions import set_current
+
+        home = self._at_home()
+        self._move_to(set_current(home.catalog, home.name, self._state, snapshot_id))
+
     def fast_forward(self, branch: str, to: str | int) -> None:
         """Move a branch on to where another ref or snapshot is, which must have come from it."""
         from esker.write.versions import fast_forward

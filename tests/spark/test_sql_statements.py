@@ -248,7 +248,6 @@ def test_a_delete_keeps_its_alias_and_its_condition_in_place(lake: Lake) -> None
             "a version of a table behind USING",
             "line 1, column 33",
         ),
-        ("call system.rewrite_data_files('x')", "CALL", "line 1, column 6"),
         ("create or replace table sales.orders (id int)", "CREATE OR REPLACE TABLE", "line 1, column 8"),
         ("cache table sales.orders", "CACHE TABLE", "line 1, column 13"),
         ("analyze table sales.orders compute statistics", "ANALYZE TABLE", "line 1, column 15"),

@@ -1,13 +1,11 @@
-"""INSERT, DELETE and TRUNCATE; CALL is refused by name."""
+"""INSERT, DELETE and TRUNCATE."""
 
 from __future__ import annotations
-
-from typing import NoReturn
 
 from esker.spark.sql.read_create import QUERY_WORDS, query_behind
 from esker.spark.sql.statements import Delete, Insert
 from esker.spark.sql.territory import Elsewhere, Territory
-from esker.spark.sql.words import Named, Span, Words
+from esker.spark.sql.words import Span, Words
 
 
 def read_insert(words: Words, territory: Territory, *, before: str = "") -> Insert:
@@ -59,14 +57,6 @@ def read_truncate(words: Words, territory: Territory) -> Delete:
         raise words.unsupported("TRUNCATE TABLE … PARTITION", "DELETE FROM … WHERE does it, by metadata alone too")
     words.expect_end()
     return Delete(table=table, alias=None, where=None)
-
-
-def refuse_call(words: Words) -> NoReturn:
-    """Behind CALL."""
-    name: Named = words.name("the name of a procedure")
-    if name.parts[0].lower() == "spark_catalog":
-        raise Elsewhere
-    raise words.unsupported("CALL", f"the procedure {name} comes with a later version", place=name.place)
 
 
 def _partition(words: Words) -> dict[str, str | None]:

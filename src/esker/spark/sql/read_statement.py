@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from esker.errors import InvalidInput
 from esker.spark.sql.read_alter import read_alter
+from esker.spark.sql.read_call import read_call
 from esker.spark.sql.read_changes import read_merge, read_update
 from esker.spark.sql.read_create import QUERY_WORDS, read_create, read_drop
 from esker.spark.sql.read_rows import (
     read_delete,
     read_insert,
     read_truncate,
-    refuse_call,
 )
 from esker.spark.sql.read_show import read_describe, read_refresh, read_show, read_use
 from esker.spark.sql.statements import Foreign, Query, Statement
@@ -68,7 +68,7 @@ def _read(words: Words, territory: Territory) -> Statement:
         case "merge":
             return read_merge(words, territory)
         case "call":
-            return refuse_call(words)
+            return read_call(words)
         case _:
             return _look(words, territory, first)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName
@@ -16,12 +16,14 @@ from esker.spark.sql.guard.reader import Shape
 from esker.spark.sql.insert import create_table_as, insert
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
+from esker.spark.sql.procedures import Caller, call
 from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.show import Looking, look
 from esker.spark.sql.statements import (
     AlterTable,
     AlterView,
+    Call,
     CreateLakeView,
     CreateNamespace,
     CreateTable,
@@ -95,6 +97,11 @@ class SqlRunner:
                 return self._insert(statement, names)
             case Delete() | Update() | Merge():
                 return self._change(statement, names)
+            case Call():
+                return call(
+                    statement,
+                    Caller(names=names, compute=self._compute, moment=self._moment, get_spark=self._get_spark),
+                )
             case UseNamespace(name):
                 self._use(names.namespace_named(name))
             case RefreshTable(table):
@@ -198,6 +205,11 @@ class SqlRunner:
 
     def _zone(self) -> str:
         return str(self._get_spark().conf.get(_ZONE, "UTC"))
+
+    def _compute(self, expression: str) -> Any:
+        """The value of a constant expression, computed by Spark."""
+        row = self._get_spark().sql(f"SELECT {expression} AS value").head()
+        return None if row is None else row.value
 
     def _moment(self, expression: str) -> int:
         """An expression for a time, computed by Spark with its session's zone."""

@@ -357,6 +357,26 @@ class Merge:
     ctes: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a procedure: a constant, or an expression that Spark computes."""
+
+    name: str | None  # None: by its place
+    text: str
+    place: str
+    is_constant: bool
+    value: str | int | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """CALL system.name(…)."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    place: str
+
+
 # ---------------------------------------------------------------- looking
 
 
@@ -469,6 +489,7 @@ Statement: TypeAlias = (
     | Delete
     | Update
     | Merge
+    | Call
     | ShowNamespaces
     | ShowCurrentNamespace
     | ShowTables

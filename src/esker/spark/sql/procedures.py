@@ -1,0 +1,309 @@
+"""CALL done: Iceberg's procedures, under its names, with its arguments and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
+from esker.spark.sql.frames import Answer
+from esker.spark.sql.lake_names import LakeNames
+from esker.spark.sql.statements import Argument, Call
+from esker.spark.sql.words import Words
+from esker.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LATER = frozenset(
+    (
+        "rewrite_data_files",
+        "rewrite_manifests",
+        "rewrite_position_delete_files",
+        "expire_snapshots",
+        "remove_orphan_files",
+        "compute_table_stats",
+        "compute_partition_stats",
+        "rewrite_table_path",
+    )
+)
+_MOVED = "previous_snapshot_id bigint, current_snapshot_id bigint"
+_PICKED = "source_snapshot_id bigint, current_snapshot_id bigint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What procedures work with."""
+
+    names: LakeNames
+    compute: Callable[[str], Any]  # the value of an expression of Spark's
+    moment: Callable[[str], int]  # a time of Spark's, in milliseconds
+    get_spark: Callable[[], SparkSession]
+
+    def table(self, name: object) -> Table:
+        """The table that an argument names."""
+        return self.names.must_find(Words(_text("table", name)).name("the name of a table")).table
+
+
+class Given:
+    """The arguments of one call, each asked for by its name."""
+
+    def __init__(self, call: Call, known: Sequence[str], caller: Caller) -> None:
+        self._call, self._caller = call, caller
+        self._found: dict[str, Argument] = {}
+        for at, argument in enumerate(call.arguments):
+            name = argument.name
+            if name is None:
+                if at >= len(known):
+                    raise self._refused(f"takes {len(known)} arguments: {', '.join(known)}", argument)
+                if any(earlier.name is not None for earlier in call.arguments[:at]):
+                    raise self._refused("takes arguments by place before those by name", argument)
+                name = known[at]
+            if name not in known:
+                raise self._refused(f"has no argument {name!r}: it has {', '.join(known)}", argument)
+            if name in self._found:
+                raise self._refused(f"takes {name!r} once", argument)
+            self._found[name] = argument
+
+    def _refused(self, why: str, argument: Argument) -> InvalidInput:
+        return InvalidInput(f"cannot call {self._call.name} (at {argument.place}): it {why}", place=argument.place)
+
+    def get(self, name: str) -> Any:
+        """The value; None where it was not given."""
+        argument = self._found.get(name)
+        if argument is None:
+            return None
+        return argument.value if argument.is_constant else self._caller.compute(argument.text)
+
+    def need(self, name: str) -> Any:
+        """The value, which must be given."""
+        value = self.get(name)
+        if value is None:
+            raise InvalidInput(
+                f"cannot call {self._call.name} (at {self._call.place}): it needs {name}", place=self._call.place
+            )
+        return value
+
+    def number(self, name: str) -> int | None:
+        """A whole number."""
+        value = self.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise self._refused(f"takes a whole number for {name}, not {value!r}", self._found[name])
+        return value
+
+    def moment(self, name: str) -> int | None:
+        """A time in milliseconds, as Spark understands it in the session's zone."""
+        argument = self._found.get(name)
+        return None if argument is None else self._caller.moment(argument.text)
+
+
+Procedure = Callable[[Given, Caller], Answer]
+
+
+def call(statement: Call, caller: Caller) -> Answer:
+    """Do what the statement calls for.
+
+    Raises ``Unsupported`` for a procedure that is not there, and ``InvalidInput`` for arguments that do not fit.
+    """
+    found = PROCEDURES.get(statement.name)
+    if found is None:
+        known = ", ".join(sorted(PROCEDURES))
+        why = "it comes with a later version" if statement.name in _LATER else f"there are {known}"
+        raise Unsupported(
+            f"cannot call system.{statement.name} (at {statement.place}): {why}",
+            feature=f"CALL {statement.name}",
+            place=statement.place,
+        )
+    parameters, run = found
+    return run(Given(statement, parameters, caller), caller)
+
+
+# ---------------------------------------------------------------- where main is
+
+
+def _rollback_to_snapshot(given: Given, caller: Caller) -> Answer:
+    given.need("snapshot_id")
+    return _moved(caller.table(given.need("table")), lambda table: table.rollback(given.number("snapshot_id")))
+
+
+def _rollback_to_timestamp(given: Given, caller: Caller) -> Answer:
+    given.need("timestamp")
+    return _moved(caller.table(given.need("table")), lambda table: table.rollback(as_of=given.moment("timestamp")))
+
+
+def _set_current_snapshot(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    snapshot_id, ref = given.number("snapshot_id"), given.get("ref")
+    if (snapshot_id is None) == (ref is None):
+        raise InvalidInput("cannot call set_current_snapshot: give one of snapshot_id and ref")
+    if snapshot_id is None:
+        snapshot_id = _ref(table, _text("ref", ref))
+    return _moved(table, lambda table: table.set_current_snapshot(snapshot_id))
+
+
+def _moved(table: Table, move: Callable[[Table], None]) -> Answer:
+    before = _current(table)
+    move(table)
+    return Answer(_MOVED, [(before, _current(table))])
+
+
+def _cherrypick_snapshot(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    given.need("snapshot_id")
+    return _picked(table, given.number("snapshot_id"))
+
+
+def _publish_changes(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    wap_id = str(given.need("wap_id"))
+    found = [one.snapshot_id for one in table.snapshots if one.summary.get("wap.id") == wap_id]
+    if len(found) != 1:
+        there = "no snapshot has" if not found else f"{len(found)} snapshots have"
+        raise NoSuchSnapshot(f"cannot publish wap.id {wap_id!r} of {table.name}: {there} it", wap_id=wap_id)
+    return _picked(table, found[0])
+
+
+def _picked(table: Table, snapshot_id: int | None) -> Answer:
+    assert snapshot_id is not None
+    table.cherry_pick(snapshot_id)
+    return Answer(_PICKED, [(snapshot_id, _current(table))])
+
+
+def _fast_forward(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    branch, to = _text("branch", given.need("branch")), _text("to", given.need("to"))
+    known = branch in table.refs or branch == "main"
+    before = (_current(table) if branch == "main" else table.refs[branch].snapshot_id) if known else None
+    if known:
+        table.fast_forward(branch, to)
+    else:
+        table.branch(branch, _ref(table, to))
+    after = _current(table) if branch == "main" else table.refs[branch].snapshot_id
+    return Answer("branch_updated string, previous_ref bigint, updated_ref bigint", [(branch, before, after)])
+
+
+# ---------------------------------------------------------------- looking, and taking in
+
+
+def _ancestors_of(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    at = given.number("snapshot_id") or _current(table)
+    rows: list[tuple[Any, ...]] = []
+    while at is not None:
+        snapshot = table.metadata.snapshot(at)
+        if snapshot is None:
+            if not rows:
+                raise NoSuchSnapshot(f"cannot list the ancestors of snapshot {at}: there is none", snapshot_id=at)
+            break
+        rows.append((snapshot.snapshot_id, snapshot.timestamp_ms))
+        at = snapshot.parent_snapshot_id
+    return Answer("snapshot_id bigint, timestamp bigint", rows)
+
+
+def _register_table(given: Given, caller: Caller) -> Answer:
+    name = Words(_text("table", given.need("table"))).name("the name of a table")
+    table = caller.names.lake.register_table(
+        caller.names.full(name), _text("metadata_file", given.need("metadata_file"))
+    )
+    columns = "current_snapshot_id bigint, total_records_count bigint, total_data_files_count bigint"
+    snapshot = table.current_snapshot
+    if snapshot is None:
+        return Answer(columns, [(None, None, None)])
+    totals = [snapshot.summary.get(key) for key in ("total-records", "total-data-files")]
+    return Answer(columns, [(snapshot.snapshot_id, *(None if text is None else int(text) for text in totals))])
+
+
+def _create_changelog_view(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    options = _mapping("options", given.get("options"))
+    named = given.get("identifier_columns")
+    keys = [_text("identifier_columns", name) for name in named] if named is not None else []
+    if given.get("net_changes"):
+        raise Unsupported("cannot call create_changelog_view with net_changes: it is not done", feature="net changes")
+    updates = given.get("compute_updates")
+    if updates and not keys:
+        keys = [table.schema.name_by_id[id_] for id_ in table.schema.identifier_field_ids]
+        if not keys:
+            raise InvalidInput("cannot compute updates: give identifier_columns, or set the table's identifier fields")
+    start, end = _range(table, options)
+    view = given.get("changelog_view") or f"{table.name.rpartition('.')[2]}_changes"
+    frame = table.scan_changes(start, end, keys=keys if updates in (None, True) else []).to_spark(caller.get_spark())
+    frame.selectExpr("* EXCEPT (_change_type)", "upper(_change_type) AS _change_type").select(
+        *frame.columns
+    ).createOrReplaceTempView(_text("changelog_view", view))
+    return Answer("changelog_view string", [(view,)])
+
+
+def _range(table: Table, options: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """From which snapshot, without it, up to which; times are in milliseconds."""
+    known = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
+    unknown = sorted(options.keys() - set(known))
+    if unknown:
+        raise InvalidInput(f"cannot take the option {unknown[0]!r}: there are {', '.join(known)}")
+    start = int(options["start-snapshot-id"]) if "start-snapshot-id" in options else None
+    end = int(options["end-snapshot-id"]) if "end-snapshot-id" in options else None
+    line = _line(table)
+    if "start-timestamp" in options:
+        before = [one for one in line if one[1] < int(options["start-timestamp"])]
+        start = before[0][0] if before else None
+    if "end-timestamp" in options:
+        until = [one for one in line if one[1] <= int(options["end-timestamp"])]
+        if not until:
+            raise InvalidInput("cannot read changes: the table had no snapshot by the end-timestamp")
+        end = until[0][0]
+    return start, end
+
+
+def _line(table: Table) -> list[tuple[int, int]]:
+    """The snapshots that main came by, newest first."""
+    found, at = [], table.current_snapshot
+    while at is not None:
+        found.append((at.snapshot_id, at.timestamp_ms))
+        at = None if at.parent_snapshot_id is None else table.metadata.snapshot(at.parent_snapshot_id)
+    return found
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _current(table: Table) -> int | None:
+    return None if table.current_snapshot is None else table.current_snapshot.snapshot_id
+
+
+def _ref(table: Table, name: str) -> int:
+    if name == "main" and table.current_snapshot is not None:
+        return table.current_snapshot.snapshot_id
+    if name not in table.refs:
+        raise NoSuchSnapshot(f"there is no branch or tag {name!r} of {table.name}", ref=name)
+    return table.refs[name].snapshot_id
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"cannot take {value!r} for {name}: give text")
+    return value
+
+
+def _mapping(name: str, value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"cannot take {value!r} for {name}: give map('key', 'value', …)")
+    return {str(key): str(one) for key, one in value.items()}
+
+
+PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
+    "rollback_to_snapshot": (("table", "snapshot_id"), _rollback_to_snapshot),
+    "rollback_to_timestamp": (("table", "timestamp"), _rollback_to_timestamp),
+    "set_current_snapshot": (("table", "snapshot_id", "ref"), _set_current_snapshot),
+    "cherrypick_snapshot": (("table", "snapshot_id"), _cherrypick_snapshot),
+    "publish_changes": (("table", "wap_id"), _publish_changes),
+    "fast_forward": (("table", "branch", "to"), _fast_forward),
+    "ancestors_of": (("table", "snapshot_id"), _ancestors_of),
+    "register_table": (("table", "metadata_file"), _register_table),
+    "create_changelog_view": (
+        ("table", "changelog_view", "options", "compute_updates", "identifier_columns", "net_changes"),
+        _create_changelog_view,
+    ),
+}
