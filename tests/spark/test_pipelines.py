@@ -1,8 +1,10 @@
-"""Declarative pipelines: tables and topics in, a table of the lake as the sink of an append flow."""
+"""Declarative pipelines: tables, topics and files in, a table of the lake as the sink of an append flow; the example of
+the documentation among them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from kafka_broker import broker
-from telemetry_samples import span_names, spans
+from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
 import esker
 
@@ -20,13 +22,7 @@ pytest.importorskip("grpc_status")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-SPECIFICATION = """
-name: sales
-storage: {folder}/storage
-libraries:
-  - glob:
-      include: definitions/**
-"""
+EXAMPLE = ROOT / "examples" / "telemetry-pipeline"
 DEFINITIONS = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
@@ -74,18 +70,37 @@ def test_a_pipeline_streams_tables_and_topics_into_sinks_once(tmp_path: Path) ->
     with broker() as kafka:
         kafka.send("t", b"a", b"b")
         kafka.send("otlp", spans([1, 2]), spans([3]))
-        (tmp_path / "definitions").mkdir()
-        (tmp_path / "spark-pipeline.yml").write_text(SPECIFICATION.format(folder=tmp_path.as_uri()))
-        (tmp_path / "definitions" / "flows.py").write_text(DEFINITIONS.format(uri=uri, broker=kafka.address))
-        said = run_pipeline(tmp_path)
+        folder = example(tmp_path, uri)
+        (folder / "transformations" / "flows.py").write_text(DEFINITIONS.format(uri=uri, broker=kafka.address))
+        said = run_pipeline(folder)
     # The status is not asked for: when all is done, the client of PySpark 4.3 stumbles over a message of the server's
     # own (UNKNOWN_RESPONSE for __python_accumulator__), whatever Python source is in the pipeline.
     assert "Run is COMPLETED" in said, said[-3000:]
     doubled = lake.table("sales.doubled").scan().to_arrow().sort_by("id").to_pydict()
     assert doubled == {"id": [1, 2, 3], "twice": [2, 4, 6]}
-    assert set(lake.table("otel.spans").scan().to_arrow()["_source"].to_pylist()) == {"otlp/0"}
-    assert span_names(lake) == Counter(["span 1", "span 2", "span 3"])
+    assert span_names(lake) == Counter(["span 1", "span 2", "span 3", "span 4"])
+    sources = lake.table("otel.spans").scan("SpanName <> 'span 4'").to_arrow()["_source"].to_pylist()
+    assert set(sources) == {"otlp/0"}
+    assert (log_bodies(lake), letters(lake).total()) == (Counter(["log 1", "log 2"]), 1)
     assert lake.table("sales.heard").scan().to_arrow().to_pydict() == {"value": ["a", "b"], "offset": [0, 1]}
+
+
+def example(folder: Path, uri: str) -> Path:
+    """The example of the documentation with files to take in, its places set to those of a test."""
+    made = folder / "example"
+    shutil.copytree(EXAMPLE, made)
+    specification = (made / "spark-pipeline.yml").read_text()
+    for place, here in {
+        "file:///var/lib/telemetry/storage": f"{folder.as_uri()}/storage",
+        "/var/lib/telemetry/captures": str(folder / "captures"),
+        "sqlite:////var/lib/telemetry/lake/catalog.db": uri,
+    }.items():
+        assert place in specification
+        specification = specification.replace(place, here)
+    (made / "spark-pipeline.yml").write_text(specification)
+    healthy = spans([9]).replace(b"span 9", b"GET /health")
+    write(folder / "captures", "a.jsonl", spans([4]), logs([1, 2]), healthy, b"{broken\n")
+    return made
 
 
 def run_pipeline(folder: Path) -> str:
