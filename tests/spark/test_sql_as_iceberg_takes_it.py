@@ -11,6 +11,7 @@ from sql_lakes import lake_of, read_in
 import esker
 from esker.errors import InvalidInput
 from esker.lake import Lake
+from esker.spark.sql import alterations as altered
 from esker.spark.sql import statements as said
 
 # ---------------------------------------------------------------- read, without Spark
@@ -30,8 +31,8 @@ def test_a_property_needs_no_sign_before_its_value(known: Lake, properties: str)
     expected = {"a": "b c", "d": "it's", "e": "5", "f": "x"}
     assert isinstance(made, said.CreateTable)
     assert made.properties == expected
-    assert isinstance(changed, said.AlterTable)
-    assert changed.changes == (said.SetProperties(expected),)
+    assert isinstance(changed, altered.AlterTable)
+    assert changed.changes == (altered.SetProperties(expected),)
 
 
 def test_options_of_a_table_are_properties(known: Lake) -> None:
@@ -56,8 +57,8 @@ def test_an_order_of_writing_is_read_in_each_of_its_forms(
     known: Lake, clause: str, terms: tuple[str, ...], distribution: str | None
 ) -> None:
     found = read_in(known, f"ALTER TABLE sales.orders WRITE {clause}")
-    assert isinstance(found, said.AlterTable)
-    assert found.changes == (said.WriteOrder(terms=terms, distribution=distribution),)
+    assert isinstance(found, altered.AlterTable)
+    assert found.changes == (altered.WriteOrder(terms=terms, distribution=distribution),)
 
 
 @pytest.mark.parametrize("clause", ["UNORDERED UNORDERED", "DISTRIBUTED BY PARTITION " * 2])

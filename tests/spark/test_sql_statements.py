@@ -7,6 +7,7 @@ from sql_lakes import FakeSpark, lake_of, read_in
 
 from esker.errors import InvalidInput, Unsupported
 from esker.lake import Lake
+from esker.spark.sql import alterations as altered
 from esker.spark.sql import statements as said
 from esker.spark.sql.words import Span
 from esker.tree.snapshot import RefKind
@@ -99,55 +100,55 @@ def test_first_words_and_names_tell_whose_a_statement_is(lake: Lake, text: str, 
 @pytest.mark.parametrize(
     ("text", "change"),
     [
-        ("add column n int", said.AddColumn(name="n", type="int")),
-        ("add column if not exists n int", said.AddColumn(name="n", type="int", unless_there=True)),
+        ("add column n int", altered.AddColumn(name="n", type="int")),
+        ("add column if not exists n int", altered.AddColumn(name="n", type="int", unless_there=True)),
         (
             "add columns (s.m map<string, struct<a: int>> not null comment 'it' after b)",
-            said.AddColumn(name="s.m", type="map<string, struct<a: int>>", required=True, doc="it", after="b"),
+            altered.AddColumn(name="s.m", type="map<string, struct<a: int>>", required=True, doc="it", after="b"),
         ),
-        ("add column `a.b` int first", said.AddColumn(name="`a.b`", type="int", first=True)),
-        ("drop column n", said.DropColumn("n")),
-        ("drop column if exists n", said.DropColumn("n", if_there=True)),
-        ("rename column s.a to b", said.RenameColumn("s.a", "b")),
-        ("alter column n type decimal(10, 2)", said.ChangeColumn(name="n", type="decimal(10, 2)")),
-        ("alter column n comment 'x'", said.ChangeColumn(name="n", doc="x")),
-        ("alter n first", said.ChangeColumn(name="n", first=True)),
-        ("change column n after m", said.ChangeColumn(name="n", after="m")),
-        ("alter column n drop not null", said.ChangeColumn(name="n", optional=True)),
-        ("add partition field day(ts)", said.AddPartition("day(ts)")),
-        ("add partition field bucket(16, id) as shard", said.AddPartition("bucket(16, id)", "shard")),
-        ("drop partition field day(ts)", said.DropPartition("day(ts)")),
+        ("add column `a.b` int first", altered.AddColumn(name="`a.b`", type="int", first=True)),
+        ("drop column n", altered.DropColumn("n")),
+        ("drop column if exists n", altered.DropColumn("n", if_there=True)),
+        ("rename column s.a to b", altered.RenameColumn("s.a", "b")),
+        ("alter column n type decimal(10, 2)", altered.ChangeColumn(name="n", type="decimal(10, 2)")),
+        ("alter column n comment 'x'", altered.ChangeColumn(name="n", doc="x")),
+        ("alter n first", altered.ChangeColumn(name="n", first=True)),
+        ("change column n after m", altered.ChangeColumn(name="n", after="m")),
+        ("alter column n drop not null", altered.ChangeColumn(name="n", optional=True)),
+        ("add partition field day(ts)", altered.AddPartition("day(ts)")),
+        ("add partition field bucket(16, id) as shard", altered.AddPartition("bucket(16, id)", "shard")),
+        ("drop partition field day(ts)", altered.DropPartition("day(ts)")),
         (
             "write ordered by x, bucket(4, id) desc",
-            said.WriteOrder(terms=("x", "bucket(4, id) desc"), distribution="range"),
+            altered.WriteOrder(terms=("x", "bucket(4, id) desc"), distribution="range"),
         ),
-        ("write locally ordered by x", said.WriteOrder(terms=("x",), distribution=None)),
-        ("write distributed by partition", said.WriteOrder(terms=None, distribution="hash")),
-        ("write distributed by partition locally ordered by x", said.WriteOrder(terms=("x",), distribution="hash")),
-        ("write unordered", said.WriteOrder(terms=(), distribution="none")),
-        ("set tblproperties ('a' = 'b', c = -5)", said.SetProperties({"a": "b", "c": "-5"})),
-        ("unset tblproperties if exists ('a', b.c)", said.UnsetProperties(("a", "b.c"))),
-        ("set identifier fields id, s.a", said.IdentifierFields(("id", "s.a"), drop=False)),
-        ("drop identifier fields id", said.IdentifierFields(("id",), drop=True)),
+        ("write locally ordered by x", altered.WriteOrder(terms=("x",), distribution=None)),
+        ("write distributed by partition", altered.WriteOrder(terms=None, distribution="hash")),
+        ("write distributed by partition locally ordered by x", altered.WriteOrder(terms=("x",), distribution="hash")),
+        ("write unordered", altered.WriteOrder(terms=(), distribution="none")),
+        ("set tblproperties ('a' = 'b', c = -5)", altered.SetProperties({"a": "b", "c": "-5"})),
+        ("unset tblproperties if exists ('a', b.c)", altered.UnsetProperties(("a", "b.c"))),
+        ("set identifier fields id, s.a", altered.IdentifierFields(("id", "s.a"), drop=False)),
+        ("drop identifier fields id", altered.IdentifierFields(("id",), drop=True)),
     ],
 )
-def test_alter_table_says_one_change(lake: Lake, text: str, change: said.Change) -> None:
+def test_alter_table_says_one_change(lake: Lake, text: str, change: altered.Change) -> None:
     found = read_in(lake, f"alter table sales.orders {text}")
-    assert isinstance(found, said.AlterTable)
+    assert isinstance(found, altered.AlterTable)
     assert found.changes == (change,)
 
 
 def test_replacing_a_partition_field_drops_one_and_adds_one(lake: Lake) -> None:
     found = read_in(lake, "ALTER TABLE sales.orders REPLACE PARTITION FIELD day(ts) WITH hour(ts) AS h")
-    assert isinstance(found, said.AlterTable)
-    assert found.changes == (said.DropPartition("day(ts)"), said.AddPartition("hour(ts)", "h"))
+    assert isinstance(found, altered.AlterTable)
+    assert found.changes == (altered.DropPartition("day(ts)"), altered.AddPartition("hour(ts)", "h"))
 
 
 def test_a_default_is_a_literal_of_any_kind(lake: Lake) -> None:
     found = read_in(lake, "alter table sales.orders add column d date default date '2020-01-02' comment 'x'")
-    assert isinstance(found, said.AlterTable)
+    assert isinstance(found, altered.AlterTable)
     (column,) = found.changes
-    assert isinstance(column, said.AddColumn)
+    assert isinstance(column, altered.AddColumn)
     assert column.default is not None
     assert column.default.value == 18263
     with pytest.raises(InvalidInput, match="line 1, column 54: the function rand cannot be used"):
@@ -183,13 +184,13 @@ def test_a_default_is_a_literal_of_any_kind(lake: Lake) -> None:
 )
 def test_branches_and_tags_are_said_as_iceberg_says_them(lake: Lake, text: str, ref: dict[str, object]) -> None:
     found = read_in(lake, f"alter table sales.orders {text}")
-    assert isinstance(found, said.SetRef)
-    assert found == said.SetRef(table=found.table, **ref)  # type: ignore[arg-type]
+    assert isinstance(found, altered.SetRef)
+    assert found == altered.SetRef(table=found.table, **ref)  # type: ignore[arg-type]
 
 
 def test_a_dropped_ref_says_its_kind(lake: Lake) -> None:
     found = read_in(lake, "alter table sales.orders drop tag if exists t")
-    assert found == said.DropRef(table=found.table, kind=RefKind.TAG, ref="t", if_there=True)  # type: ignore[union-attr]
+    assert found == altered.DropRef(table=found.table, kind=RefKind.TAG, ref="t", if_there=True)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -6,28 +6,24 @@ from typing import TYPE_CHECKING
 
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchSnapshot
 from esker.model.column_path import locate, parts_of
-from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.statements import (
+from esker.spark.sql.alterations import (
     AddColumn,
     AddPartition,
     AlterTable,
     Change,
     ChangeColumn,
-    CreateNamespace,
-    CreateTable,
     DropColumn,
-    DropNamespace,
     DropPartition,
     DropRef,
-    DropTable,
     IdentifierFields,
     RenameColumn,
-    RenameTable,
     SetProperties,
     SetRef,
     UnsetProperties,
     WriteOrder,
 )
+from esker.spark.sql.lake_names import LakeNames
+from esker.spark.sql.statements import CreateNamespace, CreateTable, DropNamespace, DropTable, RenameTable
 from esker.spark.sql.words import Named
 from esker.table import Table
 from esker.tree.snapshot import RefKind

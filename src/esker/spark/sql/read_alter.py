@@ -5,29 +5,26 @@ from __future__ import annotations
 from esker.model.predicate_sql import quote_name
 from esker.model.predicate_text import parse
 from esker.model.unbound import Comparison, Literal, Same
-from esker.spark.sql.read_create import NAMESPACE_WORDS
-from esker.spark.sql.read_refs import at_ref, read_ref
-from esker.spark.sql.read_views import read_alter_view
-from esker.spark.sql.statements import (
+from esker.spark.sql.alterations import (
     AddColumn,
     AddPartition,
     AlterTable,
-    AlterView,
     Change,
     ChangeColumn,
-    CreateLakeView,
     DropColumn,
     DropPartition,
     DropRef,
     IdentifierFields,
     RenameColumn,
-    RenameTable,
-    RenameView,
     SetProperties,
     SetRef,
     UnsetProperties,
     WriteOrder,
 )
+from esker.spark.sql.read_create import NAMESPACE_WORDS
+from esker.spark.sql.read_refs import at_ref, read_ref
+from esker.spark.sql.read_views import read_alter_view
+from esker.spark.sql.statements import AlterView, CreateLakeView, RenameTable, RenameView
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import Named, Words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from esker.spark.sql.statements import DropRef, SetRef
+from esker.spark.sql.alterations import DropRef, SetRef
 from esker.spark.sql.words import Named, Words
 from esker.tree.snapshot import RefKind
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName
 from esker.spark.sql import define, define_views
+from esker.spark.sql.alterations import AlterTable, DropRef, SetRef
 from esker.spark.sql.change import Changer
 from esker.spark.sql.expand_views import Place, check_text, full_names
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
@@ -21,7 +22,6 @@ from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.show import Looking, look
 from esker.spark.sql.statements import (
-    AlterTable,
     AlterView,
     Call,
     CreateLakeView,
@@ -30,7 +30,6 @@ from esker.spark.sql.statements import (
     CreateView,
     Delete,
     DropNamespace,
-    DropRef,
     DropTable,
     DropView,
     Foreign,
@@ -40,7 +39,6 @@ from esker.spark.sql.statements import (
     RefreshTable,
     RenameTable,
     RenameView,
-    SetRef,
     ShowCurrentNamespace,
     Statement,
     Update,
