@@ -190,13 +190,17 @@ def test_a_worker_reports_what_is_wrong_with_a_file_and_raises_what_is_wrong_wit
 ) -> None:
     ingest(lake, tmp_path, parquet(tmp_path, "a.parquet", id=[1]), create=True)
     table = table_order(DataFiles(lake.table("shop.sales")))
-    for storage, name, said in ((LocalStorage(), "bad.csv", "CSV conversion error"), (FullDisk(), "good.csv", None)):
-        path = csv(tmp_path, name, "id\nx\n" if name == "bad.csv" else "id\n2\n")
+
+    def carried_out(storage: LocalStorage, text: str) -> dict[str, object]:
         order = RowsOrder(shares=(), table=table, storage=storage, reading=Reading(), operation_id="op")
-        if said is None:
-            with pytest.raises(StorageFailed, match="no space is left"):
-                carry_out(order, Piece(source=0, path=str(path)), task=(0, 0), attempt=0)
-        else:
-            (report,) = carry_out(order, Piece(source=0, path=str(path)), task=(0, 0), attempt=0).to_pylist()
-            assert said in report["refusal"]
-            assert (report["read"], report["files"]) == (None, None)
+        piece = Piece(source=0, path=str(csv(tmp_path, "b.csv", text)))
+        (report,) = carry_out(order, piece, task=(0, 0), attempt=0).to_pylist()
+        return report
+
+    for text, said in (("id\nx\n", "CSV conversion error"), ("id,more\n1,2\n", "the data has a column 'more'")):
+        report = carried_out(LocalStorage(), text)
+        assert said in str(report["refusal"])
+        assert (report["read"], report["files"]) == (None, None)
+    with pytest.raises(StorageFailed, match="no space is left"):
+        carried_out(FullDisk(), "id\n2\n")
+    assert carried_out(LocalStorage(), "id\n2\n")["read"] == 1

@@ -34,7 +34,8 @@ def taken(folder: Path, master: str) -> Story:
     assert story.holds
     assert any(re.search(r"batch \d+ written, not committed", step.found) for step in story.steps)
     assert {batch.driver for batch in story.batches} == {1, 2}
-    assert sum(batch.dead for batch in story.batches) == 2
+    assert sum(batch.dead for batch in story.batches) <= 2  # of the batch in hand, nobody may have heard
+    assert sum(requests for _, requests, _ in story.services) == 2400
     return story
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -67,9 +68,13 @@ class Watched:
         enough = len(self._story.batches) + count
         wait_until(lambda: (self.hear(), len(self._story.batches) >= enough)[1], f"{count} batches of the pipeline")
 
-    def wait_for_work(self) -> None:
-        """Until tasks run."""
-        wait_until(lambda: (self.hear(), self.is_working)[1], "a batch under way", look_s=0.01)
+    def wait_for_work(self, give_more: Callable[[], None]) -> None:
+        """Until tasks run; they are given more where there is nothing left to do."""
+        while not self.is_working:
+            try:
+                wait_until(lambda: (self.hear(), self.is_working)[1], "tasks", patience_s=_CATCH_S, look_s=0.01)
+            except TimeoutError:
+                give_more()
 
 
 def batch_of(told: dict[str, Any], *, driver: int) -> Batch:
@@ -104,7 +109,7 @@ def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
             watched.wait_for_batches(1)
             found.append("the first batch is in the tables")
         if master.startswith("local-cluster"):
-            _kill_executor(story, watched)
+            _kill_executor(story, watched, lambda: wire.put(places.incoming, *late.pop(0)))
         with story.step("export over HTTP to esker receive; kill -9 the receiver on the way, start it again") as found:
             before = sent.spans
             _export(story, shop, places, sent)
@@ -142,9 +147,9 @@ def _received(story: Story, driver: int) -> int:
     return sum(batch.received for batch in story.batches if batch.driver == driver)
 
 
-def _kill_executor(story: Story, watched: Watched) -> None:
+def _kill_executor(story: Story, watched: Watched, give_more: Callable[[], None]) -> None:
     with story.step("kill -9 an executor while it decodes") as found:
-        watched.wait_for_work()
+        watched.wait_for_work(give_more)
         victim = watched.driver.executors()[0]
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)

@@ -48,6 +48,8 @@ def write_page(story: Story, path: Path) -> Path:
         batches_plot(story.batches),
         "<h2>Spans by day</h2>",
         columns_plot(story.rows_by_day, "spans"),
+        "<h2>Requests by service, from the rollup that the query kept</h2>",
+        bars_plot([(name, count, f"{count:,}, {errors / count:.1%} errors") for name, count, errors in story.services]),
         "<h2>The slowest operations, 99th percentile</h2>",
         bars_plot([(f"{service}: {name}", round(ms), f"{ms:,.0f} ms") for service, name, ms in story.slowest]),
         "<h2>What one day's errors took to find</h2>",

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from esker.ingest.pipeline.rollups import Rollup
     from esker.lake import Lake
     from esker.spark.pipeline_query import PipelineQuery
 
 FILES_A_BATCH = 8
+SERVICE_DAYS = "otel.service_days"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,20 @@ class Places:
         return self.folder / "ingest" / "otlp"
 
 
+def service_days() -> Rollup:
+    """What spans come to by day and service; the query keeps it up to date after each batch."""
+    from esker import otlp
+
+    return otlp.Rollup(
+        name=SERVICE_DAYS,
+        source="otel.spans",
+        every="day",
+        keys={"ServiceName": "ServiceName"},
+        sums={"Requests": "1", "Errors": "CASE WHEN StatusCode = 'STATUS_CODE_ERROR' THEN 1 ELSE 0 END"},
+        maxima={"DurationMax": "Duration"},
+    )
+
+
 def start_query(places: Places, lake: Lake, told: Callable[[dict[str, Any]], None], **trigger: Any) -> PipelineQuery:
     """The streaming query; ``told`` is called with the numbers of each batch."""
     from esker import otlp
@@ -58,5 +74,6 @@ def start_query(places: Places, lake: Lake, told: Callable[[dict[str, Any]], Non
         settle_s=0,
         max_files_per_trigger=FILES_A_BATCH,
         listener=otlp.PipelineListener(tell),
+        rollups=[service_days()],
         **trigger,
     )

@@ -102,6 +102,7 @@ class Story:
     rows_by_day: list[tuple[str, int]] = field(default_factory=list)
     funnel: list[tuple[str, int, int]] = field(default_factory=list)  # level, kept, of how many
     counted_by: dict[str, int] = field(default_factory=dict)  # engine, rows of one table
+    services: list[tuple[str, int, int]] = field(default_factory=list)  # name, requests, errors
     slowest: list[tuple[str, str, float]] = field(default_factory=list)  # service, operation, 99th percentile in ms
     explained: str = ""
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import esker
 from esker.demo.feed import feed, go_on
-from esker.demo.places import Places
+from esker.demo.places import SERVICE_DAYS, Places
 from esker.demo.story import Identity, Story
 from esker.demo.telemetry import Size, check_sdk
 from esker.errors import Unsupported
+from esker.otlp.schemas import TABLES
 from esker.version import VERSION
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
     go_on(story, places, lake, sent)
     story.versions = _versions(lake)
     _account(story, lake, sent)
+    _rolled_up(story, lake)
     _ask(story, lake, sent)
     _change(story, lake)
     _others(story, lake, folder / "catalog.db")
@@ -104,7 +106,7 @@ def _versions(lake: esker.Lake) -> dict[str, str]:
 
 def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
     with story.step("count: what was sent against what is there") as found:
-        tables = {name: lake.table(f"otel.{name}").scan().count() for name in _tables(lake)}
+        tables = {name: lake.table(f"otel.{name}").scan().count() for name in TABLES}
         letters = tables.pop("dead_letter", 0)
         ids = lake.table(SPANS).scan(columns=["TraceId", "SpanId"]).to_arrow()
         distinct = ids.group_by(["TraceId", "SpanId"]).aggregate([]).num_rows
@@ -121,8 +123,16 @@ def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
         found.append(f"dead letters {letters:,}")
 
 
-def _tables(lake: esker.Lake) -> list[str]:
-    return [str(name).rpartition(".")[2] for name in lake.tables("otel")]
+def _rolled_up(story: Story, lake: esker.Lake) -> None:
+    with story.step("the rollup that the query kept: requests and errors by service and day") as found:
+        rows = lake.sql(
+            f"SELECT ServiceName, sum(Requests), sum(Errors) FROM {SERVICE_DAYS} GROUP BY ServiceName ORDER BY 1"
+        ).collect()
+        story.services = [(row[0], int(row[1]), int(row[2])) for row in rows]
+        rolled, spans = sum(requests for _, requests, _ in story.services), lake.table(SPANS).scan().count()
+        found.append(f"{rolled:,} requests of {len(rows)} services, as many as there are spans")
+        if rolled != spans:
+            raise AssertionError(f"the rollup has {rolled} requests where there are {spans} spans")
 
 
 def _ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
