@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks import commits, ingest, otlp, planning, spark_read, spark_write, tpch, upsert
+from benchmarks import commits, ingest, otlp, pipeline, planning, spark_read, spark_write, tpch, upsert
 from benchmarks.measure import HEADER, Comparison
 
 Suite = Callable[[Path], Iterator[Comparison]]
@@ -24,6 +24,7 @@ SPARK_SUITES = {
     "spark_read": spark_read.compare,
     "spark_write": spark_write.compare,
     "upsert": upsert.compare,
+    "pipeline": pipeline.compare,
 }
 
 
@@ -33,7 +34,10 @@ def main() -> int:
     known = [*SUITES, *SPARK_SUITES]
     parser.add_argument("suites", nargs="*", choices=[[], *known], metavar="SUITE", help=", ".join(known))
     parser.add_argument(
-        "--scale", type=float, default=1, help="of TPC-H's tables, for what runs on Spark; 1 by default"
+        "--scale",
+        type=float,
+        default=1,
+        help="of TPC-H's tables, and of 2 GB of telemetry, for what runs on Spark; 1 by default",
     )
     parser.add_argument("--scratch", type=Path, help="where to make tables; kept if given")
     chosen = parser.parse_args()

@@ -47,13 +47,18 @@ def take_turns(ours: Callable[[], object], theirs: Callable[[], object], runs: i
 
 
 def _cost(work: Callable[[], object]) -> tuple[float, float]:
-    before = _cpu_seconds()
+    before = cpu_seconds()
     wall = seconds(work)
-    return wall, _cpu_seconds() - before
+    return wall, cpu_seconds() - before
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Of this process and all below it, Spark's JVM and its workers among them, where /proc tells."""
+    return sum(processes().values()) / os.sysconf("SC_CLK_TCK")
+
+
+def processes() -> dict[int, int]:
+    """This process and all below it, each with the ticks that it and its ended children used."""
     parents, used = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -63,7 +68,7 @@ def _cpu_seconds() -> float:
     while grown:
         below = {pid for pid, parent in parents.items() if parent in ours} - ours
         ours, grown = ours | below, bool(below)
-    return sum(used.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
+    return {pid: used.get(pid, 0) for pid in ours}
 
 
 def seconds(work: Callable[[], object]) -> float:
