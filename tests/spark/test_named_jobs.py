@@ -1,4 +1,4 @@
-"""Every job that Esker starts has a name in Spark's UI."""
+"""Every job that Esker starts has a name in Spark's UI, and none of them makes Spark warn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from telemetry_samples import spans
+from pyspark.sql.datasource import DataSourceStreamReader
+from telemetry_samples import spans, write
 
 import esker
 from esker.lake import Lake
-from esker.otlp import telemetry_sink
+from esker.otlp import pipeline, telemetry_sink
 
 GROUP = "spark.jobGroup.id"
 ROWS = "cast(id % 3 AS int) v"
@@ -86,3 +87,30 @@ def test_every_job_of_a_statement_has_a_name(spark: Any, tmp_path: Path, place: 
         names = descriptions(spark, lambda statement=statement: statement(lake, spark))  # type: ignore[misc]
         assert names, statement.__name__
         assert all(name.startswith("esker: ") for name in names), (statement.__name__, names)
+
+
+# What Spark says of every streaming query: that plans are not adapted, that there is no job to cancel when it ends.
+SAID_OF_ANY_QUERY = ("ResolveWriteToStream", "DAGScheduler: Failed to cancel job group", "ProcessingTimeExecutor")
+
+
+@pytest.mark.skipif(not hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="a pipeline needs Spark 4.2")
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the log of the JVM is found by /proc")
+def test_a_pipeline_and_a_statement_make_spark_warn_of_nothing(spark: Any, tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/lake/catalog.db", spark=spark)
+    write(tmp_path / "in", "a.jsonl", spans([1]), b"{broken\n")
+    log = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/fd/2").resolve()
+    if not log.is_file():
+        pytest.skip("this session was started by somebody else, and its log is no file")
+    before = log.stat().st_size
+    spark.sparkContext.setLogLevel("WARN")
+    try:
+        query = pipeline(spark, tmp_path / "in", lake, available_now=True)
+        assert query.awaitTermination(120)
+        lake.table("otel.spans").append(lake.table("otel.spans").scan().to_spark())
+        spark._jvm.org.apache.logging.log4j.LogManager.getLogger("esker").warn("the log is written")
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")
+    said = [line for line in log.read_bytes()[before:].decode().splitlines() if " WARN " in line or " ERROR " in line]
+    assert said, "a warning is not seen"
+    assert "the log is written" in said.pop()
+    assert [line for line in said if not any(known in line for known in SAID_OF_ANY_QUERY)] == []
