@@ -52,7 +52,7 @@ def assert_never_wrong(known: Statistics, asked: list[Unbound], type_: Type, fil
 def test_n9_a_verdict_from_metrics_is_never_wrong(type_: Type, data: st.DataObject) -> None:
     pool = data.draw(pools(type_))
     asked = data.draw(conditions(type_, pool))
-    files = data.draw(st.lists(rows_of(type_, pool, min_size=1, max_size=4), min_size=1, max_size=3))
+    files = data.draw(st.lists(rows_of(type_, pool, min_size=0, max_size=4), min_size=1, max_size=3))
     counts = pa.array([len(rows) for rows in files], pa.int64()) if data.draw(st.booleans()) else None
     known = Statistics(
         schema=schema_of(type_), rows=len(files), metrics={1: data.draw(metrics(type_, files))}, record_count=counts

@@ -10,6 +10,7 @@ from table_maker import TableMaker, bounded
 
 from esker.model.bind import to_sql
 from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.predicate import TRUE
 from esker.model.schema import Schema
 from esker.model.transform import DAY, IDENTITY, Transform
 from esker.model.types import DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, Field, ListType, StructType, Type
@@ -98,6 +99,40 @@ def test_g3_a_file_may_hold_nan_unless_it_says_none() -> None:
     assert kept(one_column(DOUBLE), "x > 100", *files) == "bc"
     assert kept(one_column(DOUBLE), "x < 0", *files) == ""
     assert kept(one_column(DOUBLE), "NOT (x < 100)", *files) == "bc"
+
+
+def test_g4_one_count_of_all_rows_says_what_the_missing_other_is() -> None:
+    nulls = file("a", metrics=metrics(nulls=10, of=DOUBLE))
+    nans = file("b", metrics=metrics(nans=10, of=DOUBLE))
+    assert kept(one_column(DOUBLE), "x > 5", nulls, nans) == "b"
+    assert kept(one_column(DOUBLE), "x < 5", nulls, nans) == ""
+    assert kept(one_column(DOUBLE), "x IS NULL", nulls, nans) == "a"
+    assert kept(one_column(DOUBLE), "x = double('nan')", nulls, nans) == "b"
+
+
+def test_g4_counts_that_come_to_more_than_all_rows_say_nothing() -> None:
+    absurd = file("a", metrics=metrics(nulls=4, nans=10, of=DOUBLE))
+    assert kept(one_column(DOUBLE), "x < 5", absurd) == "a"
+    assert kept(one_column(DOUBLE), "x IS NULL", absurd) == "a"
+
+
+def test_a_required_column_has_no_nulls_to_find_whatever_was_not_counted() -> None:
+    files = [file("a", metrics=metrics(0, 9)), file("b")]
+    assert kept(one_column(LONG, required=True), "x IS NULL", *files) == ""
+    assert kept(one_column(LONG), "x IS NULL", *files) == "ab"
+    whole = TableMaker(one_column(LONG, required=True))
+    whole.manifest(files[:1])
+    [task] = plan(whole, "x >= 0").tasks
+    assert task.residual != TRUE  # no rows are deleted by a count that is missing (N1)
+
+
+def test_a_file_of_no_records_is_read_for_no_filter() -> None:
+    empty = {"record_count": 0, "metrics": Metrics()}
+    lying = {"record_count": 0, "metrics": metrics(0, 9, nulls=0)}
+    files = [file("a", **empty), file("b", **lying), file("c", metrics=metrics(0, 9))]
+    assert kept(one_column(LONG), "x = 5", *files) == "bc"
+    assert kept(one_column(LONG), "x IS NULL OR x = 5", *files) == "bc"
+    assert kept(one_column(LONG), "x IS NULL", *files) == "c"
 
 
 def test_g3_a_nan_bound_is_no_bound() -> None:

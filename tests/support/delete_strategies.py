@@ -68,7 +68,7 @@ def _delete_by_vector(draw: st.DrawFn, story: Story, written: Written, hidden: d
     path, rows = written.data_file.path, len(written.rows)
     number = draw(st.integers(written.data_file.sequence_number, 6))
     before = {pos for pos in hidden.get(path, set()) if pos < rows}
-    deleted = before | draw(st.sets(st.integers(0, rows - 1), max_size=3))
+    deleted = before | draw(st.sets(st.integers(0, rows - 1), max_size=3) if rows else st.just(set()))
     hidden.setdefault(path, set()).update(deleted)
     _list(story, story.maker.vector(deleted, written.data_file), number)
 
@@ -81,7 +81,7 @@ def _delete_keys(draw: st.DrawFn, story: Story) -> None:
     source = draw(st.sampled_from(story.files))
     able = [path[0] for path in leaves_of(source.schema.fields) if len(path) == 1 and not is_floating(path[0].type)]
     fields = draw(st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True))
-    rows = draw(st.lists(st.sampled_from(source.rows), min_size=1, max_size=2))
+    rows = draw(st.lists(st.sampled_from(source.rows), min_size=1, max_size=2)) if source.rows else []
     keys = [{f.id: row[f.id] for f in fields} for row in rows]
     if draw(st.booleans()):  # a key that may be null, or may be nowhere
         keys.append({f.id: KEY.id if f.id == KEY.id else None for f in fields})

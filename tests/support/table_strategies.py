@@ -141,6 +141,8 @@ def _write(draw: st.DrawFn, story: Story) -> None:
         groups.setdefault(telling(partition), (partition, []))[1].append(row)
     as_v1 = story.version == 1 or draw(st.integers(0, 4)) == 0  # an upgraded table keeps its old manifests (A8)
     number = 0 if as_v1 else draw(st.integers(0, 4))
+    if draw(st.integers(0, 3)) == 0:  # a task that found no rows, and wrote its file all the same
+        groups["empty"] = (next(iter(groups.values()))[0], [])
     written = [_file(draw, story, spec, partition, rows, number) for partition, rows in groups.values()]
     story.files += written
     cut = draw(st.integers(0, len(written)))

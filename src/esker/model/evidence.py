@@ -7,6 +7,7 @@ itself, is no evidence: what a hostile file can do is to be read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ class Evidence:
     may_value: Bools
     intervals: list[Interval] = field(default_factory=list)
     buckets: list[tuple[int, Interval]] = field(default_factory=list)  # the number of buckets, and which occur
+    forbids_null: bool = False  # the column, and what it is in, are required
 
     @classmethod
     def none(cls, rows: int, type_: Type) -> Evidence:
@@ -65,6 +67,7 @@ def evidence_of(column: Field, statistics: Statistics) -> Evidence:
     if any(isinstance(part.type, ListType | MapType) for part in path[:-1]):  # G10: a row has many values there
         return evidence
     nullable_parent = any(not part.required for part in path[:-1])
+    evidence.forbids_null = all(part.required for part in path)
     if (metrics := statistics.metrics.get(column.id)) is not None:
         _attempt(evidence, _add_metrics, column.type, metrics, statistics.record_count, nullable_parent)
     for partition in statistics.partitions.get(column.id, ()):
@@ -92,6 +95,19 @@ def _forget_contradictions(evidence: Evidence, type_: Type) -> None:
         evidence.may_nan = evidence.may_nan | (absurd & is_floating(type_))
 
 
+def recorded_as_empty(statistics: Statistics) -> Bools:
+    """Files of 0 records; one whose columns have values or bounds all the same is not believed."""
+    empty = np.zeros(statistics.rows, dtype=bool)
+    with suppress(*_UNREADABLE):
+        if statistics.record_count is not None:
+            empty = numbers_of(statistics.record_count.cast(pa.int64()), null=-1) == 0
+        if empty.any():
+            for metrics in statistics.metrics.values():
+                empty = empty & (numbers_of(metrics.value_count.cast(pa.int64()), null=0) <= 0)
+                empty = empty & _missing(metrics.lower) & _missing(metrics.upper)
+    return empty if len(empty) == statistics.rows else np.zeros(statistics.rows, dtype=bool)
+
+
 # ---------------------------------------------------------------- column metrics
 
 
@@ -105,11 +121,13 @@ def _add_metrics(
     total = _counts(evidence, metrics.value_count)
     if record_count is not None:  # a writer may have counted only what is not null; the larger is the safer
         total = np.maximum(total, _counts(evidence, record_count))
-    sound = (total < 0) | (nulls + np.maximum(nans, 0) <= total)
+    sound = (total < 0) | (np.maximum(nulls, 0) + np.maximum(nans, 0) <= total)
+    # one count that comes to all rows says what the other is, where a writer has left that out
+    all_null, all_nan = sound & (total > 0) & (nulls == total), sound & (total > 0) & (nans == total)
     # an ORC writer does not count the nulls of a member whose struct is null
-    evidence.may_null = evidence.may_null & ((nulls != 0) | ~sound | nullable_parent)
-    evidence.may_nan = evidence.may_nan & ((nans != 0) | ~sound)
-    filled = (total > 0) & (nulls >= 0) & (nulls + np.maximum(nans, 0) == total)
+    evidence.may_null = evidence.may_null & (((nulls != 0) & ~all_nan) | ~sound | nullable_parent)
+    evidence.may_nan = evidence.may_nan & (((nans != 0) & ~all_null) | ~sound)
+    filled = all_nan | ((total > 0) & (nulls >= 0) & (nulls + np.maximum(nans, 0) == total))
     evidence.may_value = evidence.may_value & ~filled
     evidence.intervals.append(interval.checked())
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from esker.model.evidence import Evidence, evidence_of
+from esker.model.evidence import Evidence, evidence_of, recorded_as_empty
 from esker.model.possibility import negation, possible
 from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, OneOf, Op, Or, Term, all_of, conjuncts
 from esker.model.statistics import Statistics
@@ -92,6 +92,7 @@ class _Judging:
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
         self.gathered: dict[int, Evidence] = {}
+        self.empty = recorded_as_empty(statistics)
 
     def verdict(self, bound: Bound) -> Verdict:
         match bound:
@@ -102,7 +103,8 @@ class _Judging:
             case Or(parts):
                 return self.any_of(self.verdict(part) for part in parts)
             case _:
-                return judge_term(bound, self._evidence(bound))
+                found = judge_term(bound, self._evidence(bound))
+                return Verdict(found.some & ~self.empty, found.every)
 
     def all_of(self, verdicts: Iterable[Verdict]) -> Verdict:
         some, every = np.ones(self.statistics.rows, dtype=bool), np.ones(self.statistics.rows, dtype=bool)
@@ -133,7 +135,8 @@ def judge_term(term: Term, evidence: Evidence) -> Verdict:
     some = evidence.may_value & possible(term, evidence)
     every = ~evidence.may_value | ~possible(negation(term), evidence)
     if on_null:
-        some = some | evidence.may_null
+        # a required column has no null to find; that every row matches is concluded from counts alone (N1)
+        some = some if evidence.forbids_null else some | evidence.may_null
     else:
         every = every & ~evidence.may_null
     if on_nan:
