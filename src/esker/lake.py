@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import EskerError, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
+from esker.errors import AlreadyExists, EskerError, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.model.naming import Namespace, TableName, parse_namespace
+from esker.model.wording import card
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.view_catalog import ViewState
 from esker.table import Table
@@ -90,9 +91,19 @@ class Lake:
         """Every namespace, nested ones too."""
         return [".".join(namespace) for namespace in self._catalog.namespaces()]
 
-    def create_namespace(self, name: str, properties: Mapping[str, str] | None = None) -> None:
-        """Make a namespace, and those above it where they are missing."""
-        self._catalog.create_namespace(parse_namespace(name), dict(properties or {}))
+    def create_namespace(
+        self, name: str, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
+    ) -> None:
+        """Make a namespace, and those above it where they are missing.
+
+        Raises ``AlreadyExists`` for one that is there. With ``exist_ok`` that one stays as it is, its properties too.
+        """
+        namespace = parse_namespace(name)
+        try:
+            self._catalog.create_namespace(namespace, dict(properties or {}))
+        except AlreadyExists:
+            if not exist_ok or namespace not in self._catalog.namespaces():
+                raise
 
     def namespace_properties(self, name: str) -> dict[str, str]:
         """A namespace's settings."""
@@ -125,9 +136,14 @@ class Lake:
         format_version: int = 2,
         location: str | None = None,
         identifier_fields: Iterable[str] = (),
+        if_not_exists: bool = False,
     ) -> Table:
         """Make a table. ``schema`` is DDL (``"id bigint not null, ts timestamp"``), a pyarrow schema or a Spark
         ``StructType``; ``partition_by`` and ``sort_by`` take terms: ``"day(ts)"``, ``"bucket(16, id)"``, ``"region"``.
+
+        Raises ``AlreadyExists`` for a name that is taken. With ``if_not_exists`` the table of that name comes back as
+        it is; ``AlreadyExists`` then names a column of ``schema`` that it does not have, or has with a type that
+        ``schema``'s cannot be widened to. More columns, other partitions, order or properties are no error.
         """
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
@@ -141,7 +157,31 @@ class Lake:
                 format_version=format_version,
                 identifier_fields=identifier_fields,
             )
-            return self._open_table(parsed, self._catalog.create(parsed, metadata))
+            if if_not_exists and (found := self._there(parsed)) is not None:
+                return self._as_asked(found, metadata)
+            try:
+                return self._open_table(parsed, self._catalog.create(parsed, metadata))
+            except AlreadyExists:  # another made it meanwhile, or the name is a view's
+                if not if_not_exists or (found := self._there(parsed)) is None:
+                    raise
+                return self._as_asked(found, metadata)
+
+    def _there(self, name: TableName) -> Table | None:
+        try:
+            return self._open_table(name, self._catalog.load(name))
+        except NoSuchTable:
+            return None
+
+    def _as_asked(self, table: Table, asked: TableMetadata) -> Table:
+        from esker.model.schema_fit import misfit
+
+        if (why := misfit(asked.schema, table.schema, table.format_version)) is not None:
+            raise AlreadyExists(
+                f"cannot take the table {table.name} that is there for the one described: {why}; "
+                "open it with lake.table, or choose another name",
+                table=table.name,
+            )
+        return table
 
     def create_table_as(
         self,
@@ -295,7 +335,14 @@ class Lake:
         return View(name=str(name), state=state, catalog=self._catalog.view_catalog())
 
     def __repr__(self) -> str:
-        return f"<esker.Lake on {type(self._catalog).__name__}>"
+        return f"<esker.Lake {self._place()}>"
+
+    def _repr_html_(self) -> str:
+        return card("Lake", [("catalog", self._place())])
+
+    def _place(self) -> str:
+        """Where the catalog is, by its address; no table is listed to say it."""
+        return "in memory" if self._address is None else str(self._address["uri"])
 
     @contextmanager
     def _helped(self, namespace: Namespace, name: TableName | None = None) -> Iterator[None]:
@@ -315,14 +362,23 @@ class Lake:
         if name.namespace in self._catalog.namespaces():
             there = self.tables if isinstance(error, NoSuchTable) else self.views
             return _with_names(error, str(name), there(namespace), f"{namespace} has")
+        if same := self._in_another_case(name, type(error)):
+            return type(error)(f"{error.message}; did you mean {same}?", **error.facts, available=[same])
         return _with_names(error, namespace, self.namespaces(), "there is no such namespace either; the catalog has")
+
+    def _in_another_case(self, name: TableName, missing: type[EskerError]) -> str | None:
+        """The table or view whose whole name differs from this one in case alone."""
+        wanted, namespace = str(name).casefold(), ".".join(name.namespace).casefold()
+        there = self.tables if missing is NoSuchTable else self.views
+        near = (found for found in self.namespaces() if found.casefold() == namespace)
+        return next((found for place in near for found in there(place) if found.casefold() == wanted), None)
 
 
 def _with_names(error: EskerError, asked: str, there: Iterable[str], holder: str) -> EskerError:
     names = sorted(there)
     # Names in one namespace are alike by what they share; only their last part tells them apart.
     last = {name.rpartition(".")[2]: name for name in names}
-    near = [last[part] for part in difflib.get_close_matches(asked.rpartition(".")[2], last, n=3)]
+    near = _near(asked.rpartition(".")[2], last)
     if near:
         more = f"did you mean {' or '.join(near)}?"
     elif names:
@@ -330,3 +386,11 @@ def _with_names(error: EskerError, asked: str, there: Iterable[str], holder: str
     else:
         more = f"{holder} none"
     return type(error)(f"{error.message}; {more}", **error.facts, available=names)
+
+
+def _near(asked: str, names: Mapping[str, str]) -> list[str]:
+    """The whole names whose last part is like the one asked for; in another case it is the same word."""
+    by_case: dict[str, list[str]] = {}
+    for part, whole in names.items():
+        by_case.setdefault(part.casefold(), []).append(whole)
+    return [name for part in difflib.get_close_matches(asked.casefold(), by_case, n=3) for name in by_case[part]][:3]

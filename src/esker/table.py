@@ -18,7 +18,9 @@ from esker.ports.spark_frames import SparkFrames
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.read.resolve_snapshot import AsOf
+from esker.read.row_verbs import ScanShortcuts
 from esker.tree.snapshot import Snapshot, SnapshotRef
+from esker.tree.table_card import table_card
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
 # The way up is loaded when a table is changed: a command that only looks must not wait for it.
@@ -80,7 +82,7 @@ class Home:
         return self.get_tools()
 
 
-class Table:
+class Table(ScanShortcuts):
     """An Iceberg table at one version of its metadata; ``refresh()`` moves it to the newest.
 
     Every write is one atomic snapshot, and leaves this object at the version it made.
@@ -103,6 +105,9 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<esker.Table {self._name}: v{self.format_version}, {len(self.snapshots)} snapshots>"
+
+    def _repr_html_(self) -> str:
+        return table_card(self._name, self.metadata)
 
     @property
     def name(self) -> str:
@@ -483,7 +488,7 @@ class Table:
         self._state = state
 
     def _head(self, ref: str) -> Snapshot:
-        head = self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
+        head = self._newest(ref)
         assert head is not None  # the batch is in it
         return head
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from esker.model.naming import TableName
 from esker.model.schema import Schema
+from esker.model.wording import card, first_of, shortened
 from esker.ports.view_catalog import ViewCatalog, ViewState
 from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.view_versions import COMMENT, QUERY_COLUMNS
@@ -112,3 +113,7 @@ class View:
 
     def __repr__(self) -> str:
         return f"<esker.View {self._name}>"
+
+    def _repr_html_(self) -> str:
+        facts = [("columns", first_of(map(str, self.schema), 20, "\n")), ("query", shortened(self.sql, 2000))]
+        return card(self._name, facts)

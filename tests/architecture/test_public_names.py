@@ -14,7 +14,7 @@ from esker.model.column import Column
 from esker.ports.engine import ScanTask
 from esker.read.plan_changes import ChangePlan
 from esker.read.plan_tasks import Funnel, Plan
-from esker.read.row_verbs import RowVerbs
+from esker.read.row_verbs import RowVerbs, ScanShortcuts
 from esker.read.scan_changes import ChangeScan
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.write.alter import Alteration
@@ -53,7 +53,19 @@ def test_everything_in_all_is_there_and_nothing_else_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [esker.Lake, esker.Table, esker.View, esker.Scan, RowVerbs, ChangeScan, Transaction, Alteration, Column]
+    "kind",
+    [
+        esker.Lake,
+        esker.Table,
+        esker.View,
+        esker.Scan,
+        RowVerbs,
+        ScanShortcuts,
+        ChangeScan,
+        Transaction,
+        Alteration,
+        Column,
+    ],
 )
 def test_every_public_method_is_told_of_and_has_a_docstring(kind: type) -> None:
     for name in _public(kind):

@@ -30,7 +30,9 @@ def _array(type_: Type, values: list[Any]) -> pa.Array:
         case StructType(fields):
             members = [_array(f.type, [None if v is None else v.get(f.name) for v in values]) for f in fields]
             parts = [_field(f, member.type) for f, member in zip(fields, members, strict=True)]
-            return pa.StructArray.from_arrays(members, fields=parts, mask=pa.array([v is None for v in values], pa.bool_()))
+            return pa.StructArray.from_arrays(
+                members, fields=parts, mask=pa.array([v is None for v in values], pa.bool_())
+            )
         case ListType():
             inner = _array(type_.element, [item for value in values for item in value or ()])
             kind = pa.list_(_field(type_.element_field, inner.type))

@@ -15,6 +15,7 @@ from typing import Any
 from esker.errors import Corrupt
 from esker.model.predicate import Bound
 from esker.model.schema import Schema
+from esker.model.wording import card
 from esker.ports.changes import DELETE, INSERT, ChangeGroup, Commit
 from esker.ports.engine import Change, ScanTask
 from esker.ports.table_format import EntryColumns, TableFormat
@@ -44,6 +45,12 @@ class ChangePlan:
     commits: tuple[Commit, ...]
     funnel: Funnel
     filter: Bound
+
+    def __repr__(self) -> str:
+        return f"<esker.ChangePlan of {len(self.commits):,} snapshots: {self.funnel.said}>"
+
+    def _repr_html_(self) -> str:
+        return card(f"Plan of the changes of {len(self.commits):,} snapshots", [("to read", self.funnel.said)])
 
     @property
     def tasks(self) -> tuple[ScanTask, ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import accumulate
 from typing import overload
 
 from esker.model.predicate import Bound, conjuncts
 from esker.model.schema import Schema
+from esker.model.wording import show_bytes
 from esker.ports.engine import ScanTask
 from esker.read.attach_deletes import DeleteIndex
 from esker.read.prune_manifest import KeptFiles, PrunedManifests
@@ -28,6 +30,14 @@ class Funnel:
     rows_kept: int
     bytes_kept: int
     deletes_kept: int = 0
+
+    @property
+    def said(self) -> str:
+        """The files and bytes that are left, in a line."""
+        return (
+            f"{self.files_kept:,} of {self.files_total:,} files, at most {self.rows_kept:,} rows, "
+            f"{show_bytes(self.bytes_kept)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,14 @@ class Plan:
     funnel: Funnel
     filter: Bound
     effects: tuple[TermEffect, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<esker.Plan: {self.funnel.said}>"
+
+    def _repr_html_(self) -> str:
+        from esker.read.explain import explain  # which tells of plans
+
+        return f"<pre>{escape(explain(self))}</pre>"
 
 
 def plan_tasks(

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from esker.errors import InvalidInput, Unsupported
-from esker.model.bind import bind
+from esker.model.bind import bind, to_sql
 from esker.model.column import Column, Expression
 from esker.model.predicate import TRUE, Bound
 from esker.model.predicate_text import parse
 from esker.model.schema import Schema
 from esker.model.types import Field
 from esker.model.unbound import Unbound
+from esker.model.wording import card, first_of, shortened
 from esker.ports.engine import Engine, ReadRequest, ScanTask
 from esker.ports.spark_frames import SparkFrames
 from esker.ports.table_format import TableFormat
@@ -48,6 +49,23 @@ class Scan(RowVerbs):
     projection: Schema
     limit: int | None = None
     frames: SparkFrames | None = None
+
+    def __repr__(self) -> str:
+        facts = "; ".join(f"{name} {said}" for name, said in self._facts())
+        return f"<esker.Scan of {self.metadata.location}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return card(f"Scan of {self.metadata.location}", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What was asked for; nothing is planned to say it."""
+        snapshot = self.resolved.snapshot
+        facts = [
+            ("snapshot", "none" if snapshot is None else str(snapshot.snapshot_id)),
+            ("filter", shown_filter(self.filter, self.resolved.schema)),
+            ("columns", first_of((field.name for field in self.projection), 12)),
+        ]
+        return facts if self.limit is None else [*facts, ("limit", f"{self.limit:,}")]
 
     def plan(self) -> Plan:
         """The files to read, and the deletes that apply to each."""
@@ -156,6 +174,11 @@ def bound_filter(where: Where, schema: Schema) -> Bound:
             f"cannot filter by {where!r}, a {type(where).__name__}: give SQL text or a condition made of esker.col"
         )
     return bind(where, schema)
+
+
+def shown_filter(predicate: Bound, schema: Schema) -> str:
+    """The condition as SQL, in a line."""
+    return "none" if predicate == TRUE else shortened(to_sql(predicate, dict(schema.name_by_id)))
 
 
 def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:

@@ -11,13 +11,14 @@ from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate import Bound
 from esker.model.schema import Schema
 from esker.model.types import Field, VariantType, is_nested
+from esker.model.wording import card, first_of
 from esker.ports.changes import CHANGE_COLUMNS, ChangeRequest, Commit
 from esker.ports.engine import Engine
 from esker.ports.spark_frames import SparkFrames
 from esker.ports.table_format import TableFormat
 from esker.read.plan_changes import ChangePlan, ChangePlanner
 from esker.read.row_verbs import RowVerbs
-from esker.read.scan import Where, bound_filter, exact_count
+from esker.read.scan import Where, bound_filter, exact_count, shown_filter
 from esker.read.snapshot_range import SnapshotName, SnapshotRange, snapshot_range
 from esker.tree.table_metadata import TableMetadata
 
@@ -38,6 +39,21 @@ class ChangeScan(RowVerbs):
     projection: Schema
     keys: tuple[Field, ...] = ()
     frames: SparkFrames | None = None
+
+    def __repr__(self) -> str:
+        facts = "; ".join(f"{name} {said}" for name, said in self._facts())
+        return f"<esker.ChangeScan of {self.metadata.location}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return card(f"Changes of {self.metadata.location}", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What was asked for; nothing is planned to say it."""
+        return [
+            ("snapshots", f"{len(self.range.steps):,}"),
+            ("filter", shown_filter(self.filter, self.range.schema)),
+            ("columns", first_of((field.name for field in self.projection), 12)),
+        ]
 
     def plan(self) -> ChangePlan:
         """What each snapshot did, as files to read, and the deletes that tell which of their rows are meant."""

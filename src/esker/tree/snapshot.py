@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar, overload
 
+from esker.model.wording import card, show_ms
+
 T = TypeVar("T")
+_MOST_FACTS = 24  # of a snapshot in a notebook
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED = "esker.rows-deleted", "esker.rows-updated", "esker.rows-inserted"
 """Of a summary: how many rows a change deleted, updated and inserted, whatever files it wrote again for it."""
 
@@ -47,6 +50,19 @@ class Snapshot:
     def rows_inserted(self) -> int | None:
         """How many new rows the commit brought; None where its writer did not say."""
         return self._rows(ROWS_INSERTED, "added-records")
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.snapshot_id}: {self.operation or 'unknown operation'}, {show_ms(self.timestamp_ms)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        facts: list[tuple[str, object]] = [
+            ("time", show_ms(self.timestamp_ms)),
+            ("parent", self.parent_snapshot_id),
+            ("sequence number", self.sequence_number or None),
+            *sorted(self.summary.items(), key=lambda fact: (fact[0] != "operation", fact[0])),
+        ]
+        return card(f"Snapshot {self.snapshot_id}", facts[:_MOST_FACTS])
 
     def _rows(self, key: str, of_append: str = "") -> int | None:
         """An append changes no row, so that what it added is what it inserted."""
