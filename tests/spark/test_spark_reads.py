@@ -304,6 +304,14 @@ def test_times_are_refused_where_the_session_takes_none(spark: Any) -> None:
 # ---------------------------------------------------------------- defaults, partitions, files without ids
 
 
+def test_a_time_of_day_in_a_file_that_spark_has_no_reader_for_is_read(tmp_path: Path, spark: Any) -> None:
+    inner = ListType(element_id=4, element=TIME)
+    maker = TableMaker(schema(column(1, "id", LONG), column(2, "at", TIME), column(3, "all", inner)))
+    data = [{"id": at, "at": at * 1_000_001, "all": [at, None]} for at in range(3)]
+    maker.manifest([maker.data_file(data, file_format="avro"), maker.data_file([], file_format="avro")])
+    assert agrees(on_disk(maker, tmp_path).scan(), spark) == 3
+
+
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_e4_a_missing_column_reads_as_its_default(file_format: str, tmp_path: Path, spark: Any) -> None:
     maker = TableMaker(schema(column(1, "id", LONG)), format_version=3)

@@ -14,7 +14,7 @@ import esker.storage.memory
 import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
 from esker.arrow.convert import plain
 from esker.arrow.engine import ArrowEngine
-from esker.model.types import Field, ListType, MapType, StructType, Type, UuidType, VariantType
+from esker.model.types import Field, ListType, MapType, StructType, TimeType, Type, UuidType, VariantType
 from esker.ports.engine import ReadRequest, ScanTask
 
 TASK = "task"
@@ -52,10 +52,13 @@ def output_name(at: int) -> str:
 
 
 def shown_array(array: pa.Array, type_: Type) -> pa.Array:
-    """Text for uuids, bytes of any length for fixed ones; every member nullable, as Spark has declared them."""
+    """Text for uuids, bytes of any length for fixed ones, nanoseconds for times of day; every member nullable, as
+    Spark has declared them."""
     match type_:
         case UuidType():
             return _uuid_text(plain(array))
+        case TimeType():
+            return array.cast(pa.time64("ns"))  # the one unit of times of day that Spark takes from Arrow
         case StructType(fields):
             members = [shown_array(array.field(at), f.type) for at, f in enumerate(fields)]
             names = [pa.field(f.name, member.type) for f, member in zip(fields, members, strict=True)]
