@@ -279,16 +279,6 @@ def test_a_commit_that_readers_hold_up_is_rejected_and_undone(file: Path) -> Non
     assert isinstance(impatient.swap(ORDERS, base, with_properties(base.metadata, {"a": "b"})), Accepted)
 
 
-def test_f25_a_read_only_database_can_be_read_and_says_why_it_cannot_be_written(file: Path, catalog: Catalog) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write anything")
-    base = make(catalog)
-    file.chmod(0o400)
-    assert catalog.load(ORDERS).metadata.uuid == base.metadata.uuid
-    with pytest.raises(InvalidInput, match="readonly"):
-        open_catalog(f"sqlite:///{file}").swap(ORDERS, base, with_properties(base.metadata, {"a": "b"}))
-
-
 def test_a_database_removed_and_made_anew_is_noticed(file: Path, catalog: Catalog) -> None:
     make(catalog)
     for left in file.parent.glob("catalog.db*"):

@@ -1,7 +1,8 @@
 """SQLite as the database of a catalog: one file, any number of threads and processes.
 
 Every write takes the database's one write lock at its start (``BEGIN IMMEDIATE``), so what a transaction has read
-still holds when it writes. Looking creates nothing: the file is made by the first write.
+still holds when it writes. Looking creates nothing: the file is made by the first write. A file that cannot be
+written, on a read-only mount for example, can still be read.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from esker.catalogs.sql import CREATE_TABLES, Row, Session
-from esker.catalogs.sqlite_failures import BROKEN, LOCKED, sqlite_code, sqlite_failure
-from esker.errors import AlreadyExists, Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown
+from esker.catalogs.sqlite_failures import BROKEN, LOCKED, UNWRITABLE, is_read_only, sqlite_code, sqlite_failure
+from esker.errors import AlreadyExists, Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown, StorageFailed
 from esker.storage.failures import failure_of
 
 T = TypeVar("T")
@@ -48,9 +49,19 @@ class SqliteDatabase:
         with self._told(act):
             if not self._path.exists():
                 return nothing
-        with self._told(act), self._borrowed() as connection:
-            session = SqliteSession(connection)
-            return work(session) if self._tables_are_there(session) else nothing
+        with self._told(act):
+            try:
+                with self._borrowed() as connection:
+                    return self._looked(connection, work, nothing)
+            except sqlite3.OperationalError as error:
+                if sqlite_code(error) not in UNWRITABLE or not is_read_only(self._path):
+                    raise
+            with closing(self._open_read_only()) as connection:
+                return self._looked(connection, work, nothing)
+
+    def _looked(self, connection: sqlite3.Connection, work: Callable[[Session], T], nothing: T) -> T:
+        session = SqliteSession(connection)
+        return work(session) if self._tables_are_there(session) else nothing
 
     def write(self, act: str, work: Callable[[Session], T]) -> T:
         with self._told(act):
@@ -136,20 +147,42 @@ class SqliteDatabase:
         kept.connection.close()
 
     def _open(self) -> _Open:
-        connection = sqlite3.connect(
-            f"file:{quote(str(self._path))}",
-            uri=True,
-            timeout=self._busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=self._connection,
-        )
+        connection = self._connected()
         try:
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged commit survives a power cut
         except BaseException:
             connection.close()
             raise
         return _Open(connection, os.getpid(), _identity(self._path))
+
+    def _open_read_only(self) -> sqlite3.Connection:
+        """A connection to a file in a folder where SQLite cannot make the files it shares with other processes.
+
+        It takes the file to stay as it is, so it serves one read. What a writer left in its journal is not in the
+        file yet: then the read is refused, for it would show the catalog as it was before.
+        """
+        for suffix in ("-wal", "-journal"):
+            journal = self._path.with_name(self._path.name + suffix)
+            if journal.exists() and journal.stat().st_size:
+                raise StorageFailed(
+                    f"cannot read {self._path}: it is read-only here, and {journal.name} beside it has changes that "
+                    "are not in it yet; open the lake once where it can be written, or copy it to such a place",
+                    retryable=False,
+                    operation="read the catalog",
+                    file=str(self._path),
+                    reason="it is read-only",
+                )
+        return self._connected("?immutable=1")
+
+    def _connected(self, options: str = "") -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"file:{quote(str(self._path))}{options}",
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=self._connection,
+        )
 
     @contextmanager
     def _told(self, act: str) -> Iterator[None]:

@@ -11,6 +11,7 @@ from esker.storage.failures import failure_of
 
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 BROKEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)  # what SQLite says of a file that only can be read
 _RIGHTS = "give this user the right to the database and its folder"
 _NEVER = {  # the same statement would fail again: what has to change first
     sqlite3.SQLITE_READONLY: _RIGHTS,
@@ -29,6 +30,14 @@ _LATER = {
 def sqlite_failure(error: sqlite3.Error, operation: str, file: Path) -> StorageFailed | None:
     """The failure of storage that a statement met; None where it failed for another reason."""
     code = sqlite_code(error)
+    if code in UNWRITABLE and is_read_only(file):
+        return StorageFailed(
+            f"cannot {operation}: {file} is read-only for this user; {_RIGHTS}, or copy the lake to a place of yours",
+            retryable=False,
+            operation=operation,
+            file=str(file),
+            reason="it is read-only",
+        )
     if code == sqlite3.SQLITE_CANTOPEN:  # SQLite does not say why; the system does
         if file.is_dir():
             return None
@@ -45,6 +54,15 @@ def sqlite_failure(error: sqlite3.Error, operation: str, file: Path) -> StorageF
         file=str(file),
         reason=str(error),
     )
+
+
+def is_read_only(file: Path) -> bool:
+    """Whether the database is there and can be read, but cannot be written, or the folder it keeps its journal in."""
+
+    def may(place: Path, right: int) -> bool:
+        return os.access(place, right, effective_ids=os.access in os.supports_effective_ids)
+
+    return file.is_file() and may(file, os.R_OK) and not (may(file, os.W_OK) and may(file.parent, os.W_OK))
 
 
 def sqlite_code(error: sqlite3.Error) -> int:
