@@ -44,6 +44,7 @@ def connect(
     allowed_roots: Sequence[str | os.PathLike[str]] = (),
     spark: SparkSession | None = None,
     trusted_views: bool | Iterable[str] = False,
+    must_exist: bool = False,
 ) -> Lake:
     """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
 
@@ -53,11 +54,14 @@ def connect(
     classic or Connect; without it the running one does, or one is made on first need. ``trusted_views`` allows the
     views of this lake more than others: names of functions that they may call and full names of Spark's tables that
     they may read, or ``True`` for anything, programs and files of yours included.
+
+    A catalog that is not there is an empty lake, which the first write makes; with ``must_exist`` it is a
+    ``NoSuchFile``, so that a typo is noticed.
     """
     trust = trust_of(trusted_views)
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     folders = _listed(allowed_roots)
-    catalog = open_catalog(chosen, warehouse=warehouse, allowed_roots=folders)
+    catalog = open_catalog(chosen, warehouse=warehouse, allowed_roots=folders, must_exist=must_exist)
     address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders)
     return lake_over(catalog, spark=spark, address=address, trusted_views=trust.everything or sorted(trust.names))
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from catalog_contract import ORDERS, make
 
+import esker
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.open import catalog_address, open_catalog
-from esker.errors import InvalidInput, Unsupported
+from esker.errors import InvalidInput, NoSuchFile, Unsupported
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +142,15 @@ def test_an_address_opens_the_same_catalog_from_anywhere(
 
 def test_what_lives_in_this_process_has_no_address() -> None:
     assert catalog_address("memory:", warehouse=None, allowed_roots=()) is None
+
+
+@pytest.mark.parametrize("uri", ["sqlite:///{tmp}/lake/catalog.db", "file://{tmp}/lake", "{tmp}/lake"])
+def test_a_catalog_that_must_exist_is_not_made(uri: str, tmp_path: Path) -> None:
+    named = uri.format(tmp=tmp_path)
+    with pytest.raises(NoSuchFile, match=r"cannot open the catalog .*: there is no (file|directory) .*/lake"):
+        esker.connect(named, must_exist=True)
+    assert esker.connect(named).namespaces() == []  # which the first write makes
+    assert not (tmp_path / "lake").exists()
+    esker.connect(named).create_namespace("a")
+    assert esker.connect(named, must_exist=True).namespaces() == ["a"]
+    assert esker.connect("memory:", must_exist=True).namespaces() == []

@@ -265,3 +265,43 @@ def test_where_stdout_is_not_utf_8_documents_stay_json_and_lines_are_drawn_in_as
     assert drawn.returncode == 0
     assert "+-- " in drawn.stdout or "`-- " in drawn.stdout
     assert "\\u25" not in drawn.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls",),
+        ("info", "sales.orders"),
+        ("scan", "sales.orders"),
+        ("tag", "sales.orders", "t"),
+        ("rename", "sales.a", "sales.b"),
+        ("drop", "sales.orders"),
+        ("sql", "select * from sales.orders"),
+        ("sql", " SHOW NAMESPACES"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("uri", ["sqlite:///{tmp}/lake/catalgo.db", "file://{tmp}/laek", "{tmp}/laek"])
+def test_a_catalog_that_is_not_there_is_no_empty_lake(arguments: tuple[str, ...], uri: str, tmp_path: Path) -> None:
+    named = uri.format(tmp=tmp_path)
+    (tmp_path / "lake").mkdir()
+    for result in (run(*arguments, "--catalog", named), run(*arguments, env={"ESKER_CATALOG": named})):
+        assert result.exit_code == 2
+        assert f"cannot open the catalog {named}: there is no " in result.stderr
+        assert "esker init --catalog" in result.stderr
+    assert [path.name for path in tmp_path.rglob("*")] == ["lake"]
+
+
+@pytest.mark.parametrize("uri", ["sqlite:///{tmp}/new/catalog.db", "{tmp}/new"])
+def test_what_makes_lakes_makes_one_that_is_named_and_not_there(uri: str, tmp_path: Path) -> None:
+    named = uri.format(tmp=tmp_path)
+    assert run("create", "--namespace", "sales", "--catalog", named).exit_code == 0
+    assert run("ls", "--catalog", named).exit_code == 0
+    assert run("sql", "create namespace other", "--catalog", named.replace("new", "newer")).exit_code == 0
+
+
+def test_the_lake_of_this_folder_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("ls")
+    assert result.exit_code == 0
+    assert "The catalog is empty" in result.output

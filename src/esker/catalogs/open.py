@@ -14,6 +14,7 @@ catalogs: ``?catalog_name=prod`` picks one, ``default`` otherwise.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from esker.catalogs.pointer import PointerCatalog
 from esker.catalogs.sql import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse, recorded_warehouses
-from esker.errors import InvalidInput, Unsupported
+from esker.errors import InvalidInput, NoSuchFile, Unsupported
 from esker.ports.catalog import Catalog
+from esker.storage.failures import naming_failures
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location
 
@@ -41,12 +43,17 @@ _LATER = {
 }
 
 
-def open_catalog(uri: str, *, warehouse: str | None = None, allowed_roots: Iterable[str] = ()) -> Catalog:
+def open_catalog(
+    uri: str, *, warehouse: str | None = None, allowed_roots: Iterable[str] = (), must_exist: bool = False
+) -> Catalog:
     """The catalog at ``uri``; looking at it creates nothing.
 
     ``warehouse`` is where new tables go, beside the database by default. ``allowed_roots`` are further places whose
-    files tables may use. Without a ``warehouse``, those that the catalog was used with may be used too.
+    files tables may use. Without a ``warehouse``, those that the catalog was used with may be used too. With
+    ``must_exist``, `NoSuchFile` is raised where there is no such database or directory yet.
     """
+    if must_exist:
+        _check_exists(uri)
     match scheme := scheme_of(uri):
         case "sqlite":
             return _sqlite(uri, warehouse, allowed_roots)
@@ -60,6 +67,24 @@ def open_catalog(uri: str, *, warehouse: str | None = None, allowed_roots: Itera
             raise InvalidInput(
                 f"cannot open {uri}: a catalog is sqlite:///file, file:///directory, a directory's path or memory:"
             )
+
+
+def _check_exists(uri: str) -> None:
+    match scheme_of(uri):
+        case "sqlite":
+            place, kind = sqlite_file(uri)[0], "file"
+        case "file":
+            place, kind = Path(Location.parse(uri).path), "directory"
+        case _:
+            return
+    with naming_failures("open", place):
+        exists = place.exists()
+    if not exists:
+        raise NoSuchFile(
+            f"cannot open the catalog {uri}: there is no {kind} {place}; check the name, or make a lake there with: "
+            f"esker init --catalog {shlex.quote(uri)}",
+            file=str(place),
+        )
 
 
 def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[str]) -> dict[str, Any] | None:

@@ -59,7 +59,7 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
 def _make_namespace(name: str, settings: dict[str, str]) -> dict[str, Any]:
     from esker.cli.opening import open_lake
 
-    open_lake(current_settings()).create_namespace(name, settings)
+    open_lake(current_settings(), may_make=True).create_namespace(name, settings)
     return {"made": "namespace", "namespace": name, "properties": settings}
 
 
@@ -68,7 +68,7 @@ def _make_table(name: str, settings: dict[str, str], *, format_version: int | No
     from esker.errors import NoSuchNamespace
 
     try:
-        return open_lake(current_settings()).create_table(
+        return open_lake(current_settings(), may_make=True).create_table(
             name,
             properties=settings,
             format_version=2 if format_version is None else format_version,

@@ -64,7 +64,7 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
     from esker.ingest.telemetry import KIND, Asked, check_start, follow_otlp, ingest_otlp
 
     topics = _topics(paths)
-    lake = open_lake(current_settings())
+    lake = open_lake(current_settings(), may_make=True)
     asked = Asked(
         paths=() if topics else tuple(map(Path, paths)) or _spool(lake, follow),
         checkpoint=given["checkpoint"] or default_checkpoint(lake, topics.place if topics else KIND),
@@ -122,7 +122,7 @@ def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -
     from esker.ingest.row_files import Reading, RowFormat
     from esker.ingest.rows import ingest_files, kind_of
 
-    lake = open_lake(current_settings())
+    lake = open_lake(current_settings(), may_make=True)
     target = Target(
         name=table,
         create=given["create"],

@@ -61,8 +61,12 @@ def open_to_change(text: str) -> Table:
     return open_lake(current_settings()).table(text)
 
 
-def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False) -> Lake:
-    """The catalog that was asked for."""
+def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False, may_make: bool = False) -> Lake:
+    """The catalog that was asked for.
+
+    One that was named and is not there is a `NoSuchFile`, since the name may be a typo; a command that makes lakes on
+    first use says ``may_make``.
+    """
     from esker.wiring import connect
 
     return connect(
@@ -70,6 +74,7 @@ def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False
         warehouse=settings.warehouse,
         allowed_roots=settings.allowed_roots,
         trusted_views=trusted_views,
+        must_exist=settings.catalog is not None and not may_make,
     )
 
 

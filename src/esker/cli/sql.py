@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from esker.spark.sql.frames import Answer
 
 DEFAULT = 100
+_LOOKS = re.compile(r"\s*(SELECT|WITH|SHOW|DESC|DESCRIBE|EXPLAIN|FROM|TABLE)\b", re.IGNORECASE)  # and makes no lake
 
 
 @click.command("sql")
@@ -41,7 +43,10 @@ def command(text: str, limit: int | None, every: bool, trusted: tuple[str, ...])
 
     statement = sys.stdin.read() if text == "-" else text
     shown = chosen_limit(limit, every, DEFAULT)
-    _answer(open_lake(current_settings(), trusted_views="all" in trusted or trusted), statement, shown)
+    lake = open_lake(
+        current_settings(), trusted_views="all" in trusted or trusted, may_make=_LOOKS.match(statement) is None
+    )
+    _answer(lake, statement, shown)
 
 
 def _answer(lake: Lake, statement: str, shown: int | None) -> None:
