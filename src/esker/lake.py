@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import AlreadyExists, EskerError, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
+from esker.made_with_rows import create_with, replace_with
 from esker.model.naming import Namespace, TableName, parse_namespace
 from esker.model.wording import card
 from esker.ports.catalog import Catalog, TableState
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from esker.write.new_table import FromArrow
 
 OpenTable = Callable[[TableName, TableState], Table]
-RunSql = Callable[[str], "DataFrame"]
+RunSql = Callable[..., "DataFrame"]  # a statement and its parameters
 Analyse = Callable[[TableName, str, Namespace], object]  # what a view, its query and a namespace come to, as a schema
 CheckView = Callable[[TableName, str, Namespace], None]  # refuses what the query of a view may not contain
 
@@ -78,14 +79,20 @@ class Lake:
             raise Unsupported("cannot use Spark: this lake was opened without it", feature="spark")
         return self._get_spark()
 
-    def sql(self, text: str) -> DataFrame:
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **frames: Any) -> DataFrame:
         """Do one statement of Spark SQL, tables of this lake and Spark's own side by side; ``docs/sql.md`` says what
-        is taken. ``USE`` holds for this lake object."""
+        is taken. ``USE`` holds for this lake object.
+
+        Parameters are those of ``spark.sql``: a mapping for ``:name``, a sequence for ``?``, and ``{name}`` for
+        DataFrames and values by keyword.
+
+            lake.sql("SELECT * FROM sales.orders WHERE id = :id", {"id": 5})
+        """
         if self._run_sql is None:
             if self._make_sql is None:
                 raise Unsupported("cannot use SQL: this lake was opened without Spark", feature="spark")
             self._run_sql = self._make_sql(self)
-        return self._run_sql(text)
+        return self._run_sql(text, args, **frames)
 
     def namespaces(self) -> list[str]:
         """Every namespace, nested ones too."""
@@ -210,8 +217,41 @@ class Lake:
             )
             self._catalog.check_place(parsed, metadata)  # before anything is written there
             table = self._open_table(parsed, TableState(metadata=metadata, metadata_location=""))
-            table._create_with(data)
+            create_with(table, data)
         return table  # as it was committed: what is there must not be reported as a failure to read it again
+
+    def replace_table(
+        self,
+        name: str,
+        schema: object,
+        data: object = None,
+        *,
+        partition_by: Iterable[str] = (),
+        sort_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+    ) -> Table:
+        """Give a table that is there new columns, layout and rows, in one commit; without ``data`` it is empty.
+
+        It stays the same table: older snapshots, tags and branches other than ``main`` stay readable, and properties
+        that are not named stay. Raises ``NoSuchTable`` where there is none, and ``Conflict`` where another writer
+        changes the table meanwhile.
+        """
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            old = self._catalog.load(parsed)
+            new = self._defined(
+                parsed,
+                schema=schema,
+                location=old.metadata.location,
+                partition_by=partition_by,
+                sort_by=sort_by,
+                properties=properties,
+                format_version=format_version,
+            )
+            table = self._open_table(parsed, old)
+            replace_with(table, new, data)
+        return table
 
     def _defined(self, name: TableName, *, location: str | None, **definition: Any) -> TableMetadata:
         from esker.write.new_table import define_table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -264,17 +264,6 @@ class Table(ScanShortcuts):
         with self.transaction(ref=ref, summary=summary, batch=batch) as tx:
             tx.append(data)
         return tx.snapshot or self._head(ref)
-
-    def _create_with(self, data: object) -> Snapshot:
-        """Make the table, which is only planned so far, together with its first rows: both are there, or neither."""
-        from esker.write.first_commit import FirstCommit
-
-        home = self._at_home()
-        self._home = replace(home, catalog=FirstCommit(home.catalog, self._state))
-        try:
-            return self.append(data)
-        finally:
-            self._home = home
 
     def overwrite(
         self,

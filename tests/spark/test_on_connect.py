@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attached import EXPECTED
 from spark_tables import on_disk
 from table_maker import TableMaker
 
@@ -95,6 +96,10 @@ def test_a_connect_session_reads_what_arrow_reads_and_keeps_its_settings(seen: d
 
 def test_each_entry_point_is_the_first_call_of_a_connect_session(seen: dict[str, Any]) -> None:
     assert seen["first calls"] == {}
+
+
+def test_a_lake_is_attached_to_a_connect_session(seen: dict[str, Any]) -> None:
+    assert seen["attached"] == EXPECTED
 
 
 def test_a_connect_session_writes_as_a_classic_one_does(seen: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sql_lakes import lake_of, read_in
 
 import esker
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, NoSuchTable
 from esker.lake import Lake
 from esker.spark.sql import alterations as altered
 from esker.spark.sql import statements as said
@@ -286,3 +286,25 @@ def test_the_session_says_where_rows_wait_for_an_audit(lake: Lake, spark: Any) -
     assert staged.summary["wap.id"] == "run-5"
     table.cherry_pick(staged.snapshot_id)
     assert main("sales.audited") == [1, 4]
+
+
+@pytest.mark.spark
+def test_a_table_is_replaced_with_or_without_a_query(lake: Lake) -> None:
+    lake.sql("CREATE OR REPLACE TABLE lake.sales.t (id int) PARTITIONED BY (id)")
+    lake.sql("INSERT INTO sales.t VALUES (1)")
+    first = lake.table("sales.t").current_snapshot
+    assert first is not None
+    lake.sql(
+        "CREATE OR REPLACE TABLE sales.t USING iceberg TBLPROPERTIES ('a' 'b') AS SELECT id, 'x' AS v FROM sales.t"
+    )
+    assert rows(lake, "SELECT * FROM lake.sales.t") == [(1, "x")]
+    assert rows(lake, f"SELECT * FROM sales.t VERSION AS OF {first.snapshot_id}") == [(1,)]
+    lake.sql("REPLACE TABLE sales.t (v string)")
+    assert rows(lake, "SELECT * FROM sales.t") == []
+    assert lake.table("sales.t").properties["a"] == "b"
+    with pytest.raises(NoSuchTable):
+        lake.sql("REPLACE TABLE sales.nothing (v string)")
+    found = lake.sql("SELECT :n AS n, {x} AS x, id FROM {df}", {"n": 5}, x="it's", df=lake.spark.range(1))
+    assert [tuple(row) for row in found.collect()] == [(5, "it's", 0)]
+    with pytest.raises(InvalidInput, match="no value of that name"):
+        lake.sql("SELECT :unknown", {"n": 5})

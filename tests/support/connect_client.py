@@ -66,6 +66,7 @@ def main(folder: str, table: str, answer: str) -> None:
         "telemetry": telemetry(spark, lake, folder),
         "views": viewed(spark, folder),
         "first calls": tried(spark.newSession, folder),
+        "attached": attached(spark, folder),
         "settings kept": before == dict(spark.conf.getAll),
     }
     Path(answer).write_text(json.dumps(found))
@@ -116,6 +117,15 @@ def answered(lake: Any) -> list[list[list[str]]]:
         lake.sql(statement)
     frames = [lake.sql(query) for query in QUERIES]  # Connect looks at them again when they are used
     return [[list(map(str, row)) for row in frame.collect()] for frame in frames]
+
+
+def attached(spark: Any, folder: str) -> dict[str, Any]:
+    """What people type first, on a session that a lake is attached to."""
+    from attached import typed
+
+    import esker
+
+    return typed(spark, esker.connect(f"sqlite:///{folder}/attached.db", warehouse=f"{folder}/attached", spark=spark))
 
 
 def viewed(spark: Any, folder: str) -> dict[str, Any]:

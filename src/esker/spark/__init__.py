@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from esker.spark.attached.session import attach, detach
     from esker.spark.source.register import register
 
-__all__ = ["register"]
+__all__ = ["attach", "detach", "register"]
+
+_HOMES = {
+    "attach": "esker.spark.attached.session",
+    "detach": "esker.spark.attached.session",
+    "register": "esker.spark.source.register",
+}
 
 
 # Found when first used, and by name: what this package imports travels to every executor.
 def __getattr__(name: str) -> Any:
-    if name != "register":
+    if name not in _HOMES:
         raise AttributeError(f"module 'esker.spark' has no attribute {name!r}")
     import importlib
 
-    return importlib.import_module("esker.spark.source.register").register
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -38,7 +38,7 @@ DISTRIBUTION = "write.distribution-mode"
 def create_namespace(names: LakeNames, statement: CreateNamespace) -> None:
     """CREATE NAMESPACE."""
     try:
-        names.lake.create_namespace(".".join(statement.name.parts), statement.properties)
+        names.lake.create_namespace(".".join(names.own(statement.name.parts)), statement.properties)
     except AlreadyExists:
         if not statement.unless_there:
             raise
@@ -55,7 +55,16 @@ def drop_namespace(names: LakeNames, statement: DropNamespace) -> None:
 
 def create_table(names: LakeNames, statement: CreateTable) -> None:
     """CREATE TABLE with columns."""
-    if not is_there(names, statement):
+    if (name := replaced_name(names, statement)) is not None:
+        properties, version = split_version(statement)
+        names.lake.replace_table(
+            name,
+            statement.columns,
+            partition_by=statement.partition_by,
+            properties=properties,
+            format_version=version,
+        )
+    elif not is_there(names, statement):
         properties, version = split_version(statement)
         names.lake.create_table(
             names.full(statement.name),
@@ -65,6 +74,23 @@ def create_table(names: LakeNames, statement: CreateTable) -> None:
             format_version=version,
             location=statement.location,
         )
+
+
+def replaced_name(names: LakeNames, statement: CreateTable) -> str | None:
+    """The table that CREATE OR REPLACE or REPLACE TABLE puts another in place of; None where none is to be replaced.
+
+    Raises ``NoSuchTable`` where REPLACE TABLE finds none.
+    """
+    if not statement.replaces:
+        return None
+    if statement.unless_there:
+        raise InvalidInput(f"cannot make table {statement.name}: it is OR REPLACE or IF NOT EXISTS, not both")
+    found = names.must_find(statement.name) if statement.must_be_there else names.find(statement.name.parts)
+    if found is None or found.metadata_table is not None:
+        return None
+    if statement.location is not None and statement.location.rstrip("/") != found.table.location.rstrip("/"):
+        raise InvalidInput(f"cannot move {found.table.name} to {statement.location}: a table stays where it is")
+    return found.table.name
 
 
 def is_there(names: LakeNames, statement: CreateTable) -> bool:

@@ -15,7 +15,7 @@ from esker.model.types import Field
 from esker.model.unbound import AllOf
 from esker.spark.fitting_names import FittingNames
 from esker.spark.sql.assignment import assigned
-from esker.spark.sql.define import is_there, split_version
+from esker.spark.sql.define import is_there, replaced_name, split_version
 from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.spark_predicate import Reading, predicate_of
 from esker.spark.sql.statements import CreateTable, Insert
@@ -53,6 +53,15 @@ def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) 
     """A table with the frame's columns and rows, there as a whole or not at all."""
     properties, version = split_version(statement)
     columns = all_optional(Schema(fields=columns_from_spark(frame.schema)))
+    if (name := replaced_name(names, statement)) is not None:
+        return names.lake.replace_table(
+            name,
+            columns,
+            frame,
+            partition_by=statement.partition_by,
+            properties=properties,
+            format_version=version,
+        )
     return names.lake.create_table_as(
         names.full(statement.name),
         columns,

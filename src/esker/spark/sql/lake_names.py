@@ -63,6 +63,17 @@ class LakeTables(Protocol):
         format_version: int = 2,
         location: str | None = None,
     ) -> Table: ...
+    def replace_table(
+        self,
+        name: str,
+        schema: object,
+        data: object = None,
+        *,
+        partition_by: Iterable[str] = (),
+        sort_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+    ) -> Table: ...
     def drop_table(self, name: str, purge: bool = False) -> None: ...
     def rename_table(self, old: str, new: str) -> Table: ...
     def register_table(self, name: str, metadata_location: str) -> Table: ...
@@ -125,6 +136,7 @@ class LakeNames:
     lake: LakeTables
     spark: SparkNames
     current: tuple[str, ...] = ()
+    catalog: str = "lake"  # what the lake may be called before its namespaces
     in_view: bool = False  # the names are those of a view's query, which sees no temporary view
     view_texts: dict[str, str] = field(default_factory=dict)  # what was made of each view so far
     _tables: dict[tuple[str, ...], Table | None] = field(default_factory=dict)
@@ -141,7 +153,7 @@ class LakeNames:
         """The lake's, unless it is plainly Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
-        if self.holds(name.parts):
+        if self.holds(name.parts) or self._is_called(name.parts):
             return name
         if len(name.parts) == 1:
             if self._in_current(name.parts[0]):
@@ -153,7 +165,7 @@ class LakeNames:
         """The lake's, unless it is plainly Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
-        return self._lake_or_spark(name, name.parts)
+        return name if self._is_called(name.parts) else self._lake_or_spark(name, name.parts)
 
     def new(self, name: Named) -> Named:
         """Everything new is made in the lake, unless Spark's catalog is named."""
@@ -172,8 +184,19 @@ class LakeNames:
 
     # ------------------------------------------------------------ finding
 
+    def own(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """A name without the lake's own before it: ``lake.sales.orders`` is ``sales.orders``."""
+        return parts[1:] if self._is_called(parts) else parts
+
+    def _is_called(self, parts: tuple[str, ...]) -> bool:
+        """Whether the lake's own name is before the rest, and no namespace of the lake is meant by it."""
+        if len(parts) < 2 or parts[0].lower() != self.catalog.lower() or self.in_view:
+            return False
+        return self._namespace(parts[:1]) is None
+
     def find(self, parts: tuple[str, ...]) -> Found | None:
         """The table that a name means, or a metadata table, branch or tag of one; None where there is none."""
+        parts = self.own(parts)
         if len(parts) == 1 and not self._in_current(parts[0]):
             return None
         for full in self._spellings(parts):
@@ -186,6 +209,7 @@ class LakeNames:
 
     def find_view(self, parts: tuple[str, ...]) -> View | None:
         """The view that a name means, where it means no table; None where there is none."""
+        parts = self.own(parts)
         if len(parts) == 1 and not self._in_current(parts[0]):
             return None
         return next((view for full in self._spellings(parts) if (view := self._view(full)) is not None), None)
@@ -223,12 +247,13 @@ class LakeNames:
 
     def is_missing_from_lake(self, parts: tuple[str, ...]) -> bool:
         """Whether a name that was not found is of a namespace of the lake, so that Spark need not be asked."""
-        return len(parts) > 1 and self._namespace(parts[:-1]) is not None
+        return self._is_called(parts) or (len(parts) > 1 and self._namespace(parts[:-1]) is not None)
 
     def full(self, name: Named) -> str:
         """The name of a table, whether it is there or not, with its namespace."""
-        if len(name.parts) > 1:
-            namespace = self._namespace(name.parts[:-1]) or name.parts[:-1]
+        parts = self.own(name.parts)
+        if len(parts) > 1:
+            namespace = self._namespace(parts[:-1]) or parts[:-1]
             return ".".join((*namespace, _checked(name)))
         if not self.current:
             raise InvalidInput(
@@ -239,7 +264,8 @@ class LakeNames:
 
     def namespace_named(self, name: Named) -> str:
         """A namespace by its own spelling."""
-        return ".".join(self._namespace(name.parts) or name.parts)
+        parts = self.own(name.parts)
+        return ".".join(self._namespace(parts) or parts)
 
     def _in_current(self, name: str) -> bool:
         """Whether a name of one part is looked for in the lake; the session's temporary views come first."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from esker.spark.sql.read_views import read_create_view, read_drop_view
 from esker.spark.sql.statements import (
     CreateLakeView,
@@ -23,7 +25,6 @@ PROVIDERS = ("iceberg", "esker")
 
 def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateTable | CreateView | CreateLakeView:
     """Behind CREATE."""
-    place = words.place
     replaces = words.take("or", "replace")
     if not replaces and words.take_any(*NAMESPACE_WORDS):
         return _namespace(words, territory)
@@ -35,12 +36,14 @@ def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateT
     words.take("external")
     if not words.take("table"):
         raise Elsewhere
-    found = _table(words, territory)
-    if replaces:
-        raise words.unsupported(
-            "CREATE OR REPLACE TABLE", "drop the table first, or INSERT OVERWRITE its rows", place=place
-        )
-    return found
+    return replace(_table(words, territory), replaces=replaces)
+
+
+def read_replace(words: Words, territory: Territory) -> CreateTable:
+    """Behind REPLACE."""
+    if not words.take("table"):
+        raise Elsewhere
+    return replace(_table(words, territory), replaces=True, must_be_there=True)
 
 
 def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable | DropView:
@@ -177,4 +180,4 @@ def query_behind(words: Words, *, before: str = "") -> Query:
     return Query(head + words.text_of(span), Span(0 if before else span.start, span.end))
 
 
-__all__ = ["NAMESPACE_WORDS", "QUERY_WORDS", "Named", "query_behind", "read_create", "read_drop"]
+__all__ = ["NAMESPACE_WORDS", "QUERY_WORDS", "Named", "query_behind", "read_create", "read_drop", "read_replace"]

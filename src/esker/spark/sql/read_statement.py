@@ -8,7 +8,7 @@ from esker.errors import InvalidInput
 from esker.spark.sql.read_alter import read_alter
 from esker.spark.sql.read_call import read_call
 from esker.spark.sql.read_changes import read_merge, read_update
-from esker.spark.sql.read_create import QUERY_WORDS, read_create, read_drop
+from esker.spark.sql.read_create import QUERY_WORDS, read_create, read_drop, read_replace
 from esker.spark.sql.read_rows import (
     read_delete,
     read_insert,
@@ -53,6 +53,8 @@ def _read(words: Words, territory: Territory) -> Statement:
             return _query(words)
         case "create":
             return read_create(words, territory)
+        case "replace":
+            return read_replace(words, territory)
         case "drop":
             return read_drop(words, territory)
         case "alter":

@@ -114,7 +114,7 @@ class _Target:
 def _find(reference: Reference, names: LakeNames) -> Found | View | None:
     found = names.find(reference.parts) or names.find_view(reference.parts)
     if found is None and names.is_missing_from_lake(reference.parts):
-        names.lake.table(".".join(reference.parts))  # raises, and says what there is
+        names.lake.table(".".join(names.own(reference.parts)))  # raises, and says what there is
     return found
 
 

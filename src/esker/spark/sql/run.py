@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName
@@ -17,6 +18,7 @@ from esker.spark.sql.guard.reader import Shape
 from esker.spark.sql.insert import create_table_as, insert
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
+from esker.spark.sql.parameters import Args, formatted, with_parameters
 from esker.spark.sql.procedures import Caller, call
 from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
@@ -58,15 +60,17 @@ _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 class SqlRunner:
     """Spark SQL over one lake. USE is remembered here, so each lake object has a namespace of its own."""
 
-    def __init__(self, lake: LakeTables, get_spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, lake: LakeTables, get_spark: Callable[[], SparkSession], catalog: str = "lake") -> None:
         self._lake = lake
+        self.catalog = catalog
         self._get_spark = get_spark
         self._current: tuple[str, ...] = ()
         self._known = KnownFrames()
 
-    def run(self, text: str) -> DataFrame:
-        """Do one statement, and give Spark's answer or an answer as Spark gives it."""
-        found = self.do(text)
+    def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
+        """Do one statement, and give Spark's answer or an answer as Spark gives it. Parameters are those of
+        ``spark.sql``."""
+        found = self.do(self._bound(text, args, frames) if args is not None or frames else text)
         return answer_frame(found, self._get_spark()) if isinstance(found, Answer) else found
 
     def do(self, text: str) -> DataFrame | Answer:
@@ -74,8 +78,21 @@ class SqlRunner:
 
         What the lake does by itself starts no Spark.
         """
-        names = LakeNames(self._lake, _SparkSide(self._get_spark), self._current)
+        names = self.names()
         return self._do(read_statement(text, names), names)
+
+    def names(self) -> LakeNames:
+        """The names of the lake as a statement would see them now."""
+        return LakeNames(self._lake, _SparkSide(self._get_spark), self._current, self.catalog)
+
+    def _bound(self, text: str, args: Args | None, frames: Mapping[str, Any]) -> str:
+        def view_of(frame: Any) -> str:
+            name = f"esker_given_{uuid4().hex}"
+            frame.createOrReplaceTempView(name)
+            return name
+
+        whole = formatted(text, frames, view_of) if frames else text
+        return whole if args is None else with_parameters(whole, args)
 
     def _do(self, statement: Statement, names: LakeNames) -> DataFrame | Answer:
         match statement:
@@ -189,13 +206,16 @@ class SqlRunner:
                 return commit_answer(changer.merge(found.table, statement, self._query(statement.source.query, names)))
 
     def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
-        if not define.is_there(names, statement):
+        if statement.replaces or not define.is_there(names, statement):
             names.full(statement.name)  # a name that cannot be is refused before the query is read
             create_table_as(names, statement, self._query(query, names))
 
     # ------------------------------------------------------------ the session
 
     def _use(self, namespace: str) -> None:
+        if namespace.lower() == self.catalog.lower() and namespace not in self._lake.namespaces():
+            self._current = ()
+            return
         if namespace not in self._lake.namespaces():
             self._lake.tables(namespace)  # says what there is instead
             raise NoSuchNamespace(f"there is no namespace {namespace}", namespace=namespace)

@@ -64,6 +64,8 @@ class CreateTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     query: Query | None = None
+    replaces: bool = False  # a table that is there
+    must_be_there: bool = False  # REPLACE TABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

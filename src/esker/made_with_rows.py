@@ -1,0 +1,43 @@
+"""A table that appears together with its rows, or is replaced together with them: both happen, or neither."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from esker.table import Table
+from esker.tree.table_metadata import TableMetadata
+
+
+def create_with(table: Table, data: object) -> None:
+    """Make a table, which is only planned so far, with its first rows."""
+    from esker.write.first_commit import FirstCommit
+
+    home = table._at_home()
+    table._home = replace(home, catalog=FirstCommit(home.catalog, table._state))
+    try:
+        table.append(data)
+    finally:
+        table._home = home
+
+
+def replace_with(table: Table, new: TableMetadata, data: object) -> None:
+    """Give a table a new definition, and rows or none. Raises ``Conflict`` where another writer changes it."""
+    from esker.write.replace_table import ReplacingCommit, replaced
+
+    home, old = table._at_home(), table._state
+    if data is None:
+        from esker.write.commit import commit
+        from esker.write.versions import MetadataChange
+
+        table._move_to(commit(home.catalog, home.name, old, MetadataChange(lambda base: replaced(base, new))))
+        return
+    planned = replace(old, metadata=replaced(old.metadata, new))
+    table._state = planned
+    table._home = replace(home, catalog=ReplacingCommit(home.catalog, old, planned))
+    try:
+        table.append(data)
+    except BaseException:
+        table._state = old
+        raise
+    finally:
+        table._home = home

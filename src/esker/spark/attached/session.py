@@ -1,0 +1,195 @@
+"""A session that a lake is attached to. Only the session object changes: it becomes an object of a class of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import InvalidInput
+from esker.spark.attached.lake_writes import LakeWrites
+from esker.spark.session import is_connect
+from esker.spark.sql.run import SqlRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from esker.lake import Lake
+
+_KEPT = "_esker_attachment"
+_VERSIONS = {
+    "snapshot-id": "VERSION AS OF {}",
+    "versionasof": "VERSION AS OF {}",
+    "branch": "VERSION AS OF '{}'",
+    "tag": "VERSION AS OF '{}'",
+    "as-of-timestamp": "TIMESTAMP AS OF timestamp_millis({})",
+    "timestampasof": "TIMESTAMP AS OF '{}'",
+}
+
+
+@dataclass(slots=True)
+class Attachment:
+    """What a session knows of its lake."""
+
+    runner: SqlRunner
+    was: Any  # the session's class before
+    _busy: threading.local = field(default_factory=threading.local)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the lake itself asks Spark now, in this thread."""
+        return bool(getattr(self._busy, "on", False))
+
+    @property
+    def writes(self) -> LakeWrites:
+        """What writes frames into the lake."""
+        return LakeWrites(self.runner, self.at_work)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """The block asks Spark for the lake: the session answers as it always did."""
+        before, self._busy.on = self.is_busy, True
+        try:
+            yield
+        finally:
+            self._busy.on = before
+
+
+def attach(spark: SparkSession, lake: Lake, name: str = "lake") -> None:
+    """Let a session see a lake's tables as ``<name>.<namespace>.<table>``, and by plain names where Spark has none.
+
+    ``spark.sql``, ``spark.table``, ``spark.read.table``, ``df.writeTo``, ``df.write.saveAsTable`` and
+    ``df.write.insertInto`` then know them. On a classic session this holds for DataFrames that are made from now on.
+    Nothing but the session object changes; other sessions see nothing of it. A lake that is attached already is
+    detached first. Raises ``InvalidInput`` for a name that cannot be one.
+
+        esker.spark.attach(spark, lake)
+        spark.sql("SELECT * FROM lake.sales.orders")
+        df.writeTo("lake.sales.orders").append()
+    """
+    if not isinstance(name, str) or not name.isidentifier() or name.lower() in ("spark_catalog", "global_temp"):
+        raise InvalidInput(f"cannot call the lake {name!r}: give a plain name, such as lake")
+    detach(spark)
+    runner = SqlRunner(lake, lambda: spark, name)
+    kind: Any = type(spark)
+    attachment = Attachment(runner, kind)
+    spark.__dict__[_KEPT] = attachment
+    spark.__class__ = _attached(kind, is_connect(spark))
+    if is_connect(spark):
+        from esker.spark.attached.connect_client import listen
+
+        listen(spark, attachment)
+
+
+def detach(spark: SparkSession) -> None:
+    """Undo ``attach``; a session without a lake stays as it is."""
+    attachment = spark.__dict__.pop(_KEPT, None)
+    if attachment is None:
+        return
+    if is_connect(spark):
+        from esker.spark.attached.connect_client import stop_listening
+
+        stop_listening(spark)
+    spark.__class__ = attachment.was
+
+
+def attachment_of(session: Any) -> Attachment | None:
+    """What the session knows of a lake; None where nothing is attached, or while the lake itself asks."""
+    found: Attachment | None = session.__dict__.get(_KEPT)
+    return None if found is None or found.is_busy else found
+
+
+@cache
+def _attached(base: Any, connect: bool) -> Any:
+    """The class of sessions with a lake."""
+
+    class AttachedSession(base):  # type: ignore[misc]
+        def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+            found = attachment_of(self)
+            if found is None or any(name.startswith("esker_") for name in kwargs):  # a query of Esker's own
+                return super().sql(sqlQuery, args, **kwargs)
+            with found.at_work():
+                return found.runner.run(sqlQuery, args, **kwargs)
+
+        def table(self, tableName: str) -> DataFrame:  # noqa: N803
+            return self.read.table(tableName)
+
+        @property
+        def read(self) -> Any:
+            reader = super().read
+            kind: Any = type(reader)
+            if attachment_of(self) is not None:
+                reader.__class__ = _reading(kind)
+            return reader
+
+        def newSession(self) -> SparkSession:  # noqa: N802
+            return _without(super().newSession(), base)
+
+        def cloneSession(self) -> SparkSession:  # noqa: N802
+            return _without(super().cloneSession(), base)
+
+    if not connect:
+        AttachedSession._sc = property(_context_of_frames, _set_context)
+    AttachedSession.__name__ = AttachedSession.__qualname__ = base.__name__
+    AttachedSession.__module__ = base.__module__
+    return AttachedSession
+
+
+def _without(session: Any, base: Any) -> SparkSession:
+    """Another session made by this one, which has no lake."""
+    session.__class__ = base
+    return session
+
+
+def _set_context(session: Any, context: Any) -> None:
+    session.__dict__["_sc"] = context
+
+
+def _context_of_frames(session: Any) -> Any:
+    """The session's context. A DataFrame asks for it when it is made, by whatever method: there it learns to write."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    from esker.spark.attached.writers import AttachedFrame
+
+    asking = sys._getframe(1)
+    made = asking.f_locals.get("self")
+    if asking.f_code is DataFrame.__init__.__code__ and type(made) is DataFrame:
+        made.__class__ = AttachedFrame
+    return session.__dict__["_sc"]
+
+
+@cache
+def _reading(base: Any) -> Any:
+    """The class of readers that know the lake."""
+
+    class AttachedReader(base):  # type: ignore[misc]
+        def option(self, key: str, value: Any) -> Any:
+            self.__dict__.setdefault("_esker_options", {})[key.lower()] = value
+            return super().option(key, value)
+
+        def options(self, **options: Any) -> Any:
+            for key, value in options.items():
+                self.option(key, value)
+            return self
+
+        def table(self, tableName: str) -> DataFrame:  # noqa: N803
+            found = attachment_of(self._spark) if hasattr(self, "_spark") else attachment_of(self._client)
+            if found is None:
+                return super().table(tableName)
+            with found.at_work():
+                if not found.writes.owns(tableName):
+                    return super().table(tableName)
+                return found.runner.run(f"SELECT * FROM {tableName}{self._version()}")
+
+        def _version(self) -> str:
+            given = self.__dict__.get("_esker_options", {})
+            unknown = sorted(given.keys() - _VERSIONS.keys())
+            if unknown:
+                raise InvalidInput(f"cannot read with the option {unknown[0]!r}: there are {', '.join(_VERSIONS)}")
+            return "".join(f" {_VERSIONS[key].format(str(value))}" for key, value in given.items())
+
+    return AttachedReader

@@ -1,0 +1,44 @@
+"""A lake attached to a session: what people type first works, and nothing but the session object changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attached import EXPECTED, typed
+
+import esker
+from esker.errors import InvalidInput
+
+
+@pytest.mark.spark
+def test_what_people_type_first_works(spark: Any, tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), spark=spark)
+    assert typed(spark, lake) == EXPECTED
+
+
+@pytest.mark.spark
+def test_only_the_session_object_changes(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), spark=spark)
+    lake.create_namespace("s")
+    lake.create_table("s.t", "id bigint")
+    before = type(spark), dict(vars(type(spark))), dict(vars(DataFrame)), dict(vars(spark))
+    other = spark.newSession()
+    esker.spark.attach(spark, lake, name="house")
+    try:
+        assert isinstance(spark, before[0])
+        assert spark.sql("SELECT count(*) FROM house.s.t").collect()[0][0] == 0
+        assert (dict(vars(before[0])), dict(vars(DataFrame))) == before[1:3]
+        assert type(other.range(1)) is DataFrame
+        with pytest.raises(Exception, match=r"TABLE_OR_VIEW_NOT_FOUND|SINGLE_PART_NAMESPACE"):
+            other.sql("SELECT * FROM house.s.t")
+        with pytest.raises(InvalidInput, match="plain name"):
+            esker.spark.attach(spark, lake, name="spark_catalog")
+    finally:
+        esker.spark.detach(spark)
+    esker.spark.detach(spark)
+    assert (type(spark), dict(vars(spark))) == (before[0], before[3])
+    assert type(spark.range(1)) is DataFrame

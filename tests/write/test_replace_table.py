@@ -1,0 +1,77 @@
+"""A table replaced as a whole: new columns and rows, the same table, and its past still readable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from doors import MemoryLake
+from orders import NAME, orders, rows
+from sound_tables import check_sound
+
+from esker.errors import Conflict, NoSuchTable
+from esker.lake import Lake
+from esker.table import Table
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return MemoryLake().lake()
+
+
+def made(lake: Lake, **how: Any) -> Table:
+    table = orders(lake, partition_by=["region"], sort_by=["n"], properties={"mine": "kept", "other": "old"}, **how)
+    table.append(rows([1, 2]))
+    table.tag("before")
+    return table
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_new_columns_and_rows_take_the_place_of_the_old(lake: Lake, version: int) -> None:
+    old = made(lake, format_version=version)
+    data = pa.table({"region": pa.array([5, 6], pa.int64()), "x": ["a", "b"]})
+    new = lake.replace_table(NAME, "region bigint, x string", data, partition_by=["x"], properties={"other": "new"})
+    assert new.scan().to_arrow().sort_by("region").to_pylist() == [{"region": 5, "x": "a"}, {"region": 6, "x": "b"}]
+    assert (new.uuid, new.location) == (old.uuid, old.location)
+    assert (new.properties["mine"], new.properties["other"]) == ("kept", "new")
+    assert new.format_version == max(version, 2)
+    assert [field.name for field in new.spec.fields] == ["x"]
+    assert not new.sort_order.fields
+    assert new.current_snapshot is not None
+    assert new.current_snapshot.parent_snapshot_id is None
+    was = lake.table(NAME).scan(ref="before").to_arrow()
+    assert sorted(was["id"].to_pylist()) == [1, 2]
+    assert was.column_names == ["id", "region", "n"]
+    check_sound(lake, NAME)
+
+
+def test_no_id_of_a_column_or_partition_is_used_again(lake: Lake) -> None:
+    old = made(lake)
+    new = lake.replace_table(NAME, "id string, region string", partition_by=["region"])
+    assert not {field.id for field in old.schema.fields} & {field.id for field in new.schema.fields}
+    assert not {field.field_id for field in old.spec.fields} & {field.field_id for field in new.spec.fields}
+    assert new.scan().count() == 0
+    new.append(pa.table({"id": ["a"], "region": ["eu"]}))
+    assert new.scan("region = 'eu'").count() == 1
+    check_sound(lake, NAME)
+
+
+def test_a_table_that_is_not_there_is_not_replaced(lake: Lake) -> None:
+    orders(lake)
+    with pytest.raises(NoSuchTable):
+        lake.replace_table("sales.nothing", "id bigint")
+
+
+def test_another_writer_is_not_overrun(lake: Lake) -> None:
+    made(lake)
+
+    def slow() -> Any:
+        yield pa.record_batch({"id": pa.array([7], pa.int64())})
+        lake.table(NAME).append(rows([3]))
+
+    schema = pa.schema([("id", pa.int64())])
+    with pytest.raises(Conflict, match="another writer has changed it"):
+        lake.replace_table(NAME, "id bigint", pa.RecordBatchReader.from_batches(schema, slow()))
+    assert sorted(lake.table(NAME).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    check_sound(lake, NAME)
