@@ -115,3 +115,14 @@ def test_a_name_that_a_view_has_is_no_table_that_may_be_there() -> None:
     lake.create_view("sales.v", "SELECT 1 AS id", schema="id int")
     with pytest.raises(AlreadyExists, match="view"):
         lake.create_table("sales.v", "id int", if_not_exists=True)
+
+
+def test_a_table_that_may_be_there_is_dropped(lake: Lake) -> None:
+    lake.drop_table("sales.t", if_exists=True)  # without a namespace too
+    lake.create_namespace("sales")
+    lake.drop_table("sales.t", if_exists=True)
+    lake.create_table("sales.t", "id int")
+    lake.drop_table("sales.t", if_exists=True)
+    assert lake.tables() == []
+    with pytest.raises(NoSuchTable):
+        lake.drop_table("sales.t")

@@ -268,9 +268,14 @@ class Lake:
         with self._helped(parsed.namespace, parsed):
             return self._open_table(parsed, self._catalog.load(parsed))
 
-    def drop_table(self, name: str, purge: bool = False) -> None:
-        """Forget a table. Its files stay, unless ``purge`` asks to delete those that are its own."""
+    def drop_table(self, name: str, purge: bool = False, *, if_exists: bool = False) -> None:
+        """Forget a table. Its files stay, unless ``purge`` asks to delete those that are its own.
+
+        Raises ``NoSuchTable`` where there is none; with ``if_exists`` nothing is done then.
+        """
         parsed = TableName.parse(name)
+        if if_exists and self._there(parsed) is None:
+            return
         with self._helped(parsed.namespace, parsed):
             if not purge:
                 self._catalog.drop(parsed)

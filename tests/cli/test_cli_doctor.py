@@ -86,6 +86,17 @@ def test_a_decoder_that_is_not_compiled_is_a_finding(monkeypatch: pytest.MonkeyP
     assert checks.check_decoder().level == "finding"
 
 
+@pytest.mark.parametrize("missing", ["esker.otlp._walk", "esker.otlp._variants"])
+def test_each_compiled_part_of_the_telemetry_decoder_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    find = checks.util.find_spec
+    monkeypatch.setattr(checks.util, "find_spec", lambda name: None if name == missing else find(name))
+    check = checks.check_telemetry_decoder()
+    assert (check.level, check.said) == ("finding", "not compiled, the pure Python one is used")
+    assert "Ingest works but is slower" in (check.advice or "")
+
+
 @pytest.mark.parametrize(("level", "status"), [("ok", 0), ("note", 0), ("finding", 1)])
 def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level: checks.Level, status: int) -> None:
     monkeypatch.setattr(checks, "every_check", lambda settings: [checks.Check("thing", level, "seen", "do this")])
@@ -100,4 +111,14 @@ def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level:
 
 def test_the_real_checks_all_run() -> None:
     names = [check.name for check in checks.every_check(Settings())]
-    assert names == ["python", "pyarrow", "avro decoder", "pyspark", "java", "workers' python", "duckdb", "store"]
+    assert names == [
+        "python",
+        "pyarrow",
+        "avro decoder",
+        "otlp decoder",
+        "pyspark",
+        "java",
+        "workers' python",
+        "duckdb",
+        "store",
+    ]

@@ -38,6 +38,7 @@ def every_check(settings: Settings) -> list[Check]:
         check_python(),
         check_package("pyarrow", needed=True, why="reads and writes data files"),
         check_decoder(),
+        check_telemetry_decoder(),
         check_package("pyspark", needed=False, why="the engine for large tables; pip install 'esker[spark]'"),
         check_java(),
         check_workers(),
@@ -64,11 +65,21 @@ def check_package(name: str, *, needed: bool, why: str) -> Check:
 
 def check_decoder() -> Check:
     """The compiled walk over Avro is there; without it planning is right but slower."""
-    found = util.find_spec("esker.avro._shred")
-    if found is not None and found.origin is not None and not found.origin.endswith(".py"):
-        return Check("avro decoder", "ok", "compiled")
-    advice = "Planning works but is slower; reinstall esker where a C compiler is at hand."
-    return Check("avro decoder", "finding", "not compiled, the pure Python one is used", advice)
+    return _compiled("avro decoder", ("esker.avro._shred",), "Planning works")
+
+
+def check_telemetry_decoder() -> Check:
+    """The compiled walk over OTLP is there, and what makes variants; without them an ingest is right but slower."""
+    return _compiled("otlp decoder", ("esker.otlp._walk", "esker.otlp._variants"), "Ingest works")
+
+
+def _compiled(name: str, modules: tuple[str, ...], what: str) -> Check:
+    for module in modules:
+        found = util.find_spec(module)
+        if found is None or found.origin is None or found.origin.endswith(".py"):
+            advice = f"{what} but is slower; reinstall esker where a C compiler is at hand."
+            return Check(name, "finding", "not compiled, the pure Python one is used", advice)
+    return Check(name, "ok", "compiled")
 
 
 def check_java() -> Check:

@@ -17,7 +17,7 @@ SIGNS = {"ok": "ok", "note": "note", "finding": "PROBLEM"}
 @click.command("doctor")
 @shared_options
 def command() -> None:
-    """Check this machine: versions, Java, the compiled decoder, exclusive creates in the store.
+    """Check this machine: versions, Java, the compiled decoders, exclusive creates in the store.
 
     Exit status 1 says that something was found.
     """
