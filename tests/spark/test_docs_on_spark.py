@@ -31,11 +31,11 @@ def _program(name: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize(("name", "times"), [("README.md", 2), ("docs/guide.md", 1)])  # the guide's lake is in memory
 @pytest.mark.usefixtures("session")
-def test_the_python_of_the_first_pages_runs_on_spark_as_it_is_twice(name: str) -> None:
+def test_the_python_of_the_first_pages_runs_on_spark_as_it_is(name: str, times: int) -> None:
     program = _program(name)
-    for _ in range(2):  # in the folder that the first left
+    for _ in range(times):  # in the folder that the first left
         exec(program, {"__name__": "page"})
 
 
