@@ -15,6 +15,29 @@ from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
+# Of these, what takes telemetry in, and what starts Spark in programs of its own.
+STREAMS = tuple(
+    f"tests/spark/test_{name}"
+    for name in (
+        "commands_on_spark",
+        "demo",
+        "docs_on_spark",
+        "entry_points",
+        "ingest_on_spark",
+        "kafka_",
+        "named_jobs",
+        "on_connect",
+        "pipeline",
+        "rollups",
+        "source_",
+        "spark_reads_telemetry",
+        "spark_variant_telemetry",
+        "spark_write_executors",
+        "telemetry_",
+        "topics_pipeline",
+        "worker_",
+    )
+)
 # What kills executors or drivers of its own, for minutes: make test-cluster, not make test.
 CLUSTER = (
     "tests/spark/test_demo.py::TestTour::test_an_executor_may_be_killed_as_well",
@@ -81,12 +104,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whatever starts Spark is for one worker of a parallel run, and one JVM at a time. It is the largest portion, so
-    it is handed out first. (The groups that xdist knows by marks need more of pytest than pytest still gives.)"""
+    """Whatever starts Spark is for one worker of a parallel run or for another, each with one session at a time. These
+    are the largest portions, so they are handed out first. (The groups that xdist knows by marks need more of pytest
+    than pytest still gives.)"""
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneWorkerHasSpark(LoadScopeScheduling):
+    class TwoPortionsOfSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(STREAMS):
+                return "streams"
             return "spark" if nodeid.startswith(SPARK) else nodeid
 
-    return OneWorkerHasSpark(config, log)
+    return TwoPortionsOfSpark(config, log)
