@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import msgspec
 
@@ -35,6 +36,7 @@ from esker.lake import Lake
 from esker.spark.session import is_connect
 from esker.spark.source.pipeline_shell import NAME, ORDER, knows_limits, make_pipeline_source
 from esker.spark.source.shell import importer
+from esker.spark.workers_python import use_this_python
 from esker.version import VERSION
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 _SOURCE = "esker.ingest.pipeline.source"
 _EVERY = "10 seconds"
 _PACE = Pace()
+_knowing: WeakSet[SparkSession] = WeakSet()  # sessions that know the source
 _LOOK_S = 10.0  # of a stream at a broker: one that is away must not hold up the end of a query
 _LIMITS = ("max_files_per_trigger", "max_bytes_per_trigger", "max_rows_per_trigger", "max_offsets_per_trigger")
 _SPARKS_NAMES = {
@@ -173,9 +176,18 @@ def pipeline(
         return PipelineQuery(java_query, batches, stack.pop_all().close)
 
 
-def _started(spark: SparkSession, watch: Watch, batches: Batches, asked: Wishes, checkpoint: Path) -> Any:
+def _register(spark: SparkSession) -> None:
+    """Make the source known to a session, once: Spark warns of a source that takes the place of another."""
+    if spark in _knowing:
+        return
+    use_this_python(spark)
     home = str(Path(esker.__file__).resolve().parents[1])
     spark.dataSource.register(make_pipeline_source(importer(home, VERSION), _SOURCE))
+    _knowing.add(spark)
+
+
+def _started(spark: SparkSession, watch: Watch, batches: Batches, asked: Wishes, checkpoint: Path) -> Any:
+    _register(spark)
     frame = spark.readStream.format(NAME).option(ORDER, msgspec.json.encode(watch).decode()).load()
     writer = frame.writeStream.foreachBatch(batches)
     writer = writer.option("checkpointLocation", asked.spark_checkpoint or (checkpoint / "spark").as_uri())
