@@ -20,14 +20,14 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shr
 demo: $(STAMP) java  ## telemetry into tables, killed on the way, asked, changed and counted by every engine; ends in a report
 	@$(BIN)/python -m esker.demo
 
-test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite but for the rounds of test-cluster
+test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite but for test-cluster
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 -m "not cluster"
 
-test-cluster: $(STAMP) java  ## statements and streams whose executors or drivers are killed, each in Spark processes of its own
+test-cluster: $(STAMP) java  ## what starts Spark in programs of its own: Connect, declarative pipelines, executors and drivers that are killed
 	$(BIN)/python -m pytest -m cluster
 
 test-corpus: $(STAMP) java  ## of the suite, the modules that read the corpus of other projects' tables (beside the project, or $$ESKER_CORPUS)

@@ -15,35 +15,38 @@ from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
-# Of these, what takes telemetry in, and what starts Spark in programs of its own.
+# Of these, what takes telemetry in, and streams.
 STREAMS = tuple(
     f"tests/spark/test_{name}"
     for name in (
         "commands_on_spark",
-        "demo",
         "docs_on_spark",
-        "entry_points",
         "ingest_on_spark",
         "kafka_",
         "named_jobs",
-        "on_connect",
         "pipeline",
         "rollups",
         "source_",
         "spark_reads_telemetry",
         "spark_variant_telemetry",
-        "spark_write_executors",
         "telemetry_",
         "topics_pipeline",
         "worker_",
     )
 )
-# What kills executors or drivers of its own, for minutes: make test-cluster, not make test.
+# What starts Spark in programs of its own, most of it to kill them, for minutes: make test-cluster, not make test.
 CLUSTER = (
-    "tests/spark/test_demo.py::TestTour::test_an_executor_may_be_killed_as_well",
-    "tests/spark/test_spark_dying_executors.py",
+    "tests/spark/test_demo.py",
+    "tests/spark/test_entry_points.py",
+    "tests/spark/test_kafka_killed.py",
+    "tests/spark/test_on_connect.py",
+    "tests/spark/test_pipeline_changes_killed.py",
     "tests/spark/test_pipeline_dying_executors.py",
     "tests/spark/test_pipeline_killed.py",
+    "tests/spark/test_pipelines.py",
+    "tests/spark/test_source_executors.py",
+    "tests/spark/test_spark_dying_executors.py",
+    "tests/spark/test_spark_write_executors.py",
 )
 # Where tests take their time by nature: they break everything there is to break, or write tables by the hundred.
 SLOW = (

@@ -27,9 +27,9 @@ from esker.spark.rows.expressions import Scope
 from esker.spark.rows.outputs import Outputs
 from esker.spark.sql import insert
 from esker.spark.sql.change import Changer
-from esker.spark.sql.lake_names import Found
 from esker.spark.sql.rewrite import Surroundings
 from esker.spark.sql.statements import Insert, Merge, Update
+from esker.spark.sql.wap import Destination
 
 WIDTHS = (110, 220, 330)
 SLACK = 0.08  # a square adds 22 % of the last count, or 2 of 9
@@ -100,7 +100,7 @@ def test_a_statement_that_changes_many_columns_is_planned_in_even_steps(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans: list[MergePlan] = []
-    monkeypatch.setattr(Changer, "_run", lambda self, table, ref, verb, plan: plans.append(plan))
+    monkeypatch.setattr(Changer, "_run", lambda self, table, verb, plan: plans.append(plan))
 
     def make(width: int) -> Callable[[], object]:
         lake = wide_lake(width)
@@ -108,7 +108,7 @@ def test_a_statement_that_changes_many_columns_is_planned_in_even_steps(
         def do() -> None:
             statement = read_in(lake, statements(width)[kind])
             changer = Changer(Surroundings(names_in(lake), lambda: "UTC", int), lambda: None)  # type: ignore[arg-type, return-value]
-            found = Found(lake.table("a.wide"))
+            found = lake.table("a.wide")
             if isinstance(statement, Merge):
                 changer.merge(found, statement, SimpleNamespace())  # type: ignore[arg-type]
             else:
@@ -166,7 +166,7 @@ def test_an_insert_lays_many_columns_out_in_even_steps(how: str, monkeypatch: py
         def do() -> None:
             statement = read_in(lake, f"INSERT INTO a.wide {listed}SELECT * FROM src")
             assert isinstance(statement, Insert)
-            insert.insert(Found(table), statement, Frame(width), zone="UTC", dynamic=False)  # type: ignore[arg-type]
+            insert.insert(table, Destination(), statement, Frame(width), zone="UTC", dynamic=False)  # type: ignore[arg-type]
 
         return do
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName
+from esker.spark.session import is_connect
 from esker.spark.sql import define, define_views
 from esker.spark.sql.alterations import AlterTable, DropRef, SetRef
 from esker.spark.sql.change import Changer
@@ -70,7 +72,13 @@ class SqlRunner:
     def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
         """Do one statement, and give Spark's answer or an answer as Spark gives it. Parameters are those of
         ``spark.sql``."""
-        found = self.do(self._bound(text, args, frames) if args is not None or frames else text)
+        if args is not None:
+            text = with_parameters(text, args)
+        if not frames:
+            found = self.do(text)
+        else:
+            with self._views(text, frames) as named:
+                found = self.do(named)
         return answer_frame(found, self._get_spark()) if isinstance(found, Answer) else found
 
     def do(self, text: str) -> DataFrame | Answer:
@@ -85,14 +93,22 @@ class SqlRunner:
         """The names of the lake as a statement would see them now."""
         return LakeNames(self._lake, _SparkSide(self._get_spark), self._current, self.catalog)
 
-    def _bound(self, text: str, args: Args | None, frames: Mapping[str, Any]) -> str:
-        def view_of(frame: Any) -> str:
-            name = f"esker_given_{uuid4().hex}"
-            frame.createOrReplaceTempView(name)
-            return name
+    @contextmanager
+    def _views(self, text: str, frames: Mapping[str, Any]) -> Iterator[str]:
+        """The text with a view in place of each DataFrame. On Spark Connect the views stay: a query is looked at again
+        when its rows are asked for."""
+        spark, made = self._get_spark(), list[str]()
 
-        whole = formatted(text, frames, view_of) if frames else text
-        return whole if args is None else with_parameters(whole, args)
+        def view_of(frame: Any) -> str:
+            made.append(f"esker_given_{uuid4().hex}")
+            frame.createOrReplaceTempView(made[-1])
+            return made[-1]
+
+        try:
+            yield formatted(text, frames, view_of)
+        finally:
+            for name in made if not is_connect(spark) else ():
+                spark.catalog.dropTempView(name)
 
     def _do(self, statement: Statement, names: LakeNames) -> DataFrame | Answer:
         match statement:
