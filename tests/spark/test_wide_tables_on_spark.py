@@ -160,7 +160,7 @@ def test_an_insert_lays_many_columns_out_in_even_steps(how: str, monkeypatch: py
     def make(width: int) -> Callable[[], object]:
         schema, lake = schema_of(width), wide_lake(width)
         spec = lake.table("a.wide").spec
-        table = SimpleNamespace(schema=schema, spec=spec, name="a.wide", append=lambda rows, ref: rows)
+        table = SimpleNamespace(schema=schema, spec=spec, name="a.wide", append=lambda rows, **to: rows)
         listed = how.replace("COLUMNS", ", ".join(columns(width)))
 
         def do() -> None:
