@@ -49,14 +49,13 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBroker]:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark() -> Any:
+    """The session of this process, which other modules use after this one: it ends with the process."""
     from esker.spark.session import start_session
 
     os.environ.setdefault("ESKER_SPARK_MASTER", "local[2]")
     os.environ.setdefault("ESKER_SPARK_MEMORY", "1g")
-    session = start_session()
-    yield session
-    session.stop()
+    return start_session()
 
 
 class Readers:
