@@ -230,12 +230,14 @@ class Table(ScanShortcuts):
         *,
         columns: Sequence[str] | None = None,
         keys: Sequence[str] = (),
+        net: bool = False,
     ) -> ChangeScan:
         """Rows that were inserted and deleted since one snapshot, up to and with another, the current one by default.
 
         A snapshot is given by id, branch or tag; ``None`` starts before the table's first. Rows have
         ``_change_type``, ``_change_ordinal`` and ``_commit_snapshot_id`` besides the table's columns. With ``keys``, a
-        row that one snapshot took out and put in again under one key is an update.
+        row that one snapshot took out and put in again under one key is an update. With ``net``, rows that come and go
+        between the two snapshots are left out; it cannot be combined with ``keys``.
         """
         from esker.read.scan_changes import scan_changes
 
@@ -248,6 +250,7 @@ class Table(ScanShortcuts):
             where=where,
             columns=columns,
             keys=keys,
+            net=net,
             frames=self._workings.frames,
         )
 

@@ -113,6 +113,28 @@ def test_each_write_tells_the_rows_that_are_not_the_same_any_more(
 
 
 @EXAMPLES
+@given(_STEPS, st.sampled_from([2, 3]), st.sampled_from([[], ["part"]]), st.sampled_from(MODES), st.data())
+def test_net_changes_are_the_difference_of_two_snapshots_and_nothing_more(
+    steps: list[tuple[Any, list[Row]]], version: int, parts: list[str], mode: str, data: st.DataObject
+) -> None:
+    table = made(mode, version, parts)
+    seen: list[tuple[int | None, Counter[Row]]] = [(None, Counter())]
+    for verb, rows in steps:
+        note(f"{verb.__name__} {rows}")
+        verb(table, rows)
+        current = table.current_snapshot
+        seen.append((None if current is None else current.snapshot_id, rows_of(table)))
+    first = data.draw(st.integers(0, len(seen) - 1))
+    last = data.draw(st.integers(first, len(seen) - 1))
+    (start, before), (end, after) = seen[first], seen[last]
+    if end is None:
+        return
+    feed = table.scan_changes(start, end, net=True)
+    assert told(feed) == (before - after, after - before)
+    assert feed.count() == sum((before - after).values()) + sum((after - before).values())
+
+
+@EXAMPLES
 @given(_UNIQUE, _UNIQUE, st.sampled_from(MODES), st.sampled_from([2, 3]))
 def test_an_upsert_is_told_as_updates_by_its_key(old: list[Row], new: list[Row], mode: str, version: int) -> None:
     table = made(mode, version, ["part"])

@@ -13,6 +13,7 @@ from table_maker import TableMaker
 from with_deletes import commit_deletes, deletion_vectors, equality_delete, position_delete
 
 import esker
+from esker.errors import InvalidInput
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
@@ -69,6 +70,27 @@ def test_an_append_inserts(table: Table) -> None:
         (3, "c", "insert", 0),
         (4, "d", "insert", 1),
     ]
+
+
+def test_net_changes_leave_out_what_came_and_went_and_tell_the_rest_as_iceberg_does(table: Table) -> None:
+    start = table.current_snapshot.snapshot_id
+    table.append(people((4, "d"), (5, "e"), (5, "e")))  # 0
+    table.delete("id = 4 or id = 1")  # 1
+    table.append(people((1, "a"), (5, "e"), (6, "f")))  # 2: 1 is back
+    table.delete("id = 6 or id = 3")  # 3
+    table.append(people((6, "f"), (1, "a")))  # 4: 6 is there again, and 1 is there twice
+    feed = table.scan_changes(start, net=True)
+    # 5 is there three times more: all of them are told by the first commit that added it.
+    expected = [(5, "e", "insert", 0)] * 3 + [(3, "c", "delete", 3), (6, "f", "insert", 4), (1, "a", "insert", 4)]
+    assert told(feed) == expected
+    assert feed.count() == 6
+    by_name = table.scan_changes(start, where="id < 6", columns=["name"], net=True).to_arrow()
+    assert by_name["name"].to_pylist() == ["e", "e", "e", "c", "a"]
+    assert by_name.column_names == ["name", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
+    assert told(table.scan_changes(table.current_snapshot.snapshot_id, net=True)) == []
+    assert "changes net" in repr(feed)
+    with pytest.raises(InvalidInput, match="cannot tell net changes as updates: give net=True or keys, not both"):
+        table.scan_changes(start, keys=["id"], net=True)
 
 
 def test_rows_that_copy_on_write_only_moved_are_no_changes(table: Table) -> None:

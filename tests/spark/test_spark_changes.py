@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,32 @@ def test_nested_rows_compare_to_the_last_bit(tmp_path: Path, spark: Any) -> None
     assert sorted(row.id for row in feed.to_spark(spark).select("id").collect()) == sorted([*changed, *changed])
 
 
+def test_net_changes_are_those_that_arrow_tells(tmp_path: Path, spark: Any) -> None:
+    """Rows that come and go, come back, come several times, and differ by the sign of a zero alone."""
+    maker = TableMaker(NESTED)
+    zero, minus = nested(1), nested(1, d=-0.0)
+    states = [
+        [nested(0), zero],
+        [minus, nested(2), nested(2)],
+        [nested(0), nested(2)],
+        [nested(0), minus, *[nested(2)] * 3, nested(3, m=None)],
+    ]
+    for state in states:
+        maker.snapshot([maker.manifest([maker.data_file(state)])], summary={"operation": "overwrite"})
+    table = on_disk(maker, tmp_path)
+    start = table.snapshots[0].snapshot_id
+    feed = table.scan_changes(start, columns=["id", "d"], net=True)
+    told = [tuple(row.values())[:-1] for row in feed.to_arrow().to_pylist()]
+    assert [(id_, math.copysign(1, d), kind, at) for id_, d, kind, at in told] == [
+        (1, 1.0, "delete", 0),
+        *[(2, 1.0, "insert", 0)] * 3,
+        (1, -1.0, "insert", 2),
+        (3, 1.0, "insert", 2),
+    ]
+    assert agrees(Feed(feed), spark) == 6
+    assert agrees(Feed(table.scan_changes(None, net=True, columns=["id"])), spark) == 6
+
+
 def test_a_file_that_many_commits_touch_is_read_for_each(route: str, tmp_path: Path, spark: Any) -> None:
     maker = TableMaker(PLAIN, format_version=3)
     data = maker.data_file(rows(100))
@@ -180,6 +206,7 @@ def test_rows_are_compared_by_columns_that_spark_has_no_type_for(tmp_path: Path,
     table = on_disk(maker, tmp_path)
     feed = table.scan_changes(table.snapshots[0].snapshot_id, columns=["id", "name"])
     assert agrees(Feed(feed), spark) == 3
+    assert agrees(Feed(replace(feed, net=True)), spark) == 3
     with pytest.raises(esker.Unsupported, match="cannot give column 'ns' to Spark"):
         table.scan_changes(None).to_spark(spark)
 
@@ -210,3 +237,4 @@ def test_spark_tells_the_changes_that_arrow_tells(spark: Any, story: Story) -> N
         feed = on_disk(story.maker, Path(folder)).scan_changes(None)
         if all(map(is_shown, feed.projection)):
             agrees(Feed(feed), spark)
+            agrees(Feed(replace(feed, net=True)), spark)

@@ -93,6 +93,16 @@ def test_a_table_is_registered_by_its_metadata_file(do: Answers) -> None:
         ("CALL system.rollback_to_snapshot('s.t', snapshot => 1)", InvalidInput, "has no argument 'snapshot'"),
         ("CALL system.set_current_snapshot('s.t')", InvalidInput, "one of snapshot_id and ref"),
         ("CALL system.rollback_to_snapshot('s.t', 5) more", InvalidInput, "did not expect"),
+        (
+            "CALL system.create_changelog_view(table => 's.t', net_changes => true, compute_updates => true)",
+            InvalidInput,
+            r"cannot call create_changelog_view \(at line 1, column 51\): it computes net_changes or updates, not both",
+        ),
+        (
+            "CALL system.create_changelog_view(table => 's.t', net_changes => 'yes')",
+            InvalidInput,
+            "takes true or false for net_changes, not 'yes'",
+        ),
         ("CALL system.expire_snapshots('s.t')", Unsupported, "a later version"),
         ("CALL system.nonsense('s.t')", Unsupported, "there are ancestors_of"),
         ("CALL elsewhere.nonsense('s.t')", Unsupported, "system.<name>"),
@@ -132,7 +142,13 @@ def test_times_and_changes_are_computed_by_spark(tmp_path: Path, spark: Any) -> 
     view = f"map('end-timestamp', '{first.timestamp_ms}')"
     lake.sql(f"CALL system.create_changelog_view('s.t', 'mine', {view})")
     assert rows("SELECT id, _change_type FROM mine ORDER BY id") == [(1, "INSERT"), (2, "INSERT")]
-    for name in ("t_changes", "mine"):
+    lake.sql("CALL system.create_changelog_view(table => 's.t', net_changes => true, changelog_view => 'net')")
+    assert rows("SELECT id, v, _change_type, _change_ordinal FROM net ORDER BY id") == [
+        (1, "a", "INSERT", 0),
+        (2, "B", "INSERT", 1),
+        (3, "c", "INSERT", 1),
+    ]
+    for name in ("t_changes", "mine", "net"):
         spark.catalog.dropTempView(name)
     moment = f"timestamp_millis({first.timestamp_ms})"
     assert rows(f"CALL system.rollback_to_timestamp('s.t', {moment})") == [(second.snapshot_id, first.snapshot_id)]

@@ -8,19 +8,21 @@ it, one partition at a time where rows of two partitions cannot be equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from esker.arrow.lineage import tells_moved_rows, without_moved
-from esker.arrow.row_numbers import Bools, Int64s, row_numbers, unmatched
+from esker.arrow.row_numbers import Bools, Int64s, net_rows, row_numbers, unmatched
 from esker.arrow.types import to_arrow_schema
 from esker.errors import InvalidInput
 from esker.model.schema import Schema
 from esker.ports.changes import (
     CHANGE_COLUMNS,
+    INSERT,
     UPDATE_AFTER,
     UPDATE_BEFORE,
     ChangeGroup,
@@ -36,9 +38,28 @@ CHANGE_TYPE = CHANGE_COLUMNS[0].name
 
 def read_changes(read: Read, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
     """The changed rows of every commit in turn."""
+    if request.net:
+        yield from _net(read, request)
+        return
     changes = _Changes(read, request)
     for commit in request.commits:
         yield from changes.of(commit)
+
+
+def _net(read: Read, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
+    """What is left when equal rows cancel out over all commits. The changed rows are held in memory for it, unless no
+    row was taken out or none was put in."""
+    groups = [group for commit in request.commits for group in commit.groups]
+    if not (any(group.deleted for group in groups) and any(group.inserted for group in groups)):
+        yield from read_changes(read, replace(request, net=False))
+        return
+    whole = replace(request, projection=request.row_schema, net=False)
+    schema = to_arrow_schema((*request.row_schema, *CHANGE_COLUMNS))
+    rows = pa.Table.from_batches(read_changes(read, whole), schema)
+    numbers = row_numbers([rows[f.name] for f in request.row_schema], rows.num_rows)
+    signs = np.where(pc.equal(rows[CHANGE_TYPE], INSERT).to_numpy(), 1, -1)
+    left = rows.select([f.name for f in (*request.projection, *CHANGE_COLUMNS)])
+    yield from left.take(pa.array(net_rows(numbers, signs))).to_batches()
 
 
 @dataclass(frozen=True, slots=True)

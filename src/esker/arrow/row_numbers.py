@@ -34,6 +34,26 @@ def unmatched(ours: Int64s, theirs: Int64s) -> tuple[Bools, Bools]:
     return _beyond(ours, common, mine > common), _beyond(theirs, common, other > common)
 
 
+def net_rows(numbers: Int64s, signs: Int64s) -> Int64s:
+    """Which rows of a feed are left when those put in (1) and those taken out (-1) cancel out, number by number.
+
+    As in Iceberg, rows that are left are told by the first one since all that came before it cancelled out: it is
+    there as often as rows are left.
+    """
+    order = np.argsort(numbers, kind="stable")
+    if not len(order):
+        return _NOTHING
+    sorted_numbers, steps = numbers[order], signs[order]
+    starts = np.flatnonzero(np.concatenate(([True], sorted_numbers[1:] != sorted_numbers[:-1])))
+    ends = np.append(starts[1:], len(order))
+    total = np.cumsum(steps)
+    running = total - np.repeat((total - steps)[starts], ends - starts)
+    first = np.where(running == steps, np.arange(len(order)), -1)  # nothing was left before this row
+    begins, left = np.maximum.reduceat(first, starts), running[ends - 1]
+    found: Int64s = np.sort(np.repeat(order[begins], np.abs(left)))
+    return found
+
+
 def _beyond(numbers: Int64s, common: Int64s, has_more: Bools) -> Bools:
     """Of the rows with a number, all but the first so many."""
     left: Bools = common[numbers] == 0

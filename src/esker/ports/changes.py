@@ -56,7 +56,8 @@ class ChangeRequest:
     """Which changes to read, and the shape the rows are wanted in.
 
     ``keys`` are columns that tell rows apart: a row that one snapshot takes out and puts in again under one key is
-    an update. Without any there are none.
+    an update. Without any there are none. ``net``: of rows that come and go, only the difference between the first and
+    the last snapshot is wanted; rows are compared by all columns of ``row_schema``.
     """
 
     metadata: TableMetadata
@@ -64,3 +65,4 @@ class ChangeRequest:
     row_schema: Schema  # what the filter was bound to; rows are compared as it shows them
     projection: Schema  # whole columns of it that are wanted; those of the feed come behind them
     keys: tuple[Field, ...] = ()
+    net: bool = False

@@ -38,6 +38,7 @@ class ChangeScan(RowVerbs):
     filter: Bound
     projection: Schema
     keys: tuple[Field, ...] = ()
+    net: bool = False
     frames: SparkFrames | None = None
 
     def __repr__(self) -> str:
@@ -53,6 +54,7 @@ class ChangeScan(RowVerbs):
             ("snapshots", f"{len(self.range.steps):,}"),
             ("filter", shown_filter(self.filter, self.range.schema)),
             ("columns", first_of((field.name for field in self.projection), 12)),
+            *([("changes", "net")] if self.net else []),
         ]
 
     def plan(self) -> ChangePlan:
@@ -77,6 +79,8 @@ class ChangeScan(RowVerbs):
 
     def count(self) -> int:
         """How many changes there are: from metadata where it is exact, else by reading what it must."""
+        if self.net:
+            return sum(batch.num_rows for batch in self._batches())
         known, unsure = 0, []
         for commit in self.plan().commits:
             for group in commit.groups:
@@ -107,6 +111,7 @@ class ChangeScan(RowVerbs):
             row_schema=self.range.schema,
             projection=projection,
             keys=self.keys,
+            net=self.net,
         )
 
 
@@ -120,9 +125,12 @@ def scan_changes(
     where: Where,
     columns: Sequence[str] | None,
     keys: Sequence[str],
+    net: bool = False,
     frames: SparkFrames | None = None,
 ) -> ChangeScan:
     """Check everything that can be checked before a file is opened."""
+    if net and keys:
+        raise InvalidInput("cannot tell net changes as updates: give net=True or keys, not both")
     found = snapshot_range(metadata, from_snapshot, to_snapshot)
     taken = [f.name for f in CHANGE_COLUMNS if f.name in {own.name for own in found.schema}]
     if taken:
@@ -138,6 +146,7 @@ def scan_changes(
         filter=bound_filter(where, found.schema),
         projection=found.schema if columns is None else _chosen(found.schema, columns, "columns"),
         keys=tuple(_chosen(found.schema, keys, "keys", comparable=True)),
+        net=net,
         frames=frames,
     )
 

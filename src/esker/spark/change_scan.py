@@ -24,7 +24,7 @@ from esker.ports.changes import CHANGE_COLUMNS, ChangeGroup, ChangeRequest
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.arrow_scan import frame_through_arrow
 from esker.spark.arrow_worker import output_name, shown_batch
-from esker.spark.moved_rows import with_updates, without_moved
+from esker.spark.moved_rows import net_rows, with_updates, without_moved
 from esker.spark.reader import SparkReader
 from esker.spark.stored_columns import quoted
 from esker.spark.types import shown_schema
@@ -37,16 +37,19 @@ MOST_SCANS = 4  # of one file; what touched it more often is read through Arrow
 
 def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequest, predicate: Bound) -> DataFrame:
     """The changed rows, without those that a commit only moved."""
+    if request.net:
+        return _net_frame(reader, session, request, predicate)
     commits = [replace(c, groups=tuple(_needed(reader, request, group) for group in c.groups)) for c in request.commits]
     groups = [group for commit in commits for group in commit.groups]
     plain = [task for group in groups if not group.is_mixed for task in group.tasks]
     mixed = [task for group in groups if group.is_mixed for task in group.tasks]
     frames = list(_frames(reader, session, _read(request, plain, request.projection), predicate))
     if mixed and not _is_shown(request.row_schema):
-        frames.append(_compared_here(reader, session, replace(request, commits=commits)))
+        both = [replace(c, groups=tuple(group for group in c.groups if group.is_mixed)) for c in commits]
+        frames.append(_compared_here(reader, session, replace(request, commits=both)))
     elif mixed:
-        both = _union(_frames(reader, session, _read(request, mixed, request.row_schema), predicate))
-        changed = without_moved(both, request.row_schema)
+        rows = _union(_frames(reader, session, _read(request, mixed, request.row_schema), predicate))
+        changed = without_moved(rows, request.row_schema)
         if request.keys:
             changed = with_updates(changed, request.keys)
         names = [f.name for f in (*request.projection, *CHANGE_COLUMNS)]
@@ -54,6 +57,14 @@ def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequ
     if not frames:
         return session.createDataFrame([], shown_schema((*request.projection, *CHANGE_COLUMNS)))
     return _union(frames)
+
+
+def _net_frame(reader: SparkReader, session: SparkSession, request: ChangeRequest, predicate: Bound) -> DataFrame:
+    if not _is_shown(request.row_schema):
+        return _compared_here(reader, session, request)
+    whole = replace(request, projection=request.row_schema, net=False)
+    rows = net_rows(change_frame(reader, session, whole, predicate), request.row_schema)
+    return rows.select(*(quoted(f.name) for f in (*request.projection, *CHANGE_COLUMNS)))
 
 
 def _is_shown(schema: Schema) -> bool:
@@ -66,12 +77,9 @@ def _is_shown(schema: Schema) -> bool:
 
 
 def _compared_here(reader: SparkReader, session: SparkSession, request: ChangeRequest) -> DataFrame:
-    """The rows of mixed groups, compared in this process."""
+    """The changed rows, compared in this process."""
     fields = (*request.projection, *CHANGE_COLUMNS)
-    commits = [
-        replace(commit, groups=tuple(group for group in commit.groups if group.is_mixed)) for commit in request.commits
-    ]
-    batches = [shown_batch(batch, fields) for batch in reader.engine.read_changes(replace(request, commits=commits))]
+    batches = [shown_batch(batch, fields) for batch in reader.engine.read_changes(request)]
     numbered = shown_schema([replace(f, name=output_name(at)) for at, f in enumerate(fields)])
     if not batches:
         return session.createDataFrame([], shown_schema(fields))

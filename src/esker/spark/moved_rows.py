@@ -1,4 +1,5 @@
-"""Rows that a commit took out and put in unchanged, taken out of a feed by Spark itself; and updates, told by keys.
+"""Rows that a commit took out and put in unchanged, taken out of a feed by Spark itself; net changes; and updates,
+told by keys.
 
 Equal rows cancel out one for one: they are counted, those put in as one and those taken out as minus one, and as many
 are given back as are left. Nothing needs to be sorted for it.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 KIND, ORDINAL, SNAPSHOT = (field.name for field in CHANGE_COLUMNS)
 _DELETED, _INSERTED, _NET = "__esker_deleted", "__esker_inserted", "__esker_net"
+_NUMBER, _LEFT, _FIRST = "__esker_number", "__esker_left", "__esker_first"
 
 
 def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
@@ -54,6 +56,25 @@ def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
     kind = F.when(F.col(_NET) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE)).alias(KIND)
     each = counted.withColumn(_DELETED, F.explode(F.array_repeat(F.lit(1), F.abs(F.col(_NET)).cast("int"))))
     return each.select(*shown, kind, F.col(ORDINAL), F.col(SNAPSHOT))
+
+
+def net_rows(frame: DataFrame, schema: Schema) -> DataFrame:
+    """The frame, which has the columns of the schema and of the feed, without rows that come and go.
+
+    As in Iceberg, rows that are left are told by the first one since all that came before it cancelled out.
+    """
+    keys = [_comparable(F.col(quoted(f.name)), f.type) for f in schema if not isinstance(f.type, UnknownType)]
+    alike = Window.partitionBy(*keys)
+    in_order = alike.orderBy(ORDINAL)
+    feed = [F.col(name) for name in (KIND, ORDINAL, SNAPSHOT)]
+    one = F.when(F.col(KIND) == INSERT, F.lit(1)).otherwise(F.lit(-1))
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counted = frame.withColumns({_NET: F.sum(one).over(so_far), _NUMBER: F.row_number().over(in_order)})
+    begins = F.when(F.col(_NET) == one, F.struct(F.col(_NUMBER), *feed))
+    told = counted.withColumns({_LEFT: F.abs(F.sum(one).over(alike)), _FIRST: F.max(begins).over(alike)})
+    shown = [F.col(quoted(field.name)) for field in schema]
+    first = [F.col(_FIRST).getField(name).alias(name) for name in (KIND, ORDINAL, SNAPSHOT)]
+    return told.filter(F.col(_NUMBER) <= F.col(_LEFT)).select(*shown, *first)
 
 
 def with_updates(frame: DataFrame, keys: Sequence[Field]) -> DataFrame:

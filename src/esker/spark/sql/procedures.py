@@ -92,6 +92,17 @@ class Given:
             raise self._refused(f"takes a whole number for {name}, not {value!r}", self._found[name])
         return value
 
+    def flag(self, name: str) -> bool | None:
+        """True or false."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.refused(f"takes true or false for {name}, not {value!r}", name)
+        return value
+
+    def refused(self, why: str, name: str) -> InvalidInput:
+        """What says that the call cannot take an argument that was given: ``it`` does something else."""
+        return self._refused(why, self._found[name])
+
     def moment(self, name: str) -> int | None:
         """A time in milliseconds, as Spark understands it in the session's zone."""
         argument = self._found.get(name)
@@ -219,16 +230,17 @@ def _create_changelog_view(given: Given, caller: Caller) -> Answer:
     options = _mapping("options", given.get("options"))
     named = given.get("identifier_columns")
     keys = [_text("identifier_columns", name) for name in named] if named is not None else []
-    if given.get("net_changes"):
-        raise Unsupported("cannot call create_changelog_view with net_changes: it is not done", feature="net changes")
-    updates = given.get("compute_updates")
+    net, updates = given.flag("net_changes"), given.flag("compute_updates")
+    if net and (updates or (updates is None and keys)):
+        raise given.refused("computes net_changes or updates, not both", "net_changes")
     if updates and not keys:
         keys = [table.schema.name_by_id[id_] for id_ in table.schema.identifier_field_ids]
         if not keys:
             raise InvalidInput("cannot compute updates: give identifier_columns, or set the table's identifier fields")
     start, end = _range(table, options)
     view = given.get("changelog_view") or f"{table.name.rpartition('.')[2]}_changes"
-    frame = table.scan_changes(start, end, keys=keys if updates in (None, True) else []).to_spark(caller.get_spark())
+    changes = table.scan_changes(start, end, keys=keys if updates is not False else [], net=bool(net))
+    frame = changes.to_spark(caller.get_spark())
     frame.selectExpr("* EXCEPT (_change_type)", "upper(_change_type) AS _change_type").select(
         *frame.columns
     ).createOrReplaceTempView(_text("changelog_view", view))
