@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import AlreadyExists, EskerError, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
+from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.made_with_rows import create_with, replace_with
 from esker.model.naming import Namespace, TableName, parse_namespace
 from esker.model.wording import card
@@ -117,6 +117,21 @@ class Lake:
         namespace = parse_namespace(name)
         with self._helped(namespace):
             return dict(self._catalog.namespace_properties(namespace))
+
+    def set_namespace_properties(
+        self, name: str, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
+    ) -> None:
+        """Set settings of a namespace and remove others, in one step. One to be removed need not be there.
+
+        Raises ``NoSuchNamespace`` where there is none, ``InvalidInput`` for a setting that is both set and removed,
+        and ``Unsupported`` where the catalog keeps no settings, as a directory does not.
+
+            lake.set_namespace_properties("sales", {"comment": "what we sell"}, removals=["owner"])
+        """
+        namespace = parse_namespace(name)
+        given, gone = _settings(updates or {}, removals)
+        with self._helped(namespace):
+            self._catalog.update_namespace_properties(namespace, given, gone)
 
     def drop_namespace(self, name: str) -> None:
         """Remove a namespace that holds nothing."""
@@ -417,6 +432,15 @@ class Lake:
         there = self.tables if missing is NoSuchTable else self.views
         near = (found for found in self.namespaces() if found.casefold() == namespace)
         return next((found for place in near for found in there(place) if found.casefold() == wanted), None)
+
+
+def _settings(updates: Mapping[str, str], removals: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    gone = (removals,) if isinstance(removals, str) else tuple(removals)
+    if not all(isinstance(text, str) for text in (*updates, *updates.values(), *gone)):
+        raise InvalidInput("cannot set properties of a namespace: names and values are text")
+    if both := sorted(set(gone).intersection(updates)):
+        raise InvalidInput(f"cannot both set and remove the property {both[0]!r}", property=both[0])
+    return dict(updates), gone
 
 
 def _with_names(error: EskerError, asked: str, there: Iterable[str], holder: str) -> EskerError:

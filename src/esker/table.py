@@ -369,6 +369,7 @@ class Table(ScanShortcuts):
             base=self._same_table(home.catalog.load(home.name, self._state)),
             done=self._move_to,
             from_arrow=home.schema_from_arrow,
+            get_tools=home.get_tools,
         )
 
     def tag(

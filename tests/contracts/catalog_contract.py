@@ -15,7 +15,7 @@ import pytest
 from tables import empty_table, with_properties
 
 from esker.catalogs.open import open_catalog
-from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.model.naming import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected, TableState
 
@@ -111,6 +111,32 @@ class CatalogContract:
             pytest.skip("this catalog has no place for them")
         catalog.create_namespace(("a",), {"owner": "me", "comment": "ünï 'quoted'"})
         assert catalog.namespace_properties(("a",)) == {"owner": "me", "comment": "ünï 'quoted'"}
+
+    def test_properties_of_a_namespace_are_set_and_removed_together(self, catalog: Catalog) -> None:
+        catalog.create_namespace(("a",), {"owner": "me", "old": "1"} if self.keeps_properties else {})
+        catalog.create_namespace(("b", "c"), {})
+        for namespace in (("a",), ("b",)):
+            if not self.keeps_properties:
+                with pytest.raises(Unsupported, match="cannot set properties of namespace"):
+                    catalog.update_namespace_properties(namespace, {"comment": "x"}, [])
+                continue
+            catalog.update_namespace_properties(namespace, {"comment": "x", "owner": "you"}, ["old", "never"])
+            assert catalog.namespace_properties(namespace) == {"comment": "x", "owner": "you"}
+            catalog.update_namespace_properties(namespace, {}, ["comment", "owner"])
+            assert catalog.namespace_properties(namespace) == {}
+        catalog.drop_namespace(("b", "c"))
+        assert ("a",) in catalog.namespaces()
+        if self.keeps_properties:
+            assert ("b",) in catalog.namespaces()  # what was given properties is there by itself
+        with pytest.raises(NoSuchNamespace, match="no namespace nowhere"):
+            catalog.update_namespace_properties(("nowhere",), {"a": "b"}, [])
+
+    def test_properties_that_are_set_at_once_are_all_there(self, catalog: Catalog) -> None:
+        if not self.keeps_properties:
+            pytest.skip("this catalog has no place for them")
+        catalog.create_namespace(("a",), {})
+        all_at_once(*(lambda n=n: catalog.update_namespace_properties(("a",), {f"k{n}": "v"}, []) for n in range(4)))  # type: ignore[misc]
+        assert catalog.namespace_properties(("a",)) == {f"k{n}": "v" for n in range(4)}
 
     def test_what_is_missing_is_said_to_be_missing(self, catalog: Catalog) -> None:
         for call in (catalog.tables, catalog.drop_namespace, catalog.namespace_properties):

@@ -252,11 +252,6 @@ def test_a_delete_keeps_its_alias_and_its_condition_in_place(lake: Lake) -> None
         ("cache table sales.orders", "CACHE TABLE", "line 1, column 13"),
         ("analyze table sales.orders compute statistics", "ANALYZE TABLE", "line 1, column 15"),
         ("create view default.v as select * from sales.orders", "CREATE VIEW", "line 1, column 40"),
-        ("create table sales.new like sales.orders", "CREATE TABLE … LIKE", "line 1, column 24"),
-        ("drop namespace sales cascade", "DROP NAMESPACE … CASCADE", "line 1, column 22"),
-        ("alter table sales.orders alter column id set not null", "SET NOT NULL", "line 1, column 42"),
-        ("alter table sales.orders set location 'x'", "SET LOCATION", "line 1, column 30"),
-        ("alter namespace sales set properties ('a' = 'b')", "ALTER NAMESPACE", "line 1, column 23"),
         ("from sales.orders insert into sales.orders select *", "a query before INSERT", "line 1, column 19"),
     ],
 )

@@ -7,7 +7,7 @@ file is the table. A table's place is its identity here, so none can be renamed 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +87,17 @@ class DirectoryCatalog:
             except FileExistsError:
                 raise namespace_exists(namespace) from None
             sync_folder(folder.parent)
+
+    def update_namespace_properties(
+        self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
+    ) -> None:
+        self._existing(namespace)
+        if updates or removals:
+            raise Unsupported(
+                f"cannot set properties of namespace {dotted(namespace)}: a folder has none; a catalog in a database "
+                "keeps them",
+                feature="namespace properties",
+            )
 
     def drop_namespace(self, namespace: Namespace) -> None:
         folder = self._existing(namespace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from esker.catalogs.kinds import Kind
 from esker.catalogs.pointer import PointerCatalog
@@ -54,6 +54,11 @@ class MemoryPointers:
             for depth in range(1, len(namespace)):
                 self._namespaces.setdefault(namespace[:depth], {})
             self._namespaces[namespace] = dict(properties)
+
+    def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        with self._lock:
+            kept = {key: value for key, value in self.properties(namespace).items() if key not in removals}
+            self._namespaces[namespace] = {**kept, **updates}
 
     def drop_namespace(self, namespace: Namespace) -> None:
         with self._lock:

@@ -6,7 +6,7 @@ once. A commit writes a new metadata file first and then moves the pointer, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from esker.catalogs.kinds import Kind
 from esker.catalogs.metadata_files import MetadataFiles, check_same_table
@@ -39,6 +39,11 @@ class PointerCatalog:
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
         self._pointers.create_namespace(checked_namespace(namespace), properties)
+
+    def update_namespace_properties(
+        self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
+    ) -> None:
+        self._pointers.update_properties(checked_namespace(namespace), updates, removals)
 
     def drop_namespace(self, namespace: Namespace) -> None:
         self._pointers.drop_namespace(checked_namespace(namespace))

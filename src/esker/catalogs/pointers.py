@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from esker.catalogs.kinds import Kind
@@ -29,6 +29,10 @@ class Pointers(Protocol):
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
         """`AlreadyExists` when it is there."""
+        ...
+
+    def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """All of it or nothing; `NoSuchNamespace` where there is none."""
         ...
 
     def drop_namespace(self, namespace: Namespace) -> None:

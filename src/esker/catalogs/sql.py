@@ -116,14 +116,36 @@ class SqlPointers:
         def work(session: Session) -> None:
             if self._at_or_below(session, namespace):
                 raise namespace_exists(namespace)
-            for key, value in rows.items():
-                session.change(
-                    "INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)"
-                    " VALUES (?, ?, ?, ?)",
-                    (self._catalog, dotted(namespace), key, value),
-                )
+            self._insert_properties(session, namespace, rows)
 
         self._database.write(f"create namespace {dotted(namespace)}", work)
+
+    def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        self.properties(namespace)  # a look first: what is not there is refused without making a database
+        _checked(dict.fromkeys(removals, ""))
+        # a namespace that only those below it show has no row yet, and must not go with its last property
+        rows = {_EXISTS: "true", **_checked(updates)}
+
+        def work(session: Session) -> None:
+            if not self._at_or_below(session, namespace):
+                raise no_such_namespace(namespace)
+            for key in {*removals, *rows}:
+                session.change(
+                    "DELETE FROM iceberg_namespace_properties"
+                    " WHERE catalog_name = ? AND namespace = ? AND property_key = ?",
+                    (self._catalog, dotted(namespace), key),
+                )
+            self._insert_properties(session, namespace, rows)
+
+        self._database.write(f"set properties of namespace {dotted(namespace)}", work)
+
+    def _insert_properties(self, session: Session, namespace: Namespace, rows: Mapping[str, str]) -> None:
+        for key, value in rows.items():
+            session.change(
+                "INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)"
+                " VALUES (?, ?, ?, ?)",
+                (self._catalog, dotted(namespace), key, value),
+            )
 
     def drop_namespace(self, namespace: Namespace) -> None:
         self.properties(namespace)  # a look first: what is not there is refused without making a database

@@ -189,6 +189,15 @@ def make_optional(schema: Schema, name: str) -> Schema:
     return _changed(schema, path[-1].id, required=False)
 
 
+def make_required(schema: Schema, name: str) -> tuple[Schema, Field]:
+    """The schema with a column that may not be null, and the column as it was. Whether a row has null in it is for the
+    caller to find out."""
+    path = _path_to_change(schema, name, "make required")
+    if schema.in_repeated(path[-1].id):
+        raise InvalidInput(f"cannot make column {name!r} required: it is inside a list or map", column=name)
+    return _changed(schema, path[-1].id, required=True), path[-1]
+
+
 def set_default(schema: Schema, name: str, value: Any, format_version: int) -> Schema:
     """The schema with another value for writers to fill in; what old rows read as never changes (E4)."""
     path = _path_to_change(schema, name, "give a default to")

@@ -7,7 +7,7 @@ visible), unanswered (it may be visible; every file must be kept).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -65,6 +65,13 @@ class Catalog(Protocol):
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
         """Make it; ``AlreadyExists`` when it is there."""
+        ...
+
+    def update_namespace_properties(
+        self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
+    ) -> None:
+        """Set and remove settings, all of them or none. One that is removed need not be there. ``NoSuchNamespace``
+        where there is no such namespace, ``Unsupported`` where the catalog keeps no settings."""
         ...
 
     def drop_namespace(self, namespace: Namespace) -> None:

@@ -30,6 +30,8 @@ from esker.write.commit import Proposal, commit
 from esker.write.draft import Draft
 from esker.write.known_properties import checked_properties, renamed_column
 from esker.write.new_table import FromArrow, read_type
+from esker.write.proven import check_empty, check_heads, heads_without_null
+from esker.write.workbench import Tools
 
 Step = Callable[[Draft], Draft]
 
@@ -52,6 +54,7 @@ class Alteration:
     base: TableState
     done: Callable[[TableState], None]
     from_arrow: FromArrow | None = None
+    get_tools: Callable[[], Tools] | None = None  # what looks at rows and places
     _steps: list[Step] = field(default_factory=list)
     _parts: Part = Part.NOTHING
     _draft: Draft | None = None
@@ -143,6 +146,26 @@ class Alteration:
         """Let a column be null."""
         self._do_schema(lambda draft: columns.make_optional(draft.schema, name))
 
+    def make_required(self, name: str) -> None:
+        """Let a column be null no longer. What every branch holds now is looked at first: by the statistics of its
+        files, and by reading those that these leave in doubt.
+
+        Raises ``InvalidInput`` where a row has null in the column. The commit raises ``Conflict`` where a branch has
+        moved since it was looked at.
+        """
+        self._check_open()
+        _, old = columns.make_required((self._draft or Draft.of(self.base.metadata)).schema, name)
+        if old.required:
+            return
+        seen = heads_without_null(self.get_tools, self.base.metadata, old.id, name)
+
+        def step(draft: Draft) -> Draft:
+            check_heads(self.name, draft.base, seen, name)
+            schema, _ = columns.make_required(draft.schema, name)
+            return replace(draft, schema=schema)
+
+        self._do(step, Part.SCHEMA)
+
     def set_default(self, name: str, value: Any) -> None:
         """Change what writers fill in where a row has no value (version 3); None for nothing."""
         self._do_schema(lambda draft: columns.set_default(draft.schema, name, value, draft.format_version))
@@ -202,6 +225,19 @@ class Alteration:
         """Forget properties; one that is not set is no error."""
         gone = _all_text(keys)
         self._do(lambda draft: replace(draft, properties={k: v for k, v in draft.properties.items() if k not in gone}))
+
+    def set_location(self, location: str) -> None:
+        """Write new files below another place. Files that are there stay where they are, and stay part of the table.
+
+        Raises ``InvalidInput`` for a place that holds files: another table's cleaning would remove this one's. The
+        commit raises it for a place outside the warehouse and the ``allowed_roots``.
+        """
+        if not isinstance(location, str) or not location.strip():
+            raise InvalidInput(f"cannot move a table to {location!r}: that is no location")
+        place = location.rstrip("/") or location
+        if place != self.base.metadata.location:
+            check_empty(self.get_tools, place)
+        self._do(lambda draft: replace(draft, location=place))
 
     def upgrade_format(self, version: int) -> None:
         """Move to a later version of the format: 1 to 2 to 3, never back."""

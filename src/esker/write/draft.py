@@ -24,6 +24,7 @@ class Draft:
     """The parts of a table's definition; each step of an alteration gives the next draft."""
 
     base: TableMetadata
+    location: str
     format_version: int
     schema: Schema
     last_column_id: int
@@ -37,6 +38,7 @@ class Draft:
         """The definition as it is."""
         return cls(
             base=base,
+            location=base.location,
             format_version=base.format_version,
             schema=base.schema,
             last_column_id=max(base.last_column_id, *(schema.highest_id for schema in base.schemas)),
@@ -88,6 +90,8 @@ class Draft:
         properties = with_names(self.properties, self.schema.fields) if columns_changed else self.properties
         if dict(changed.properties) != dict(properties):
             changed = replace(changed, properties=dict(properties))
+        if changed.location != self.location:
+            changed = replace(changed, location=self.location)
         if changed is self.base:
             return self.base
         return replace(changed, last_updated_ms=next_ms(self.base))

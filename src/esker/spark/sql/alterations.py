@@ -48,7 +48,9 @@ class ChangeColumn:
     name: str
     type: str | None = None
     doc: str | None = None
+    without_doc: bool = False
     optional: bool = False
+    required: bool = False
     first: bool = False
     after: str | None = None
     default: Literal | None = None  # the null literal takes the default away
@@ -85,6 +87,13 @@ class SetProperties:
 
 
 @dataclass(frozen=True, slots=True)
+class SetLocation:
+    """SET LOCATION."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
 class UnsetProperties:
     """UNSET TBLPROPERTIES."""
 
@@ -108,6 +117,7 @@ Change: TypeAlias = (
     | DropPartition
     | WriteOrder
     | SetProperties
+    | SetLocation
     | UnsetProperties
     | IdentifierFields
 )

@@ -11,6 +11,7 @@ from esker.model.unbound import Constant, Unbound
 from esker.ports.merging import Action, Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
 from esker.ports.row_changes import Verb
 from esker.spark.sql.frames import frame_of
+from esker.spark.sql.insert import in_partition
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.spark_predicate import Reading, predicate_of
 from esker.spark.sql.statements import Delete, Merge, MergeClause, Query, Stretch, Update
@@ -43,7 +44,9 @@ class Changer:
         """Remove rows; by metadata alone where whole files go."""
         where: Unbound = Constant(True)
         qualifier = statement.alias or statement.table.parts[-1]
-        if statement.where is not None:
+        if statement.partition is not None:
+            where = in_partition(table, statement.partition, self.around.zone())
+        elif statement.where is not None:
             try:
                 where = predicate_of(statement.where, table.schema, Reading(zone=self.around.zone()), [qualifier])
             except InvalidInput:

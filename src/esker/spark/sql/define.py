@@ -17,13 +17,22 @@ from esker.spark.sql.alterations import (
     DropRef,
     IdentifierFields,
     RenameColumn,
+    SetLocation,
     SetProperties,
     SetRef,
     UnsetProperties,
     WriteOrder,
 )
 from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.statements import CreateNamespace, CreateTable, DropNamespace, DropTable, RenameTable
+from esker.spark.sql.statements import (
+    AlterNamespace,
+    CreateNamespace,
+    CreateTable,
+    DropNamespace,
+    DropTable,
+    RenameTable,
+)
+from esker.spark.sql.type_text import partition_terms, sort_terms
 from esker.spark.sql.words import Named
 from esker.table import Table
 from esker.tree.snapshot import RefKind
@@ -33,6 +42,15 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = "format-version"
 DISTRIBUTION = "write.distribution-mode"
+_NOT_ITS_OWN = (  # what is about one table's files and history, and does not go to another made like it
+    "comment",
+    "esker.",
+    "schema.name-mapping.",
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
 
 
 def create_namespace(names: LakeNames, statement: CreateNamespace) -> None:
@@ -53,9 +71,16 @@ def drop_namespace(names: LakeNames, statement: DropNamespace) -> None:
             raise
 
 
+def alter_namespace(names: LakeNames, statement: AlterNamespace) -> None:
+    """ALTER NAMESPACE, and COMMENT ON NAMESPACE."""
+    names.lake.set_namespace_properties(names.namespace_named(statement.name), statement.updates, statement.removals)
+
+
 def create_table(names: LakeNames, statement: CreateTable) -> None:
-    """CREATE TABLE with columns."""
-    if (name := replaced_name(names, statement)) is not None:
+    """CREATE TABLE with columns, or LIKE another table."""
+    if statement.like is not None:
+        _create_like(names, statement, statement.like)
+    elif (name := replaced_name(names, statement)) is not None:
         properties, version = split_version(statement)
         names.lake.replace_table(
             name,
@@ -74,6 +99,35 @@ def create_table(names: LakeNames, statement: CreateTable) -> None:
             format_version=version,
             location=statement.location,
         )
+
+
+def _create_like(names: LakeNames, statement: CreateTable, like: Named) -> None:
+    """A new table, empty, with another's columns, partitioning, sort order, identifier fields and properties."""
+    if statement.replaces:
+        raise InvalidInput(
+            f"cannot replace {statement.name} by a table LIKE {like} (at {like.place}): only a new table is made so; "
+            "write REPLACE TABLE … AS SELECT …",
+            place=like.place,
+        )
+    if is_there(names, statement):
+        return
+    given, version = split_version(statement) if FORMAT_VERSION in statement.properties else (statement.properties, 0)
+    to, place = names.full(statement.name), statement.location
+    if names.find(like.parts) is None and (view := names.find_view(like.parts)) is not None:
+        names.lake.create_table(to, view.schema, properties=given, format_version=version or 2, location=place)
+        return
+    source = _whole_table(names, like)
+    held = {key: value for key, value in source.properties.items() if not key.startswith(_NOT_ITS_OWN)}
+    names.lake.create_table(
+        to,
+        source.schema,
+        partition_by=partition_terms(source),
+        sort_by=sort_terms(source),
+        properties={**held, **given},
+        format_version=version or source.format_version,
+        location=place,
+        identifier_fields=[source.schema.name_by_id[id_] for id_ in source.schema.identifier_field_ids],
+    )
 
 
 def replaced_name(names: LakeNames, statement: CreateTable) -> str | None:
@@ -157,6 +211,8 @@ def _apply(alteration: Alteration, table: Table, change: Change) -> None:
                 alteration.set_properties({DISTRIBUTION: distribution})
         case SetProperties(properties):
             _set_properties(alteration, dict(properties))
+        case SetLocation(location):
+            alteration.set_location(location)
         case UnsetProperties(keys):
             alteration.remove_properties(*keys)
         case IdentifierFields(named, drop):
@@ -182,8 +238,12 @@ def _change_column(alteration: Alteration, change: ChangeColumn) -> None:
         alteration.widen_column(change.name, change.type)
     if change.doc is not None:
         alteration.set_doc(change.name, change.doc)
+    if change.without_doc:
+        alteration.set_doc(change.name, None)
     if change.optional:
         alteration.make_optional(change.name)
+    if change.required:
+        alteration.make_required(change.name)
     if change.first or change.after is not None:
         alteration.move_column(change.name, first=change.first, after=change.after)
     if change.default is not None:

@@ -12,7 +12,7 @@ from esker.model.schema import Schema
 from esker.model.spark_schema import columns_from_spark
 from esker.model.transform import IdentityTransform
 from esker.model.types import Field
-from esker.model.unbound import AllOf
+from esker.model.unbound import AllOf, Unbound
 from esker.spark.fitting_names import FittingNames
 from esker.spark.sql.assignment import assigned
 from esker.spark.sql.define import is_there, replaced_name, split_version
@@ -42,11 +42,19 @@ def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, *
     all_given = not by_identity and len(static) == len(table.spec.fields)
     if dynamic and not table.spec.is_unpartitioned and not all_given:
         return table.overwrite_partitions(rows, **where_to)
-    terms = [
-        predicate_of(f"{quote_name(name)} <=> {value}", table.schema, Reading(zone=zone))
-        for name, value in static.items()
-    ]
-    return table.overwrite(rows, AllOf(tuple(terms)) if terms else None, **where_to)
+    return table.overwrite(rows, _all_equal(table, static, zone) if static else None, **where_to)
+
+
+def in_partition(table: Table, partition: Mapping[str, str], zone: str) -> Unbound:
+    """The rows of a partition, which PARTITION (…) gives by values of columns that divide the table as they are."""
+    return _all_equal(table, _static_partition(table, partition), zone)
+
+
+def _all_equal(table: Table, values: Mapping[str, str], zone: str) -> Unbound:
+    reading = Reading(zone=zone)
+    return AllOf(
+        tuple(predicate_of(f"{quote_name(name)} <=> {value}", table.schema, reading) for name, value in values.items())
+    )
 
 
 def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) -> Table:
@@ -124,4 +132,4 @@ def _columns(schema: Schema, names: Iterable[str]) -> list[Field]:
     return found
 
 
-__all__ = ["create_table_as", "insert", "is_there"]
+__all__ = ["create_table_as", "in_partition", "insert", "is_there"]

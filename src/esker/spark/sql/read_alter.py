@@ -16,19 +16,21 @@ from esker.spark.sql.alterations import (
     DropRef,
     IdentifierFields,
     RenameColumn,
+    SetLocation,
     SetProperties,
     SetRef,
     UnsetProperties,
     WriteOrder,
 )
-from esker.spark.sql.read_create import NAMESPACE_WORDS
+from esker.spark.sql.read_namespace import NAMESPACE_WORDS, read_alter_namespace
 from esker.spark.sql.read_refs import at_ref, read_ref
 from esker.spark.sql.read_views import read_alter_view
-from esker.spark.sql.statements import AlterView, CreateLakeView, RenameTable, RenameView
+from esker.spark.sql.statements import AlterNamespace, AlterView, CreateLakeView, RenameTable, RenameView
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import Named, Words
 
-Altering = AlterTable | RenameTable | SetRef | DropRef | AlterView | RenameView | CreateLakeView
+Altering = AlterNamespace | AlterTable | RenameTable | SetRef | DropRef | AlterView | RenameView | CreateLakeView
+_FIELD = ("partition", "field")
 _COLUMN_CLAUSES = ("not", "default", "comment", "first", "after")
 
 
@@ -37,18 +39,32 @@ def read_alter(words: Words, territory: Territory) -> Altering:
     if words.take("view"):
         return read_alter_view(words, territory)
     if words.take_any(*NAMESPACE_WORDS):
-        territory.namespace(words.name("the name of a namespace"))
-        raise words.unsupported("ALTER NAMESPACE", "a namespace's properties are set when it is made")
+        return read_alter_namespace(words, territory)
     if not words.take("table"):
         raise Elsewhere
     name = territory.table(words.name("the name of a table"))
     if at_ref(words):
         return read_ref(words, name)
+    _check_no_partition(words)
     if words.take("rename", "to"):
         return RenameTable(name=name, to=_finished(words, words.name("the new name")))
     changes = _changes(words)
     words.expect_end()
     return AlterTable(name, changes)
+
+
+def _check_no_partition(words: Words) -> None:
+    """Partitions come and go with rows: as in Iceberg's runtime, none is added, dropped or renamed by itself."""
+    if words.at("partition"):
+        raise words.unsupported("ALTER TABLE … PARTITION", "a partition is what its rows say; UPDATE them")
+    if words.at("recover", "partitions"):
+        raise words.unsupported("RECOVER PARTITIONS", "the table's metadata lists its files; add_files takes others in")
+    for verb, guard, instead in (
+        ("add", ("if", "not", "exists"), "a partition is there once it has rows; INSERT them"),
+        ("drop", ("if", "exists"), "DELETE FROM … WHERE does it, by metadata alone"),
+    ):
+        if words.at(verb, *guard, "partition") or (words.at(verb, "partition") and not words.at(verb, *_FIELD)):
+            raise words.unsupported(f"{verb.upper()} PARTITION", instead)
 
 
 def _finished(words: Words, found: Named) -> Named:
@@ -78,7 +94,7 @@ def _changes(words: Words) -> tuple[Change, ...]:
         case "unset":
             words.expect("tblproperties")
             words.take("if", "exists")
-            return (UnsetProperties(_keys(words)),)
+            return (UnsetProperties(words.property_keys()),)
         case _:
             raise words.refuse(
                 "expected ADD, DROP, RENAME, ALTER, REPLACE PARTITION FIELD, WRITE, SET, UNSET, CREATE BRANCH or TAG"
@@ -171,9 +187,9 @@ def _changed_column(words: Words) -> ChangeColumn:
         return ChangeColumn(name=name, default=Literal(None, None))
     if words.take("set", "default"):
         return ChangeColumn(name=name, default=_literal(words))
-    if words.at("set", "not", "null"):
-        raise words.unsupported("SET NOT NULL", "rows that are there may be null, and nobody checks them")
-    raise words.refuse("expected TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL, SET DEFAULT or DROP DEFAULT")
+    if words.take("set", "not", "null"):
+        return ChangeColumn(name=name, required=True)
+    raise words.refuse("expected TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET DEFAULT or DROP DEFAULT")
 
 
 def _drop(words: Words) -> tuple[Change, ...]:
@@ -252,18 +268,9 @@ def _set(words: Words) -> tuple[Change, ...]:
         return (SetProperties(words.properties()),)
     if words.take("identifier", "fields"):
         return (IdentifierFields(_several_dotted(words), drop=False),)
-    if words.at("location"):
-        raise words.unsupported("SET LOCATION", "a table's files stay where they are")
-    raise words.refuse("expected TBLPROPERTIES or IDENTIFIER FIELDS")
-
-
-def _keys(words: Words) -> tuple[str, ...]:
-    words.expect_sign("(")
-    found = [words.property_key()]
-    while words.take_sign(","):
-        found.append(words.property_key())
-    words.expect_sign(")")
-    return tuple(found)
+    if words.take("location"):
+        return (SetLocation(words.string("the location")),)
+    raise words.refuse("expected TBLPROPERTIES, LOCATION or IDENTIFIER FIELDS")
 
 
 def _dotted(words: Words) -> str:

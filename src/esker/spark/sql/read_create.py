@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from esker.spark.sql.read_namespace import NAMESPACE_WORDS
 from esker.spark.sql.read_views import read_create_view, read_drop_view
 from esker.spark.sql.statements import (
     CreateLakeView,
@@ -18,7 +19,6 @@ from esker.spark.sql.statements import (
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import Named, Span, Words, blanked
 
-NAMESPACE_WORDS = ("namespace", "database", "schema")
 QUERY_WORDS = ("select", "with", "values", "from", "table", "map", "reduce")
 PROVIDERS = ("iceberg", "esker")
 
@@ -51,9 +51,7 @@ def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable |
     if words.take_any(*NAMESPACE_WORDS):
         if_there = words.take("if", "exists")
         name = territory.namespace(words.name("the name of a namespace"))
-        if words.at("cascade"):
-            raise words.unsupported("DROP NAMESPACE … CASCADE", "drop its tables first, one by one")
-        words.take("restrict")
+        words.take_any("restrict", "cascade")  # a namespace that holds tables stays, as Iceberg's catalogs have it
         words.expect_end()
         return DropNamespace(name=name, if_there=if_there)
     if words.take("view"):
@@ -101,31 +99,32 @@ def _table(words: Words, territory: Territory) -> CreateTable:
     name = words.name("the name of a table")
     _check_provider(words)
     territory.new(name)
-    if words.at("like"):
-        raise words.unsupported("CREATE TABLE … LIKE", "name the columns, or select from the other table LIMIT 0")
+    like = words.name("the name of a table") if words.take("like") else None
     columns = None
-    if (token := words.peek()) is not None and token.is_sign and token.text == "(":
+    if like is None and (token := words.peek()) is not None and token.is_sign and token.text == "(":
         columns = words.in_place(words.parenthesised())
     partition_by: tuple[str, ...] = ()
     properties: dict[str, str] = {}
     location: str | None = None
-    while not words.is_over and not _at_query(words):
+    while not words.is_over and not (like is None and _at_query(words)):
         if words.take("using"):
             words.word("iceberg")
-        elif words.take("partitioned", "by"):
+        elif like is None and words.take("partitioned", "by"):
             partition_by += words.terms(words.parenthesised())
         elif words.take("tblproperties"):
             properties |= words.properties()
-        elif words.take("options"):
+        elif like is None and words.take("options"):
             properties |= _options(words.properties())
         elif words.take("location"):
             location = words.string("the location")
-        elif words.take("comment"):
+        elif like is None and words.take("comment"):
             properties["comment"] = words.string("the comment")
+        elif like is not None:
+            raise words.refuse("expected USING, TBLPROPERTIES or LOCATION")
         else:
             raise words.refuse("expected PARTITIONED BY, TBLPROPERTIES, OPTIONS, LOCATION, COMMENT or AS and a query")
     query = None if words.is_over else _query_of_table(words, columns)
-    if query is None and columns is None:
+    if query is None and columns is None and like is None:
         raise words.refuse("expected the columns, or AS and a query")
     return CreateTable(
         name=name,
@@ -135,6 +134,7 @@ def _table(words: Words, territory: Territory) -> CreateTable:
         properties=properties,
         location=location,
         query=query,
+        like=like,
     )
 
 

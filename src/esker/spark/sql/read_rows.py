@@ -50,13 +50,19 @@ def read_delete(words: Words, territory: Territory, *, before: str = "") -> Dele
 
 
 def read_truncate(words: Words, territory: Territory) -> Delete:
-    """Behind TRUNCATE: every row, by metadata alone."""
+    """Behind TRUNCATE: every row of the table or of a partition, by metadata alone."""
     words.expect("table")
     table = territory.table(words.name("the name of a table"))
-    if words.at("partition"):
-        raise words.unsupported("TRUNCATE TABLE … PARTITION", "DELETE FROM … WHERE does it, by metadata alone too")
+    partition = None
+    if words.take("partition"):
+        partition = {}
+        place = words.place
+        for key, value in _partition(words).items():
+            if value is None:
+                raise words.unsupported("TRUNCATE … PARTITION without a value", f"give {key} one", place=place)
+            partition[key] = value
     words.expect_end()
-    return Delete(table=table, alias=None, where=None)
+    return Delete(table=table, alias=None, where=None, partition=partition)
 
 
 def _partition(words: Words) -> dict[str, str | None]:

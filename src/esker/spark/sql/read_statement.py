@@ -9,6 +9,7 @@ from esker.spark.sql.read_alter import read_alter
 from esker.spark.sql.read_call import read_call
 from esker.spark.sql.read_changes import read_merge, read_update
 from esker.spark.sql.read_create import QUERY_WORDS, read_create, read_drop, read_replace
+from esker.spark.sql.read_namespace import read_comment
 from esker.spark.sql.read_rows import (
     read_delete,
     read_insert,
@@ -57,6 +58,8 @@ def _read(words: Words, territory: Territory) -> Statement:
             return read_replace(words, territory)
         case "drop":
             return read_drop(words, territory)
+        case "comment":
+            return read_comment(words, territory)
         case "alter":
             return read_alter(words, territory)
         case "insert":

@@ -26,6 +26,7 @@ from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.show import Looking, look
 from esker.spark.sql.statements import (
+    AlterNamespace,
     AlterView,
     Call,
     CreateLakeView,
@@ -143,6 +144,7 @@ class SqlRunner:
             case (
                 CreateNamespace()
                 | DropNamespace()
+                | AlterNamespace()
                 | CreateTable()
                 | DropTable()
                 | RenameTable()
@@ -305,6 +307,8 @@ def _define(statement: Statement, names: LakeNames) -> None:
             define.create_namespace(names, statement)
         case DropNamespace():
             define.drop_namespace(names, statement)
+        case AlterNamespace():
+            define.alter_namespace(names, statement)
         case CreateTable():
             define.create_table(names, statement)
         case DropTable():

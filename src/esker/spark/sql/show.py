@@ -24,7 +24,7 @@ from esker.spark.sql.statements import (
     ShowTables,
     ShowViews,
 )
-from esker.spark.sql.type_text import column_text, string_text, term_text, type_text
+from esker.spark.sql.type_text import column_text, partition_terms, sort_terms, string_text, type_text
 from esker.table import Table
 
 Looking = (
@@ -110,7 +110,7 @@ def create_text(table: Table) -> str:
         ",\n".join(f"  {column_text(field)}" for field in table.schema.fields) + ")",
     ]
     lines.append("USING iceberg")
-    terms = _partition_terms(table)
+    terms = partition_terms(table)
     if terms:
         lines.append(f"PARTITIONED BY ({', '.join(terms)})")
     comment = table.properties.get("comment")
@@ -171,19 +171,13 @@ def _shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _partition_terms(table: Table) -> list[str]:
-    names = table.schema.name_by_id
-    fields = [field for field in table.spec.fields if str(field.transform) != "void" and field.source_id in names]
-    return [term_text(field.transform, names[field.source_id]) for field in fields]
-
-
 def _described(table: Table, extended: bool, column: str | None) -> Told:
     if column is not None:
         field = locate(table.schema, parts_of(column))[-1]
         facts = [("col_name", field.name), ("data_type", type_text(field.type)), ("comment", field.doc)]
         return "info_name string, info_value string", facts
     rows: list[tuple[Any, ...]] = [(field.name, type_text(field.type), field.doc) for field in table.schema.fields]
-    terms = _partition_terms(table)
+    terms = partition_terms(table)
     if terms:
         rows += [("", "", ""), ("# Partitioning", "", "")]
         rows += [(f"Part {at}", term, "") for at, term in enumerate(terms)]
@@ -204,13 +198,7 @@ def _details(table: Table) -> Iterable[tuple[str, str]]:
     yield "UUID", str(table.uuid)
     snapshot = table.current_snapshot
     yield "Current snapshot", "none" if snapshot is None else str(snapshot.snapshot_id)
-    order = [
-        f"{term_text(field.transform, table.schema.name_by_id[field.source_id])}"
-        f"{' DESC' if field.descending else ' ASC'} NULLS {'LAST' if field.nulls_last else 'FIRST'}"
-        for field in table.sort_order.fields
-        if field.source_id in table.schema.name_by_id
-    ]
-    if order:
+    if order := sort_terms(table):
         yield "Sort order", ", ".join(order)
     yield "Table Properties", "[" + ",".join(f"{key}={value}" for key, value in sorted(table.properties.items())) + "]"
 

@@ -54,6 +54,15 @@ class DropNamespace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterNamespace:
+    """ALTER NAMESPACE, and COMMENT ON NAMESPACE."""
+
+    name: Named
+    updates: Mapping[str, str] = field(default_factory=dict)
+    removals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
     """CREATE TABLE; with a query, the table appears with its rows or not at all."""
 
@@ -66,6 +75,7 @@ class CreateTable:
     query: Query | None = None
     replaces: bool = False  # a table that is there
     must_be_there: bool = False  # REPLACE TABLE
+    like: Named | None = None  # the table whose definition it gets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +169,7 @@ class Delete:
     alias: str | None
     where: str | None
     ctes: str = ""  # WITH and what follows it, before the statement
+    partition: Mapping[str, str] | None = None  # of TRUNCATE: the text of each column's value
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +352,7 @@ Statement: TypeAlias = (
     | AlterView
     | CreateNamespace
     | DropNamespace
+    | AlterNamespace
     | CreateTable
     | DropTable
     | RenameTable

@@ -18,6 +18,7 @@ from esker.model.types import (
     Type,
     UuidType,
 )
+from esker.table import Table
 
 
 def type_text(type_: Type) -> str:
@@ -96,6 +97,23 @@ def term_text(transform: Transform, column: str) -> str:
             return f"{'bucket' if isinstance(transform, BucketTransform) else 'truncate'}({size}, {name})"
         case _:
             return f"{transform}({name})"
+
+
+def partition_terms(table: Table) -> list[str]:
+    """The terms of PARTITIONED BY that would divide a table like this one."""
+    names = table.schema.name_by_id
+    fields = [field for field in table.spec.fields if str(field.transform) != "void" and field.source_id in names]
+    return [term_text(field.transform, names[field.source_id]) for field in fields]
+
+
+def sort_terms(table: Table) -> list[str]:
+    """The terms of WRITE ORDERED BY that would sort a table like this one."""
+    return [
+        f"{term_text(field.transform, table.schema.name_by_id[field.source_id])}"
+        f"{' DESC' if field.descending else ' ASC'} NULLS {'LAST' if field.nulls_last else 'FIRST'}"
+        for field in table.sort_order.fields
+        if field.source_id in table.schema.name_by_id
+    ]
 
 
 def all_optional(schema: Schema) -> tuple[Field, ...]:

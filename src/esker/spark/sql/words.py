@@ -152,6 +152,15 @@ class Words:
         self.expect_sign(")")
         return found
 
+    def property_keys(self) -> tuple[str, ...]:
+        """``('key', other.key)``."""
+        self.expect_sign("(")
+        found = [self.property_key()]
+        while self.take_sign(","):
+            found.append(self.property_key())
+        self.expect_sign(")")
+        return tuple(found)
+
     def _property(self) -> tuple[str, str]:
         token = self.tokens.expect("the name of a property")
         if len(token.pieces) == 2:  # without a sign between them the two strings are one token
