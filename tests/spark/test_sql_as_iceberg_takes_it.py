@@ -308,3 +308,23 @@ def test_a_table_is_replaced_with_or_without_a_query(lake: Lake) -> None:
     assert [tuple(row) for row in found.collect()] == [(5, "it's", 0)]
     with pytest.raises(InvalidInput, match="no value of that name"):
         lake.sql("SELECT :unknown", {"n": 5})
+
+
+@pytest.mark.spark
+def test_the_lakes_own_name_is_a_place_like_a_catalogs(lake: Lake, spark: Any) -> None:
+    people(lake)
+    assert rows(lake, "SHOW NAMESPACES IN lake") == [("sales",)]
+    assert rows(lake, "SHOW TABLES IN lake") == [("sales", "people", False)]
+    lake.sql("USE lake")
+    assert rows(lake, "SHOW CURRENT NAMESPACE") == [("lake", "")]
+    lake.sql("CREATE NAMESPACE lake.default")
+    lake.sql("USE lake")
+    assert rows(lake, "SHOW CURRENT NAMESPACE") == [("lake", "default")]
+    lake.sql("CREATE TABLE here AS SELECT 1 AS id")
+    assert lake.tables("default") == ["default.here"]
+    lake.sql("USE spark_catalog.default")
+    assert rows(lake, "SHOW CURRENT NAMESPACE") == [("spark_catalog", "default")]
+    lake.create_namespace("lake")  # a namespace of that name is meant before the lake is
+    assert rows(lake, "SHOW NAMESPACES IN lake") == []
+    lake.sql("USE lake")
+    assert rows(lake, "SHOW CURRENT NAMESPACE") == [("lake", "lake")]

@@ -267,6 +267,11 @@ class LakeNames:
             )
         return ".".join((*self.current, _checked(name)))
 
+    def is_lake(self, name: Named) -> bool:
+        """Whether the name is the lake's own, and no namespace of the lake has it."""
+        is_own = len(name.parts) == 1 and name.parts[0].lower() == self.catalog.lower()
+        return is_own and self._namespace(name.parts) is None
+
     def namespace_named(self, name: Named) -> str:
         """A namespace by its own spelling."""
         parts = self.own(name.parts)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ZONE = "spark.sql.session.timeZone"
+_DEFAULT = "default"  # the namespace that USE of a catalog means
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -68,6 +69,7 @@ class SqlRunner:
         self.catalog = catalog
         self._get_spark = get_spark
         self._current: tuple[str, ...] = ()
+        self._is_used = False  # USE named the lake, or a namespace of it
         self._known = KnownFrames()
 
     def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
@@ -117,9 +119,9 @@ class SqlRunner:
                 return self._query(statement, names)
             case Foreign(text):
                 if text.split(None, 1)[0].lower() == "use":
-                    self._current = ()
+                    self._current, self._is_used = (), False
                 return self._get_spark().sql(text)
-            case ShowCurrentNamespace() if not self._current:
+            case ShowCurrentNamespace() if not self._is_used:
                 return self._get_spark().sql("SHOW CURRENT NAMESPACE")
             case CreateView():
                 return self._create_view(statement, names)
@@ -135,7 +137,7 @@ class SqlRunner:
                     Caller(names=names, compute=self._compute, moment=self._moment, get_spark=self._get_spark),
                 )
             case UseNamespace(name):
-                self._use(names.namespace_named(name))
+                self._use(_DEFAULT if names.is_lake(name) else names.namespace_named(name), names.is_lake(name))
             case RefreshTable(table):
                 if names.find_view(table.parts) is None:
                     names.must_find(table)
@@ -230,14 +232,16 @@ class SqlRunner:
 
     # ------------------------------------------------------------ the session
 
-    def _use(self, namespace: str) -> None:
-        if namespace.lower() == self.catalog.lower() and namespace not in self._lake.namespaces():
+    def _use(self, namespace: str, is_lake: bool) -> None:
+        """Remember the namespace. USE of the lake itself means its namespace ``default``, or no namespace."""
+        if namespace in self._lake.namespaces():
+            self._current = tuple(namespace.split("."))
+        elif is_lake:
             self._current = ()
-            return
-        if namespace not in self._lake.namespaces():
+        else:
             self._lake.tables(namespace)  # says what there is instead
             raise NoSuchNamespace(f"there is no namespace {namespace}", namespace=namespace)
-        self._current = tuple(namespace.split("."))
+        self._is_used = True
 
     def _zone(self) -> str:
         return str(self._get_spark().conf.get(_ZONE, "UTC"))

@@ -25,6 +25,7 @@ from esker.spark.sql.statements import (
     ShowViews,
 )
 from esker.spark.sql.type_text import column_text, partition_terms, sort_terms, string_text, type_text
+from esker.spark.sql.words import Named
 from esker.table import Table
 
 Looking = (
@@ -56,7 +57,7 @@ def _told(names: LakeNames, statement: Looking) -> Told:
         case ShowNamespaces(inside, like):
             return "namespace string", [(name,) for name in _namespaces(names, inside, like)]
         case ShowCurrentNamespace():
-            return "catalog string, namespace string", [(names.lake_name() or "lake", ".".join(names.current))]
+            return "catalog string, namespace string", [(names.catalog, ".".join(names.current))]
         case ShowTables(inside, like):
             return _tables(names, statement, like)
         case ShowCreateTable(table):
@@ -94,10 +95,7 @@ def _told_of_view(names: LakeNames, statement: Looking) -> Told | None:
 
 
 def _views(names: LakeNames, statement: ShowViews) -> Told:
-    if statement.inside is not None:
-        found = names.lake.views(names.namespace_named(statement.inside))
-    else:
-        found = names.lake.views(".".join(names.current) if names.current else None)
+    found = names.lake.views(_looked_in(names, statement.inside))
     rows = [(full.rpartition(".")[0], full.rpartition(".")[2], False) for full in found]
     columns = "namespace string, viewName string, isTemporary boolean"
     return columns, [row for row in rows if _is_like(row[1], statement.like)]
@@ -126,9 +124,9 @@ def _without(properties: Any, key: str) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name != key}
 
 
-def _namespaces(names: LakeNames, inside: Any, like: str | None) -> list[str]:
+def _namespaces(names: LakeNames, inside: Named | None, like: str | None) -> list[str]:
     every = names.lake.namespaces()
-    if inside is not None:
+    if inside is not None and not names.is_lake(inside):
         prefix = names.namespace_named(inside)
         names.lake.tables(prefix)  # says so where there is none
         every = [name for name in every if name.startswith(prefix + ".")]
@@ -136,12 +134,16 @@ def _namespaces(names: LakeNames, inside: Any, like: str | None) -> list[str]:
 
 
 def _tables(names: LakeNames, statement: ShowTables, like: str | None) -> Told:
-    if statement.inside is not None:
-        found = names.lake.tables(names.namespace_named(statement.inside))
-    else:
-        found = names.lake.tables(".".join(names.current) if names.current else None)
+    found = names.lake.tables(_looked_in(names, statement.inside))
     rows = [(full.rpartition(".")[0], full.rpartition(".")[2], False) for full in found]
     return "namespace string, tableName string, isTemporary boolean", [row for row in rows if _is_like(row[1], like)]
+
+
+def _looked_in(names: LakeNames, inside: Named | None) -> str | None:
+    """The namespace that is listed; None for all of them."""
+    if inside is None:
+        return ".".join(names.current) or None
+    return None if names.is_lake(inside) else names.namespace_named(inside)
 
 
 def _is_like(name: str, pattern: str | None) -> bool:
