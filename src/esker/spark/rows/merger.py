@@ -34,6 +34,7 @@ from esker.spark.rows.positions import Places
 from esker.spark.rows.source import source_frame
 from esker.spark.rows.source_keys import SourceKeys
 from esker.spark.rows.target import TargetRows
+from esker.spark.sql.default_word import is_default
 from esker.spark.stored_columns import quoted
 from esker.spark.types import shown_schema
 from esker.tree.data_file import DataFile
@@ -203,7 +204,13 @@ def _in_sight_of_one_side(plan: MergePlan, schema: Schema, source_columns: Seque
         name, columns = sides[clause.side]
         action = clause.action
         if isinstance(action, UpdateRow | InsertRow) and action.values is not None:
-            action = replace(action, values={at: qualified(said, name, columns) for at, said in action.values.items()})
+            action = replace(
+                action,
+                values={
+                    at: said if is_default(said.shown, said.place, plan.verb) else qualified(said, name, columns)
+                    for at, said in action.values.items()
+                },
+            )
         condition = None if clause.condition is None else qualified(clause.condition, name, columns)
         return replace(clause, action=action, condition=condition)
 

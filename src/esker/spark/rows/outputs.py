@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from esker.errors import InvalidInput, Unsupported
 from esker.model.predicate_sql import literal_sql, quote_name
 from esker.model.schema import Schema
-from esker.model.types import STRING, Field, StructType, Type, UnknownType, is_nested
+from esker.model.types import STRING, Field, StructType, Type, UnknownType
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
 from esker.spark.fitting_names import FittingNames
 from esker.spark.rows.by_name import in_order_of, reordered
 from esker.spark.rows.expressions import Scope, escaped, named
 from esker.spark.sql.assignment import can_assign, casts_are_ansi, stored
-from esker.spark.sql.type_text import cast_text, type_text
+from esker.spark.sql.default_word import default_text, is_default
+from esker.spark.sql.type_text import type_text
 
 _PLACE = "\x00"  # of a value in the text around it
 
@@ -52,10 +53,16 @@ class Outputs:
 
     def _given(self, clause: Clause, values: Mapping[str, SqlText] | None) -> dict[int, str]:
         named = self._from_source(clause) if values is None else self._named(clause, values)
+        by_default = {
+            field.id: escaped(default_text(field, self.plan.verb, "its DEFAULT is null"))
+            for field, said in named
+            if values is not None and is_default(said.shown, said.place, self.plan.verb)
+        }
+        named = [(field, said) for field, said in named if field.id not in by_default]
         label = clause.side.value if self.plan.source is not None else self.plan.verb.upper()
         said = [(f"the value of {field.name!r} in {label}", text) for field, text in named]
         types = self.scope.types(clause.side, said)
-        return {
+        return by_default | {
             field.id: self._assigned(field, type_, text)
             for (field, text), type_ in zip(named, types, strict=True)
             if not isinstance(field.type, UnknownType)
@@ -151,22 +158,7 @@ class Outputs:
         return escaped(text).replace(_PLACE, f"({said.text})")  # frames in the value keep their braces
 
     def _default(self, field: Field) -> str:
-        cast = cast_text(field.type)
-        if field.write_default is None:
-            if field.required:
-                raise InvalidInput(
-                    f"cannot {self.plan.verb}: column {field.name!r} must have a value, and WHEN NOT MATCHED gives "
-                    "none",
-                    column=field.name,
-                )
-            return "NULL" if cast is None else f"CAST(NULL AS {escaped(cast)})"
-        if is_nested(field.type):
-            raise Unsupported(
-                f"cannot {self.plan.verb}: give column {field.name!r} a value, its default has parts",
-                feature="nested defaults in MERGE",
-            )
-        text = escaped(literal_sql(field.type, field.write_default))
-        return text if cast is None else f"CAST({text} AS {escaped(cast)})"
+        return escaped(default_text(field, self.plan.verb, "WHEN NOT MATCHED gives none"))
 
     @property
     def _target(self) -> str:

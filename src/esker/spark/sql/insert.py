@@ -15,10 +15,11 @@ from esker.model.types import Field
 from esker.model.unbound import AllOf, Unbound
 from esker.spark.fitting_names import FittingNames
 from esker.spark.sql.assignment import assigned
+from esker.spark.sql.default_word import with_defaults
 from esker.spark.sql.define import is_there, replaced_name, split_version
 from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.spark_predicate import Reading, predicate_of
-from esker.spark.sql.statements import CreateTable, Insert
+from esker.spark.sql.statements import CreateTable, Insert, Query
 from esker.spark.sql.type_text import all_optional
 from esker.spark.sql.wap import Destination
 from esker.table import Table
@@ -55,6 +56,14 @@ def _all_equal(table: Table, values: Mapping[str, str], zone: str) -> Unbound:
     return AllOf(
         tuple(predicate_of(f"{quote_name(name)} <=> {value}", table.schema, reading) for name, value in values.items())
     )
+
+
+def query_of(table: Table, statement: Insert) -> Query:
+    """The query of an INSERT, with a value in place of each DEFAULT."""
+    if statement.by_name:
+        return with_defaults(statement.query, None)
+    static = _static_partition(table, statement.partition)
+    return with_defaults(statement.query, _targets(table.schema, statement, static))
 
 
 def create_table_as(names: LakeNames, statement: CreateTable, frame: DataFrame) -> Table:
@@ -101,12 +110,7 @@ def _static_partition(table: Table, partition: Mapping[str, str | None]) -> dict
 def _laid_out(schema: Schema, statement: Insert, static: Mapping[str, str], frame: DataFrame) -> DataFrame:
     """The frame with the table's names and types: by place, by the columns listed, or by name."""
     width = len(frame.columns)
-    if statement.by_name:
-        targets = _columns(schema, frame.columns)
-    elif statement.columns is not None:
-        targets = _columns(schema, statement.columns)
-    else:
-        targets = [field for field in schema.fields if field.name not in static]
+    targets = _columns(schema, frame.columns) if statement.by_name else _targets(schema, statement, static)
     if len(targets) != width:
         raise InvalidInput(
             f"cannot write {width} columns into {statement.table}: "
@@ -118,6 +122,13 @@ def _laid_out(schema: Schema, statement: Insert, static: Mapping[str, str], fram
         raise InvalidInput(f"cannot write column {twice[0]!r} twice", column=twice[0])
     constants = list(zip(_columns(schema, static), static.values(), strict=True))
     return assigned(frame, targets, constants, by_name=statement.by_name)
+
+
+def _targets(schema: Schema, statement: Insert, static: Mapping[str, str]) -> list[Field]:
+    """The columns that values go to by their place."""
+    if statement.columns is not None:
+        return _columns(schema, statement.columns)
+    return [field for field in schema.fields if field.name not in static]
 
 
 def _columns(schema: Schema, names: Iterable[str]) -> list[Field]:
@@ -132,4 +143,4 @@ def _columns(schema: Schema, names: Iterable[str]) -> list[Field]:
     return found
 
 
-__all__ = ["create_table_as", "in_partition", "insert", "is_there"]
+__all__ = ["create_table_as", "in_partition", "insert", "is_there", "query_of"]

@@ -17,7 +17,7 @@ from esker.spark.sql.expand_views import Place, check_text, full_names
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
 from esker.spark.sql.guard.plan import check_plan
 from esker.spark.sql.guard.reader import Shape
-from esker.spark.sql.insert import create_table_as, insert
+from esker.spark.sql.insert import create_table_as, insert, query_of
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
 from esker.spark.sql.parameters import Args, formatted, with_parameters
@@ -208,7 +208,7 @@ class SqlRunner:
 
     def _insert(self, statement: Insert, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)
-        frame = self._query(statement.query, names)
+        frame = self._query(query_of(found.table, statement), names)
         dynamic = str(self._get_spark().conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
         to = destination(found, statement.table, names.spark)
         return commit_answer(insert(found.table, to, statement, frame, zone=self._zone(), dynamic=dynamic))
