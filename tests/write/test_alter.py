@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 from commits import CommittedTable
+from doors import MemoryLake
+from orders import NAME, orders, rows
+from sound_tables import check_sound
 
 from esker.errors import Conflict, EskerError, InvalidInput, Unsupported
 from esker.iceberg.table_metadata import decode_table_metadata
@@ -300,6 +303,24 @@ def test_a_renamed_partition_column_leaves_the_partition_its_name() -> None:
     assert after.spec.fields[0].name == "region"
     with pytest.raises(InvalidInput, match="a partition field made of 'place' has that name"):
         altered(table, lambda c: c.add_column("region", "string"))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_dropped_partition_column_can_be_added_again(version: int) -> None:
+    lake = MemoryLake().lake()
+    table = orders(lake, partition_by=["region"], format_version=version)
+    table.append(rows([1], "eu"))
+    with table.alter() as change:
+        change.drop_partition("region")
+        change.drop_column("region")
+    with table.alter() as change:
+        change.add_column("region", "string")
+    table.append(rows([2], "us"))
+    found = table.scan().to_arrow().sort_by("id")
+    assert found.select(["id", "region"]).to_pylist() == [{"id": 1, "region": None}, {"id": 2, "region": "us"}]
+    assert table.scan("region = 'us'").count() == 1
+    assert table.scan("region = 'eu'").count() == 0
+    check_sound(lake, NAME)
 
 
 def test_f9_a_spec_with_an_unknown_transform_survives_and_is_not_written_with(table: CommittedTable) -> None:

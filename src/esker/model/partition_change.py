@@ -77,11 +77,16 @@ def drop_partition(now: Partitioning, schema: Schema, what: str, format_version:
 
 
 def check_column_name(fields: Fields, schema: Schema, field_id: int) -> None:
-    """Refuse a column whose name is a partition field's that is not that very column (its identity)."""
+    """Refuse a column whose name is a partition field's that is not that very column (its identity).
+
+    A field that v1 keeps in its place after both it and its column were dropped holds no value, and refuses nothing.
+    """
     if not fields:  # names of all columns are made for this: not for every column that is added to a wide table
         return
     name = schema.name_by_id[field_id]
     for field in fields:
+        if _is_void(field) and field.source_id not in schema.by_id:
+            continue
         if field.name.casefold() == name.casefold() and not _is_identity_of(field, field_id):
             raise InvalidInput(
                 f"cannot name a column {name!r}: a partition field made of "
