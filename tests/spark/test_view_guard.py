@@ -179,6 +179,26 @@ def test_a_trusted_view_runs_what_it_says(spark: Any, tmp_path: Path) -> None:
         assert [row[0] for row in trusting.sql("SELECT * FROM sales.java").collect()] == ["4"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ("SELECT id FROM table", [("table",)]),
+        ("SELECT t.id FROM orders o JOIN Table AS t ON o.id = t.id", [("orders",), ("Table",)]),
+        ("SELECT * FROM orders, table t WHERE t.id IN (SELECT id FROM table)", [("orders",), ("table",), ("table",)]),
+        ("SELECT * FROM table.files", [("table", "files")]),
+        ("SELECT * FROM (table orders)", [("orders",)]),
+    ],
+)
+def test_behind_from_the_word_table_is_a_name(sql: str, tables: list[tuple[str, ...]]) -> None:
+    assert [table.parts for table in read_shape(sql, Trust()).tables] == tables
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM table(a)", "TABLE table", "WITH table AS (SELECT 1) SELECT 1"])
+def test_elsewhere_the_word_table_is_no_name(sql: str) -> None:
+    with pytest.raises(InvalidInput, match="is not understood"):
+        read_shape(sql, Trust())
+
+
 WORDS = """
     select from where group by having order limit offset window qualify union all except minus intersect join left cross
     natural lateral view on using as values table with recursive distinct explode transform map reduce a b orders c.d (
@@ -195,6 +215,7 @@ PIECES = (
     *("with c as (select 1)", "lateral (select 1)", "except (a)", "exists (select 1)", "in (select 1)", "`where`"),
     *("explode(a)", "natural join orders", "sort by a", "cluster by a", "select (a)", "sum(a) over (order by b)"),
     *("from orders select a", "(orders join c.d)", "((select 1) union select 2)", "a.b", "case when a then b end"),
+    *("from table", ", table", "join table on (a)", "table t", "(table)", "(table orders)", "table (orders)", "from"),
     *("a *", "a >", "and", "or not", "a +", "a ->", "cast(a as array<int>)", "a::array<int>", "between", "as", "like"),
 )
 

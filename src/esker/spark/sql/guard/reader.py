@@ -163,7 +163,7 @@ class _Reader(ExpressionReader):
             self.call(token, GENERATORS)
             self.parenthesis()
         else:
-            self.table()
+            self.table(behind_from=True)
             self.travel()
         if self.take("tablesample"):
             self.expect_sign("(")
@@ -207,10 +207,11 @@ class _Reader(ExpressionReader):
             elif self.take("using"):
                 self.names_in_parentheses()
 
-    def table(self) -> None:
+    def table(self, *, behind_from: bool = False) -> None:
+        """A table by its name. Behind FROM, JOIN or a comma the word TABLE begins nothing, so there it is a name."""
         if self.word() == "stream":  # STREAM t reads another table
             raise self.unexpected()
-        first = self.name()
+        first = self.next() if behind_from and self.word() == "table" else self.name()
         parts, end = [first.name], first.end
         while self.sign("."):
             self.at += 1
