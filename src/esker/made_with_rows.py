@@ -25,15 +25,16 @@ def replace_with(table: Table, new: TableMetadata, data: object) -> None:
     from esker.write.replace_table import ReplacingCommit, replaced
 
     home, old = table._at_home(), table._state
+    planned = replace(old, metadata=replaced(old.metadata, new))
+    replacing = ReplacingCommit(home.catalog, old, planned)
     if data is None:
         from esker.write.commit import commit
         from esker.write.versions import MetadataChange
 
-        table._move_to(commit(home.catalog, home.name, old, MetadataChange(lambda base: replaced(base, new))))
+        table._move_to(commit(replacing, home.name, planned, MetadataChange(lambda base: replace(base))))
         return
-    planned = replace(old, metadata=replaced(old.metadata, new))
     table._state = planned
-    table._home = replace(home, catalog=ReplacingCommit(home.catalog, old, planned))
+    table._home = replace(home, catalog=replacing)
     try:
         table.append(data)
     except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from esker.errors import AlreadyExists
+from esker.errors import AlreadyExists, InvalidInput
 
 
 def typed(spark: Any, lake: Any) -> dict[str, Any]:
@@ -28,6 +28,15 @@ def typed(spark: Any, lake: Any) -> dict[str, Any]:
     found["read.table"] = ids(spark.read.table("sales.orders").where("id > 2"))
     first = lake.table("sales.orders").snapshots[0].snapshot_id
     found["an older version"] = ids(spark.read.option("snapshot-id", first).table("lake.sales.orders"))
+    orders = lake.table("sales.orders")
+    orders.tag("it's first", first)
+    found["a tag"] = ids(spark.read.option("tag", "it's first").table("lake.sales.orders"))
+    found["a version as text"] = ids(spark.read.option("versionAsOf", str(first)).table("lake.sales.orders"))
+    orders.drop_ref("it's first")
+    try:
+        spark.read.option("snapshot-id", "1 OR 1").table("sales.orders")
+    except InvalidInput as error:
+        found["no number"] = str(error)
     spark.sql(
         "MERGE INTO lake.sales.orders t USING {news} s ON t.id = s.id WHEN MATCHED THEN DELETE "
         "WHEN NOT MATCHED THEN INSERT *",
@@ -87,6 +96,9 @@ EXPECTED = {
     "read.table": [3, 4],
     "an older version": [1, 2],
     "merged": [2, 3, 4, 9],
+    "a tag": [1, 2],
+    "a version as text": [1, 2],
+    "no number": "cannot read with the option 'snapshot-id' = '1 OR 1': give a whole number",
     "parameters": [[9], [2, 9]],
     "overwritePartitions": [2, 13, 14],
     "overwrite": [13, 14, 99],

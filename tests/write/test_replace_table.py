@@ -14,6 +14,8 @@ import esker
 from esker.errors import Conflict, NoSuchTable
 from esker.lake import Lake
 from esker.table import Table
+from esker.tree.table_metadata import TableMetadata
+from esker.write.replace_table import replaced
 
 
 @pytest.fixture
@@ -109,5 +111,19 @@ def test_another_writer_is_not_overrun(lake: Lake) -> None:
     schema = pa.schema([("id", pa.int64())])
     with pytest.raises(Conflict, match="another writer has changed it"):
         lake.replace_table(NAME, "id bigint", pa.RecordBatchReader.from_batches(schema, slow()))
+    assert sorted(lake.table(NAME).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    check_sound(lake, NAME)
+
+
+def test_another_writer_is_not_overrun_by_a_new_definition_alone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(lake)
+
+    def slow(old: TableMetadata, new: TableMetadata) -> TableMetadata:
+        lake.table(NAME).append(rows([3]))
+        return replaced(old, new)
+
+    monkeypatch.setattr("esker.write.replace_table.replaced", slow)
+    with pytest.raises(Conflict, match="another writer has changed it"):
+        lake.replace_table(NAME, "id bigint")
     assert sorted(lake.table(NAME).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     check_sound(lake, NAME)

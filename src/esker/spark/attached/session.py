@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from esker.errors import InvalidInput
 from esker.spark.attached.lake_writes import LakeWrites
 from esker.spark.session import is_connect
+from esker.spark.sql.parameters import literal_text
 from esker.spark.sql.run import SqlRunner
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 _KEPT = "_esker_attachment"
 _VERSIONS = {
-    "snapshot-id": "VERSION AS OF {}",
-    "versionasof": "VERSION AS OF {}",
-    "branch": "VERSION AS OF '{}'",
-    "tag": "VERSION AS OF '{}'",
-    "as-of-timestamp": "TIMESTAMP AS OF timestamp_millis({})",
-    "timestampasof": "TIMESTAMP AS OF '{}'",
+    "snapshot-id": "VERSION AS OF {number}",
+    "versionasof": "VERSION AS OF {text}",
+    "branch": "VERSION AS OF {text}",
+    "tag": "VERSION AS OF {text}",
+    "as-of-timestamp": "TIMESTAMP AS OF timestamp_millis({number})",
+    "timestampasof": "TIMESTAMP AS OF {text}",
 }
 
 
@@ -190,6 +191,17 @@ def _reading(base: Any) -> Any:
             unknown = sorted(given.keys() - _VERSIONS.keys())
             if unknown:
                 raise InvalidInput(f"cannot read with the option {unknown[0]!r}: there are {', '.join(_VERSIONS)}")
-            return "".join(f" {_VERSIONS[key].format(str(value))}" for key, value in given.items())
+            return "".join(f" {_clause(key, value)}" for key, value in given.items())
 
     return AttachedReader
+
+
+def _clause(option: str, value: Any) -> str:
+    """What an option of a reader is in SQL; ``InvalidInput`` for a text where a number is due."""
+    clause = _VERSIONS[option]
+    if "{number}" not in clause:
+        return clause.format(text=literal_text(str(value)))
+    try:
+        return clause.format(number=int(value))
+    except (TypeError, ValueError):
+        raise InvalidInput(f"cannot read with the option {option!r} = {value!r}: give a whole number") from None

@@ -84,13 +84,13 @@ def literal_text(value: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case int():
-            return (
-                str(value) if -(2**31) <= value < 2**31 else f"{value}L" if -(2**63) <= value < 2**63 else f"{value}BD"
-            )
+            kind = "" if -(2**31) <= value < 2**31 else "L" if -(2**63) <= value < 2**63 else "BD"
+            return _number(f"{value}{kind}")
         case float():
-            return f"CAST('{value}' AS DOUBLE)" if value != value or abs(value) == float("inf") else f"{value!r}D"
+            is_finite = value == value and abs(value) != float("inf")
+            return _number(f"{value!r}D") if is_finite else f"CAST('{value}' AS DOUBLE)"
         case Decimal():
-            return f"{value:f}BD"
+            return _number(f"{value:f}BD")
         case str():
             return literal_sql(STRING, value)
         case bytes() | bytearray():
@@ -106,3 +106,8 @@ def literal_text(value: Any) -> str:
             pairs = (part for item in value.items() for part in item)
             return f"map({', '.join(map(literal_text, pairs))})"
     raise InvalidInput(f"cannot use a value of type {type(value).__name__} as a parameter: it has no literal in SQL")
+
+
+def _number(text: str) -> str:
+    """With a blank before a minus: two of them in a row begin a comment."""
+    return f" {text}" if text.startswith("-") else text
