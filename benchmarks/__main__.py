@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks import commits, ingest, otlp, pipeline, planning, spark_read, spark_write, tpch, upsert
+from benchmarks import commits, ingest, micro_batches, otlp, pipeline, planning, spark_read, spark_write, tpch, upsert
 from benchmarks.measure import HEADER, Comparison
 
 Suite = Callable[[Path], Iterator[Comparison]]
@@ -25,6 +25,7 @@ SPARK_SUITES = {
     "spark_write": spark_write.compare,
     "upsert": upsert.compare,
     "pipeline": pipeline.compare,
+    "micro_batches": micro_batches.compare,
 }
 
 

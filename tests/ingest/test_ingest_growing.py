@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -19,13 +20,15 @@ from telemetry_samples import log_bodies, logs
 
 from esker.errors import InvalidInput
 from esker.ingest import growing, otlp_job, sources
+from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.follow import Pace, follow
 from esker.ingest.job import Staged
 from esker.ingest.otlp_job import OtlpJob
+from esker.ingest.planner import Planner
 from esker.ingest.recognise import Recognition
 from esker.ingest.run import Run
-from esker.ingest.sources import SourceFile, find_files
+from esker.ingest.sources import Found, Measured, SourceFile, find_files
 from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.ingest.telemetry_tables import TelemetryTables
 from esker.otlp.wire import sized
@@ -216,8 +219,34 @@ def test_no_more_files_are_remembered_than_a_bound(tmp_path: Path, monkeypatch: 
     for found in find_files(paths):
         memory.measure(found, (), unpack=False)
     assert [path.name for path in memory._kept] == ["3.log", "4.log", "5.log"]
-    memory.look_at(paths[:4])
+    memory.look_at({found.path: found for found in find_files(paths[:4])})
     assert [path.name for path in memory._kept] == ["3.log"]
+
+
+def test_long_files_are_read_ahead_each_once_and_found_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "_SMALL", 1)
+    read: Counter[tuple[str, bool]] = Counter()
+
+    def measure(found: Found, *args: Any, **kwargs: Any) -> Measured | None:
+        read[found.path.name, threading.current_thread() is threading.main_thread()] += 1
+        return sources.measure(found, *args, **kwargs)
+
+    monkeypatch.setattr(growing, "measure", measure)
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number:02}.log").write_bytes(logs([number]))
+    with closing(Checkpoint(tmp_path / "checkpoint", kind="otlp")) as checkpoint:
+        planner = Planner(checkpoint, Account(), most_bytes=lambda: 1 << 30, most_files=5)
+        planned = []
+        for _ in range(3):  # each look begins again, and finds what threads have read for the last
+            planned += [Path(file.path).name for file in next(planner.plans(find_files([folder]))).files]
+    assert planned == [f"{number:02}.log" for number in range(12)]
+    assert sorted(name for name, _ in read) == planned
+    assert set(read.values()) == {1}
+    assert sum(not is_main for _, is_main in read) > 6
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,7 +7,9 @@ last known one on. In any other case, and in every new run, a file is read from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from esker.otlp.begin import Begin, begin_of, ends_in_mid_request
 from esker.storage.failures import naming_failures
 
 _MOST = 10_000  # files that are remembered; others are read from their start
+_THREADS = min(4, os.cpu_count() or 1)  # that read files ahead; hashing leaves Python's lock to others
+_SMALL = 1 << 20  # bytes; a file of less is read sooner than a thread is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +34,41 @@ class GrowingFiles:
 
     def __init__(self) -> None:
         self._kept: dict[Path, _Kept] = {}
+        self._ahead: dict[Found, Future[Measured | None]] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "esker-read-ahead")  # none is started before one is needed
 
-    def look_at(self, paths: Iterable[Path]) -> None:
+    def look_at(self, there: Mapping[Path, Found]) -> None:
         """Begin a look: files that are gone are forgotten."""
-        there = set(paths)
         self._kept = {path: kept for path, kept in self._kept.items() if path in there}
+        self._ahead = {found: ahead for found, ahead in self._ahead.items() if there.get(found.path) == found}
+
+    @property
+    def has_room_ahead(self) -> bool:
+        """Whether one more file may be read ahead."""
+        return len(self._ahead) < 2 * _THREADS
+
+    def may_read_ahead(self, found: Found) -> bool:
+        """Whether a file is worth it, and neither read already nor being read."""
+        return found.size >= _SMALL and found.path not in self._kept and found not in self._ahead
+
+    def read_ahead(self, found: Found) -> None:
+        """Begin to read a file of which nothing is known, beside what the caller does."""
+        self._ahead[found] = self._threads.submit(measure, found)
 
     def measure(self, found: Found, marks: Iterable[int], *, unpack: bool) -> Measured | None:
         """As ``sources.measure``."""
+        marks = tuple(marks)
+        if (ahead := self._ahead.pop(found, None)) is not None and not marks and not unpack:
+            return self._remembered(found, ahead.result(), None)
         kept = self._still(found)
         if kept is not None and kept.progress.size == found.size:  # written to, and no longer
             kept = None
         measured = measure(found, marks, unpack=unpack, before=None if kept is None else kept.progress)
+        return self._remembered(found, measured, None if kept is None else kept.begin)
+
+    def _remembered(self, found: Found, measured: Measured | None, begin: Begin | None) -> Measured | None:
         self._kept.pop(found.path, None)
         if measured is not None and measured.progress is not None:
-            begin = None if kept is None else kept.begin
             self._kept[found.path] = _Kept(found.identity, measured.progress, begin)
             if len(self._kept) > _MOST:
                 del self._kept[next(iter(self._kept))]

@@ -124,7 +124,11 @@ class Planner:
     def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
         """Those that hold something that was never planned before."""
         way = None if self._way is None else self._way()
-        for one in found:
+
+        def is_wanted(one: Found) -> bool:
+            return not self._is_refused(one) and (way is None or self._checkpoint.set_aside(one, way) is None)
+
+        for one in self._recognition.each(tuple(found), is_wanted):
             if self._is_refused(one):
                 continue
             if way is not None and (reason := self._checkpoint.set_aside(one, way)) is not None:

@@ -8,7 +8,7 @@ file is read: a record that is there twice is better than one that is not there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from esker.ingest.rotation import copied_from, rotated_first, shifted_from
 from esker.ingest.seen_files import Seen
 from esker.ingest.sources import Found, Measured, SourceFile, begins_with
 
+_WINDOW = 8  # files that are looked at ahead
 _EVIDENCE = 1 << 10  # bytes; headers are shorter
 
 
@@ -104,6 +105,22 @@ class Recognition:
     def planned(self, sources: Sequence[SourceFile]) -> None:
         """These are written down now."""
         self._to_plan = self._to_plan.without(sources)
+
+    def each(self, found: Sequence[Found], is_wanted: Callable[[Found], bool]) -> Iterator[Found]:
+        """The files of a look in order, for ``of``. Those that are wanted, long, and of which nothing is known are
+        read ahead by threads."""
+        upcoming = 0
+        for at, one in enumerate(found):
+            upcoming = max(upcoming, at)
+            while upcoming < min(len(found), at + _WINDOW) and self._growing.has_room_ahead:
+                ahead = found[upcoming]
+                if self._growing.may_read_ahead(ahead) and is_wanted(ahead) and self._is_unknown(ahead):
+                    self._growing.read_ahead(ahead)
+                upcoming += 1
+            yield one
+
+    def _is_unknown(self, found: Found) -> bool:
+        return self._checkpoint.unchanged(found) is None and not self._candidates(found)
 
     def of(self, found: Found) -> SourceFile | Known | None:
         """What of a file is to be read; None where that cannot be said yet. ``StorageFailed`` where it cannot be."""
