@@ -66,9 +66,8 @@ def _cost(query: Any, number: int) -> float:
     """Of the batch that took in the file of that number. A query may begin with a batch of nothing."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        filled = [
-            one for one in query.recentProgress if (one["observedMetrics"] or {}).get("esker", {}).get("received")
-        ]
+        numbers = ((one, one["observedMetrics"].get("esker")) for one in query.recentProgress)
+        filled = [one for one, of_esker in numbers if of_esker is not None and of_esker["received"]]
         if len(filled) > number:
             return float(filled[number]["durationMs"]["triggerExecution"]) / 1000
         time.sleep(0.05)
