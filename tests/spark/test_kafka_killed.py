@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dying_driver import start
 from kafka_broker import Broker, broker
 from telemetry_samples import letters, span_names
 
 import esker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def exported(kafka: Broker, count: int) -> None:
@@ -41,23 +39,7 @@ def exported(kafka: Broker, count: int) -> None:
 
 
 def stream(folder: Path, kafka: Broker, *, at: int) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-    own = {
-        "PYTHONPATH": os.pathsep.join([str(Path(esker.__file__).parents[1]), str(SUPPORT)]),
-        "ESKER_SPARK_MASTER": "local[2]",
-        "ESKER_SPARK_MEMORY": "600m",
-    }
-    with (folder / f"words-{at}").open("w") as words:
-        return subprocess.run(
-            [sys.executable, str(SUPPORT / "dying_stream.py"), str(folder), kafka.address, str(at)],
-            env={**environment, **own},
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            text=True,
-            timeout=280,
-            check=False,
-        )
+    return start("dying_stream.py", folder, kafka.address, str(at), number=at)
 
 
 def test_a_driver_killed_between_two_tables_leaves_every_span_to_be_found_once(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from dying_changes import STEPS
+from dying_driver import start
 from pyspark.sql.datasource import DataSourceStreamReader
 from telemetry_samples import logs, span_names, spans, write
 
@@ -25,28 +25,11 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(not hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="a pipeline needs Spark 4.2"),
 ]
-SUPPORT = Path(__file__).parents[1] / "support"
 SPANS = 20  # of a batch
 
 
 def run(folder: Path, batch: int, step: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-    own = {
-        "PYTHONPATH": os.pathsep.join([str(Path(esker.__file__).parents[1]), str(SUPPORT)]),
-        "ESKER_SPARK_MASTER": "local[2]",
-        "ESKER_SPARK_MEMORY": "600m",
-    }
-    with (folder / f"words-{batch}").open("w") as words:
-        return subprocess.run(
-            [sys.executable, str(SUPPORT / "dying_changes.py"), str(folder), str(batch), step],
-            env={**environment, **own},
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            text=True,
-            timeout=280,
-            check=False,
-        )
+    return start("dying_changes.py", folder, str(batch), step, number=batch)
 
 
 def test_a_driver_killed_at_each_step_of_a_transform_and_a_rollup_counts_every_row_once(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from dying_driver import start
 from dying_pipeline import STEPS
 from kafka_broker import broker
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -29,27 +29,10 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="a pipeline needs Spark 4.2"),
 ]
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def run(folder: Path, batch: int, step: str, address: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-    own = {
-        "PYTHONPATH": os.pathsep.join([str(Path(esker.__file__).parents[1]), str(SUPPORT)]),
-        "ESKER_SPARK_MASTER": "local[2]",
-        "ESKER_SPARK_MEMORY": "600m",
-    }
-    with (folder / f"words-{batch}").open("w") as words:
-        return subprocess.run(
-            [sys.executable, str(SUPPORT / "dying_pipeline.py"), str(folder), str(batch), step, address],
-            env={**environment, **own},
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            text=True,
-            timeout=280,
-            check=False,
-        )
+    return start("dying_pipeline.py", folder, str(batch), step, address, number=batch)
 
 
 def fill(folder: Path) -> None:
