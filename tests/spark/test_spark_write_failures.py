@@ -101,6 +101,22 @@ def test_a_cancelled_job_leaves_the_table_unchanged(spark: Any, table: esker.Tab
     assert left <= {"00001"}  # the task at work may still end its file, which then is an orphan; the other's is gone
 
 
+def test_ctrl_c_is_ctrl_c_and_leaves_the_table_unchanged(spark: Any, table: esker.Table) -> None:
+    assert threading.current_thread() is threading.main_thread()
+
+    def interrupt() -> None:
+        wait_until(lambda: drafts(table))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt, daemon=True)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        table.append(slow(spark))
+    interrupting.join(60)
+    unchanged(table)
+    wait_until(lambda: not drafts(table))
+
+
 def test_f01_a_killed_worker_leaves_the_table_unchanged_where_no_attempt_is_left(
     spark: Any, table: esker.Table
 ) -> None:

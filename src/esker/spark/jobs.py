@@ -21,8 +21,8 @@ def named_jobs(session: SparkSession, doing: str) -> Iterator[None]:
     """Name the jobs of the block ``esker: <doing>`` in Spark's UI, unless the user named them.
 
     Raises ``SparkFailed`` when Spark gives a job up, for instance because an executor died too often. An error that
-    PySpark understands, such as one of the user's own function, stays what it is. A client of Spark Connect cannot
-    name jobs.
+    PySpark understands, such as one of the user's own function, stays what it is, and so does Ctrl-C. A client of
+    Spark Connect cannot name jobs.
     """
     if is_connect(session):
         with _failures_named(doing):
@@ -46,6 +46,8 @@ def _failures_named(doing: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
+        if _follows_an_interrupt(error):  # PySpark cancels all jobs then, and its own clearing up fails over that
+            raise KeyboardInterrupt from error
         raise SparkFailed(f"cannot {doing}: Spark gave the job up: {_reason(error)}", doing=doing) from error
 
 
@@ -58,3 +60,9 @@ def _reason(error: Exception) -> str:
         java = java.getCause()
     first = text.strip().partition("\n")[0]
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}…"
+
+
+def _follows_an_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
