@@ -9,7 +9,7 @@ import pytest
 from sql_lakes import lake_of, read_in
 
 import esker
-from esker.errors import InvalidInput, NoSuchTable
+from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
 from esker.spark.sql import alterations as altered
 from esker.spark.sql import statements as said
@@ -39,6 +39,17 @@ def test_options_of_a_table_are_properties(known: Lake) -> None:
     found = read_in(known, "CREATE TABLE sales.new (id bigint) USING iceberg OPTIONS ('a' 'b', 'c'='d')")
     assert isinstance(found, said.CreateTable)
     assert found.properties == {"a": "b", "c": "d", "option.a": "b", "option.c": "d"}
+
+
+def test_using_a_format_is_sparks_unless_the_lake_is_named(known: Lake) -> None:
+    made = read_in(known, "CREATE TABLE lake.sales.new (id bigint) USING Parquet TBLPROPERTIES ('a' 'b')")
+    assert isinstance(made, said.CreateTable)
+    assert made.properties == {"write.format.default": "parquet", "a": "b"}
+    assert isinstance(read_in(known, "CREATE TABLE sales.new (id bigint) USING parquet"), said.Foreign)
+    assert isinstance(read_in(known, "CREATE TABLE sales.new USING parquet AS SELECT 1 AS a"), said.Query)
+    for format_ in ("avro", "orc", "crocodile"):
+        with pytest.raises(Unsupported, match=f"cannot do USING {format_} \\(at line 1, column 51\\)"):
+            read_in(known, f"CREATE TABLE lake.sales.new (id bigint)     USING {format_}")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ class LakeNames:
         """The lake's, unless it is plainly Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
-        if self.holds(name.parts) or self._is_called(name.parts):
+        if self.holds(name.parts) or self.is_called(name.parts):
             return name
         if len(name.parts) == 1:
             if self._in_current(name.parts[0]):
@@ -170,7 +170,7 @@ class LakeNames:
         """The lake's, unless it is plainly Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
-        return name if self._is_called(name.parts) else self._lake_or_spark(name, name.parts)
+        return name if self.is_called(name.parts) else self._lake_or_spark(name, name.parts)
 
     def new(self, name: Named) -> Named:
         """Everything new is made in the lake, unless Spark's catalog is named."""
@@ -191,9 +191,9 @@ class LakeNames:
 
     def own(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """A name without the lake's own before it: ``lake.sales.orders`` is ``sales.orders``."""
-        return parts[1:] if self._is_called(parts) else parts
+        return parts[1:] if self.is_called(parts) else parts
 
-    def _is_called(self, parts: tuple[str, ...]) -> bool:
+    def is_called(self, parts: tuple[str, ...]) -> bool:
         """Whether the lake's own name is before the rest, and no namespace of the lake is meant by it."""
         if len(parts) < 2 or parts[0].lower() != self.catalog.lower() or self.in_view:
             return False
@@ -252,7 +252,7 @@ class LakeNames:
 
     def is_missing_from_lake(self, parts: tuple[str, ...]) -> bool:
         """Whether a name that was not found is of a namespace of the lake, so that Spark need not be asked."""
-        return self._is_called(parts) or (len(parts) > 1 and self._namespace(parts[:-1]) is not None)
+        return self.is_called(parts) or (len(parts) > 1 and self._namespace(parts[:-1]) is not None)
 
     def full(self, name: Named) -> str:
         """The name of a table, whether it is there or not, with its namespace."""

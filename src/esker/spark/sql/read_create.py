@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from esker.model.token_stream import Token
 from esker.spark.sql.read_namespace import NAMESPACE_WORDS
 from esker.spark.sql.read_views import read_create_view, read_drop_view
 from esker.spark.sql.statements import (
@@ -21,6 +22,7 @@ from esker.spark.sql.words import Named, Span, Words, blanked
 
 QUERY_WORDS = ("select", "with", "values", "from", "table", "map", "reduce")
 PROVIDERS = ("iceberg", "esker")
+_DATA_FORMAT = "parquet"  # of the data files that are written
 
 
 def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateTable | CreateView | CreateLakeView:
@@ -97,14 +99,13 @@ def _view(words: Words, *, replaces: bool, is_global: bool) -> CreateView:
 def _table(words: Words, territory: Territory) -> CreateTable:
     unless_there = words.take("if", "not", "exists")
     name = words.name("the name of a table")
-    _check_provider(words)
+    properties = _of_provider(words, territory, name)
     territory.new(name)
     like = words.name("the name of a table") if words.take("like") else None
     columns = None
     if like is None and (token := words.peek()) is not None and token.is_sign and token.text == "(":
         columns = words.in_place(words.parenthesised())
     partition_by: tuple[str, ...] = ()
-    properties: dict[str, str] = {}
     location: str | None = None
     while not words.is_over and not (like is None and _at_query(words)):
         if words.take("using"):
@@ -157,20 +158,35 @@ def _at_query(words: Words) -> bool:
     )
 
 
-def _check_provider(words: Words) -> None:
-    """USING some other format makes a table of Spark's own."""
+def _of_provider(words: Words, territory: Territory, name: Named) -> dict[str, str]:
+    """The properties that USING sets. Another format makes a table of Spark's own, unless the lake's own name is before
+    the table's: there it is the format of the data files."""
+    provider = _provider(words)
+    if provider is None or provider.text.lower() in PROVIDERS:
+        return {}
+    if not territory.is_called(name.parts):
+        raise Elsewhere
+    if provider.text.lower() != _DATA_FORMAT:
+        raise words.unsupported(
+            f"USING {provider.text}",
+            f"tables of the lake are made USING {' or '.join(PROVIDERS)}, with {_DATA_FORMAT} files",
+            place=provider.place,
+        )
+    return {"write.format.default": _DATA_FORMAT}
+
+
+def _provider(words: Words) -> Token | None:
+    """The word behind USING, which is not taken yet."""
     depth = 0
     for ahead in range(len(words.tokens.tokens)):
         token = words.peek(ahead)
         if token is None or (depth == 0 and token.word in ("as", *QUERY_WORDS)):
-            return
+            return None
         if token.is_sign and token.text in "()":
             depth += 1 if token.text == "(" else -1
         if depth == 0 and token.word == "using":
-            provider = words.peek(ahead + 1)
-            if provider is not None and provider.text.lower() not in PROVIDERS:
-                raise Elsewhere
-            return
+            return words.peek(ahead + 1)
+    return None
 
 
 def query_behind(words: Words, *, before: str = "") -> Query:

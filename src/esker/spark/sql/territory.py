@@ -29,3 +29,7 @@ class Territory(Protocol):
     def holds(self, parts: tuple[str, ...]) -> bool:
         """Whether the lake has a table, or a metadata table, of that name."""
         ...
+
+    def is_called(self, parts: tuple[str, ...]) -> bool:
+        """Whether the lake's own name is before the rest, and no namespace of the lake is meant by it."""
+        ...
