@@ -325,7 +325,7 @@ def test_a_table_is_replaced_with_or_without_a_query(lake: Lake) -> None:
 def test_the_lakes_own_name_is_a_place_like_a_catalogs(lake: Lake, spark: Any) -> None:
     people(lake)
     assert rows(lake, "SHOW NAMESPACES IN lake") == [("sales",)]
-    assert rows(lake, "SHOW TABLES IN lake") == [("sales", "people", False)]
+    assert rows(lake, "SHOW TABLES IN lake") == []
     lake.sql("USE lake")
     assert rows(lake, "SHOW CURRENT NAMESPACE") == [("lake", "")]
     lake.sql("CREATE NAMESPACE lake.default")

@@ -215,6 +215,7 @@ PIECES = (
     *("with c as (select 1)", "lateral (select 1)", "except (a)", "exists (select 1)", "in (select 1)", "`where`"),
     *("explode(a)", "natural join orders", "sort by a", "cluster by a", "select (a)", "sum(a) over (order by b)"),
     *("from orders select a", "(orders join c.d)", "((select 1) union select 2)", "a.b", "case when a then b end"),
+    *("a = (", "a <", "-", "!", "a = (select 1)", "* (a)", "1 + (a)", "a => (b)", "x -> (x)", "|| (a)", "a ^ (b)"),
     *("from table", ", table", "join table on (a)", "table t", "(table)", "(table orders)", "table (orders)", "from"),
     *("a *", "a >", "and", "or not", "a +", "a ->", "cast(a as array<int>)", "a::array<int>", "between", "as", "like"),
 )

@@ -122,18 +122,62 @@ def test_statements_change_a_view(lake: Lake) -> None:
 
 
 def test_what_is_told_of_a_view_makes_it_once_more(lake: Lake) -> None:
-    lake.sql("CREATE VIEW sales.v (k COMMENT 'it''s') COMMENT 'mine' AS SELECT id FROM sales.orders")
-    assert rows(lake, "DESCRIBE sales.v") == [("k", "bigint", "it's")]
+    lake.sql(
+        "CREATE VIEW sales.v (k COMMENT 'it''s', `odd name`) COMMENT 'mine' AS SELECT id, region FROM sales.orders"
+    )
+    assert rows(lake, "DESCRIBE sales.v") == [("k", "bigint", "it's"), ("odd name", "string", "")]
+    location = lake.view("sales.v").location
+    shown = f"'format-version' = '1', 'location' = '{location}', 'provider' = 'iceberg'"
     extended = {row[0]: row[1] for row in lake.sql("DESCRIBE EXTENDED sales.v").collect()}
-    assert (extended["Type"], extended["View Text"]) == ("VIEW", "SELECT id FROM sales.orders")
-    assert rows(lake, "SHOW COLUMNS IN sales.v") == [("k",)]
-    assert ("comment", "mine") in rows(lake, "SHOW TBLPROPERTIES sales.v")
+    assert (extended["Type"], extended["View Text"]) == ("VIEW", "SELECT id, region FROM sales.orders")
+    assert (extended["View Catalog and Namespace"], extended["View Properties"]) == ("lake.sales", f"[{shown}]")
+    assert rows(lake, "SHOW COLUMNS IN sales.v") == [("k",), ("odd name",)]
+    held = [("comment", "mine"), ("format-version", "1"), ("location", location), ("provider", "iceberg")]
+    assert rows(lake, "SHOW TBLPROPERTIES sales.v") == held
+    assert rows(lake, "SHOW TBLPROPERTIES sales.v (provider)") == [("provider", "iceberg")]
+    said = "View lake.sales.v does not have property: no.such"
+    assert rows(lake, "SHOW TBLPROPERTIES sales.v (no.such)") == [("no.such", said)]
     ((statement,),) = rows(lake, "SHOW CREATE TABLE sales.v")
+    assert statement.startswith("CREATE VIEW lake.sales.v (\n  k COMMENT 'it\\'s',\n  `odd name`)\nCOMMENT 'mine'\n")
+    assert statement.endswith("\nAS\nSELECT id, region FROM sales.orders\n")
     before = lake.view("sales.v")
     lake.sql("DROP VIEW sales.v")
     lake.sql(statement)
     after = lake.view("sales.v")
     assert (after.sql, after.schema, after.properties) == (before.sql, before.schema, before.properties)
+    assert after.location == before.location
+    lake.create_namespace("lake")  # lake.sales.v would be looked for in that namespace
+    ((statement,),) = rows(lake, "SHOW CREATE TABLE sales.v")
+    assert statement.startswith("CREATE VIEW sales.v (")
+
+
+def test_properties_of_a_view_that_say_what_it_is_are_checked(lake: Lake) -> None:
+    with pytest.raises(InvalidInput, match=r"cannot make view sales\.v with provider 'hive': it is 'iceberg'"):
+        lake.sql("CREATE VIEW sales.v TBLPROPERTIES ('provider' = 'hive') AS SELECT 1 AS a")
+    with pytest.raises(InvalidInput, match=r"cannot make view sales\.v with format-version '2': it is '1'"):
+        lake.sql("CREATE VIEW sales.v TBLPROPERTIES ('format-version' = '2') AS SELECT 1 AS a")
+    lake.sql("CREATE VIEW sales.v AS SELECT 1 AS a")
+    home = lake.view("sales.v").location
+    lake.sql(f"CREATE VIEW sales.w TBLPROPERTIES ('location' = '{home}_of_another') AS SELECT 1 AS a")
+    assert lake.view("sales.w").location == f"{home}_of_another"
+    assert "location" not in lake.view("sales.w").properties
+    with pytest.raises(InvalidInput, match=r"cannot move view sales\.v to"):
+        lake.sql(f"CREATE OR REPLACE VIEW sales.v TBLPROPERTIES ('location' = '{home}_x') AS SELECT 2 AS a")
+    with pytest.raises(InvalidInput):
+        lake.sql("CREATE VIEW sales.x TBLPROPERTIES ('location' = '/elsewhere/x') AS SELECT 1 AS a")
+    assert lake.views() == ["sales.v", "sales.w"]
+
+
+def test_temporary_views_are_shown_beside_those_that_last(lake: Lake, spark: Any) -> None:
+    lake.sql("CREATE VIEW sales.v AS SELECT 1 AS a")
+    spark.range(1).createOrReplaceTempView("short_lived")
+    try:
+        for text in ("SHOW VIEWS", "SHOW VIEWS IN sales"):
+            assert {("sales", "v", False), ("", "short_lived", True)} <= set(rows(lake, text))
+        assert rows(lake, "SHOW VIEWS LIKE 'short*'") == [("", "short_lived", True)]
+        assert rows(lake, "SHOW VIEWS IN lake LIKE 'v'") == []
+    finally:
+        spark.catalog.dropTempView("short_lived")
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ ORDINARY: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
     ("SELECT id, t.col FROM orders, LATERAL explode(tags) t WHERE id = 1", [(1, "a"), (1, "b")]),
     ("SELECT id FROM orders WHERE id IN (SELECT max(id) FROM orders) OR NOT EXISTS (SELECT 1 FROM orders)", [(3,)]),
     ("SELECT (SELECT max(id) FROM orders) + 1 AS m", [(4,)]),
+    ("SELECT id FROM orders WHERE id = (SELECT max(id) FROM orders) AND 2 * (id - (1)) > (3)", [(3,)]),
+    ("SELECT transform(tags, x -> (upper(x)))[0] AS t FROM orders WHERE id <> -(1) AND id<(2)", [("A",)]),
     ("(SELECT 1 AS a) UNION ALL (SELECT 2) EXCEPT SELECT 2", [(1,)]),
     ("SELECT * FROM ((SELECT 1 AS a) UNION (SELECT 2)) x", [(1,), (2,)]),
     ("VALUES (1, 'a'), (2, 'b')", [(1, "a"), (2, "b")]),

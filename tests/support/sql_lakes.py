@@ -30,6 +30,9 @@ class FakeSpark:
     def has_temp_view(self, name: str) -> bool:
         return name in self.views
 
+    def temp_views(self) -> list[str]:
+        return list(self.views)
+
     def setting(self, key: str) -> str | None:
         return None
 

@@ -17,6 +17,7 @@ from esker.write.new_table import FromArrow, read_schema
 from esker.write.view_versions import QUERY_COLUMNS, Definition, new_view, replaced
 
 LONGEST_QUERY = 1 << 20
+_STATED = {"provider": "iceberg", "format-version": "1", "location": None}  # as SHOW CREATE TABLE lists them
 
 
 def make_view(
@@ -32,21 +33,27 @@ def make_view(
     schema_from_arrow: FromArrow | None = None,
 ) -> ViewState:
     """The view as it is then. ``columns`` describes it as ``create_table`` takes a schema; where they come from an
-    analysis, they are what the query itself calls them."""
+    analysis, they are what the query itself calls them. The property ``location`` says where the view is to be."""
     schema = read_schema(columns, schema_from_arrow)
     given = properties.get(QUERY_COLUMNS)
     names = given.split(",") if given else [field.name for field in schema.fields] if is_analysed else []
     definition = _checked(Definition(sql=sql, schema=schema, default_namespace=namespace, query_columns=tuple(names)))
     views = catalog.view_catalog()
+    kept = {key: value for key, value in properties.items() if key not in _STATED}
+    location = _stated_location(name, properties)
 
     def change(base: ViewMetadata) -> ViewMetadata:
-        return replaced(base, definition, properties, called=f"view {name}")
+        if location is not None and location.rstrip("/") != base.location:
+            raise InvalidInput(
+                f"cannot move view {name} to {location}: a view stays at {base.location}", view=str(name)
+            )
+        return replaced(base, definition, kept, called=f"view {name}")
 
     if replaces:
         with suppress(NoSuchView):
             return commit_view(views, name, change)
     try:
-        metadata = new_view(definition, location=catalog.location_for(name), properties=properties)
+        metadata = new_view(definition, location=location or catalog.location_for(name), properties=kept)
         return views.create_view(name, metadata)
     except AlreadyExists:
         if not replaces:
@@ -55,6 +62,16 @@ def make_view(
             return commit_view(views, name, change)
         except NoSuchView:
             raise AlreadyExists(f"cannot create view {name}: a table of that name exists", view=str(name)) from None
+
+
+def _stated_location(name: TableName, properties: Mapping[str, str]) -> str | None:
+    """Where the properties put the view. Those that state what every view is are checked, and not kept."""
+    for key, value in _STATED.items():
+        if value is not None and properties.get(key, value).lower() != value:
+            raise InvalidInput(
+                f"cannot make view {name} with {key} {properties[key]!r}: it is {value!r}", view=str(name), property=key
+            )
+    return properties.get("location")
 
 
 def checked_query(sql: str) -> str:

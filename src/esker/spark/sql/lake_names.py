@@ -114,6 +114,10 @@ class SparkNames(Protocol):
         """Whether the session has a temporary view of that name."""
         ...
 
+    def temp_views(self) -> list[str]:
+        """The names of the session's temporary views; none where no session is running."""
+        ...
+
     def check_view(self, text: str, shape: Shape) -> None:
         """Refuse a view's text that this session would read otherwise than its shape says."""
         ...

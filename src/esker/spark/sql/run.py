@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from esker.model.naming import Namespace, TableName
-from esker.spark.session import is_connect
+from esker.spark.session import is_connect, running_session
 from esker.spark.sql import define, define_views
 from esker.spark.sql.alterations import AlterTable, DropRef, SetRef
 from esker.spark.sql.change import Changer
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ZONE = "spark.sql.session.timeZone"
+_GIVEN = "esker_given_"  # begins the names of views of DataFrames that a statement was given
 _DEFAULT = "default"  # the namespace that USE of a catalog means
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
@@ -103,7 +104,7 @@ class SqlRunner:
         spark, made = self._get_spark(), list[str]()
 
         def view_of(frame: Any) -> str:
-            made.append(f"esker_given_{uuid4().hex}")
+            made.append(f"{_GIVEN}{uuid4().hex}")
             frame.createOrReplaceTempView(made[-1])
             return made[-1]
 
@@ -268,6 +269,9 @@ class _NoSpark:
     def has_temp_view(self, name: str) -> bool:
         return False
 
+    def temp_views(self) -> list[str]:
+        return []
+
     def check_view(self, text: str, shape: Shape) -> None:
         return None
 
@@ -292,6 +296,17 @@ class _SparkSide:
             return catalog.tableExists(name) and bool(catalog.getTable(name).isTemporary)
         except PySparkException:
             return False
+
+    def temp_views(self) -> list[str]:
+        from pyspark.errors import PySparkException
+
+        if running_session() is None:
+            return []
+        try:
+            found = self._get_spark().sql("SHOW VIEWS IN spark_catalog.default").collect()
+        except PySparkException:  # a catalog in its place that has no views
+            return []
+        return [row.viewName for row in found if row.isTemporary and not row.viewName.startswith(_GIVEN)]
 
     def check_view(self, text: str, shape: Shape) -> None:
         check_plan(text, shape, self._get_spark())

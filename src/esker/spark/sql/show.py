@@ -27,6 +27,7 @@ from esker.spark.sql.statements import (
 from esker.spark.sql.type_text import column_text, partition_terms, sort_terms, string_text, type_text
 from esker.spark.sql.words import Named
 from esker.table import Table
+from esker.view import View
 
 Looking = (
     ShowNamespaces
@@ -83,20 +84,26 @@ def _told_of_view(names: LakeNames, statement: Looking) -> Told | None:
         return None
     match statement:
         case ShowCreateTable():
-            return "createtab_stmt string", [(show_views.create_text(view),)]
+            return "createtab_stmt string", [(show_views.create_text(view, _before(names, view)),)]
         case ShowProperties(_, key):
-            said = f"View {view.name} does not have property: {key}"
-            rows = sorted(view.properties.items()) if key is None else [(key, view.properties.get(key, said))]
-            return "key string, value string", list(rows)
+            held = show_views.properties(view)
+            said = f"View {names.catalog}.{view.name} does not have property: {key}"
+            return "key string, value string", [*held.items()] if key is None else [(key, held.get(key, said))]
         case ShowColumns():
             return "col_name string", [(field.name,) for field in view.schema.fields]
         case DescribeTable(_, extended, column):
-            return show_views.described(view, extended, column)
+            return show_views.described(view, extended, column, names.catalog)
+
+
+def _before(names: LakeNames, view: View) -> str:
+    """The lake's own name to write before a view's, if it would be understood there."""
+    return f"{names.catalog}." if names.is_called((names.catalog, *view.name.split("."))) else ""
 
 
 def _views(names: LakeNames, statement: ShowViews) -> Told:
-    found = names.lake.views(_looked_in(names, statement.inside))
+    found = [] if _is_root(names, statement.inside) else names.lake.views(_looked_in(names, statement.inside))
     rows = [(full.rpartition(".")[0], full.rpartition(".")[2], False) for full in found]
+    rows += [("", name, True) for name in names.spark.temp_views()]
     columns = "namespace string, viewName string, isTemporary boolean"
     return columns, [row for row in rows if _is_like(row[1], statement.like)]
 
@@ -134,7 +141,7 @@ def _namespaces(names: LakeNames, inside: Named | None, like: str | None) -> lis
 
 
 def _tables(names: LakeNames, statement: ShowTables, like: str | None) -> Told:
-    found = names.lake.tables(_looked_in(names, statement.inside))
+    found = [] if _is_root(names, statement.inside) else names.lake.tables(_looked_in(names, statement.inside))
     rows = [(full.rpartition(".")[0], full.rpartition(".")[2], False) for full in found]
     return "namespace string, tableName string, isTemporary boolean", [row for row in rows if _is_like(row[1], like)]
 
@@ -143,7 +150,12 @@ def _looked_in(names: LakeNames, inside: Named | None) -> str | None:
     """The namespace that is listed; None for all of them."""
     if inside is None:
         return ".".join(names.current) or None
-    return None if names.is_lake(inside) else names.namespace_named(inside)
+    return names.namespace_named(inside)
+
+
+def _is_root(names: LakeNames, inside: Named | None) -> bool:
+    """Whether the lake itself is listed. All tables and views are in namespaces, so it holds none."""
+    return inside is not None and names.is_lake(inside)
 
 
 def _is_like(name: str, pattern: str | None) -> bool:

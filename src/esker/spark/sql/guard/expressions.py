@@ -215,7 +215,7 @@ class ExpressionReader(ABC):
             raise self.unexpected()
         elif token.word == "except" and (star := self.peek(-2)) is not None and star.is_sign("*"):
             self.names_in_parentheses()
-        elif self.sign("("):
+        elif self.sign("(") and not token.is_sign(*words.OPERATORS):  # else the parenthesis is the operand
             if not (token.is_name or token.kind is Kind.STRING):
                 raise self.unexpected()
             self.called(token)

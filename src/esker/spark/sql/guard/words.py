@@ -15,6 +15,8 @@ TRAVELS = _of("version system_version timestamp system_time")
 UNITS = _of("year month week day hour minute second millisecond microsecond")
 TYPES = _of("decimal dec numeric varchar char character string binary time timestamp")
 
+OPERATORS = _of("+ - * / % = == != <> < <= > >= <=> >>> || -> => ! ~ & | ^")
+
 CLAUSES = (
     QUERIES
     | SET_OPERATIONS
