@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esker.errors import Conflict, InvalidInput
-from esker.model.naming import TableName
 from esker.model.partition import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.sort_order import SortOrder
-from esker.ports.catalog import Catalog, TableState
+from esker.ports.catalog import TableState
 from esker.ports.engine import Engine
 from esker.ports.spark_frames import SparkFrames
 from esker.ports.storage import Storage
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from esker.read.scan_changes import ChangeScan
     from esker.read.snapshot_range import SnapshotName
     from esker.write.alter import Alteration
+    from esker.write.existing_files import ExistingFile
     from esker.write.merge import Merge
-    from esker.write.new_table import FromArrow
     from esker.write.verbs import Transaction
-    from esker.write.workbench import Tools
+    from esker.write.workbench import Home
 
     Predicate = str | Unbound
 
@@ -65,21 +64,6 @@ class Workings:
     def frames(self) -> SparkFrames | None:
         """Gives the rows to Spark."""
         return None if self.make_frames is None else self.make_frames(self.storage, self.engine)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
-    """Where a table can be changed: its catalog, its name there, and the tools of writing."""
-
-    catalog: Catalog
-    name: TableName
-    get_tools: Callable[[], Tools]
-    schema_from_arrow: FromArrow | None = None
-
-    @property
-    def tools(self) -> Tools:
-        """What a write works with."""
-        return self.get_tools()
 
 
 class Table(ScanShortcuts):
@@ -331,11 +315,32 @@ class Table(ScanShortcuts):
         self._at_home()
         return Merge.of(source, on, run)
 
-    def add_files(self, paths: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot:
-        """Take in Parquet files where they are; nothing is copied. ``InvalidInput`` for files outside the lake's
-        warehouse and ``allowed_roots``."""
+    def add_files(
+        self,
+        paths: Sequence[str | ExistingFile],
+        *,
+        ref: str = MAIN,
+        summary: Mapping[str, str] | None = None,
+        partition_filter: Mapping[str, str | None] | None = None,
+        ignore_extra_columns: bool = False,
+        parallelism: int = 1,
+    ) -> Snapshot:
+        """Take in Parquet files where they are; nothing is copied. A folder is all data files below it, partitioned by
+        the ``name=value`` folders between; ``partition_filter`` chooses among these.
+
+        Raises ``InvalidInput`` for a file outside the lake's warehouse and ``allowed_roots``, in the table already, in
+        a partition that does not fit or cannot be known, or with a column that the table does not have, unless
+        ``ignore_extra_columns``. ``parallelism`` is how many files are looked into at a time.
+
+            orders.add_files(["/data/orders"], partition_filter={"day": "2026-01-01"})
+        """
         with self.transaction(ref=ref, summary=summary) as tx:
-            tx.add_files(paths)
+            tx.add_files(
+                paths,
+                partition_filter=partition_filter,
+                ignore_extra_columns=ignore_extra_columns,
+                parallelism=parallelism,
+            )
         return self._result(tx)
 
     def transaction(
@@ -379,17 +384,8 @@ class Table(ScanShortcuts):
         from esker.write.versions import tag
 
         home = self._at_home()
-        self._move_to(
-            tag(
-                home.catalog,
-                home.name,
-                self._state,
-                name,
-                snapshot_id,
-                max_ref_age_ms=max_ref_age_ms,
-                replace=replace,
-            )
-        )
+        base = (home.catalog, home.name, self._state)
+        self._move_to(tag(*base, name, snapshot_id, max_ref_age_ms=max_ref_age_ms, replace=replace))
 
     def branch(
         self,

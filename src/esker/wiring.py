@@ -24,7 +24,8 @@ from esker.spark.session import SessionSource
 from esker.spark.sql.guard.trust import trust_of
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
-from esker.table import Home, Table, Workings
+from esker.table import Table, Workings
+from esker.write.workbench import Home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ leaves out as Hive's writers do, from the ``name=value`` folders it lies in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from esker.arrow.convert import convert
 from esker.arrow.file_columns import FileColumn, LeafFinder, by_field_id, file_columns, has_ids, with_mapped_ids
 from esker.arrow.footer_metrics import Seen, footer_metrics, seen_columns
-from esker.arrow.found_partition import found_partition, hive_values
+from esker.arrow.found_partition import found_partition
 from esker.arrow.input_file import blaming, open_input
 from esker.arrow.metrics import split_offsets
 from esker.arrow.metrics_mode import metrics_modes
@@ -24,6 +24,7 @@ from esker.arrow.open_parquet import open_parquet
 from esker.arrow.partitioner import partitioner
 from esker.arrow.types import FIELD_ID
 from esker.errors import EskerError, InvalidInput
+from esker.model.hive_folders import hive_values
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
 from esker.model.types import ListType, MapType, StructType, Type, VariantType, is_nested
@@ -45,14 +46,25 @@ class _Found:
     by_name: bool  # the ids are the table's, found by name
 
 
-def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFile:
-    """The file with its partition and metrics; ``InvalidInput`` says what keeps it out of the table."""
+def describe(
+    storage: Storage,
+    metadata: TableMetadata,
+    location: str,
+    *,
+    folders: Mapping[str, str | None] | None = None,
+    ignore_extra_columns: bool = False,
+) -> DataFile:
+    """The file with its partition and metrics; ``InvalidInput`` says what keeps it out of the table.
+
+    ``folders`` are the partition values of the folders that it is located in, as text; None: those of its location.
+    Columns that the table does not have are refused, or left out with ``ignore_extra_columns``.
+    """
     schema = metadata.schema
     partitioner(schema, metadata.spec)
     found = _open(storage, metadata, location)
     seen = seen_columns(found.footer, found.columns, schema)
-    hive = hive_values(location)
-    _check_columns(found, schema, metadata)
+    hive = hive_values(location) if folders is None else folders
+    _check_columns(found, schema, metadata, ignore_extra_columns)
     _check_required(found, schema, metadata, seen, hive)
     leaf_ids = tuple(_leaf_ids(found.columns, _variants(metadata)))
     modes = metrics_modes(schema, metadata.sort_order, metadata.properties)
@@ -62,7 +74,7 @@ def describe(storage: Storage, metadata: TableMetadata, location: str) -> DataFi
         record_count=found.footer.num_rows,
         file_size=storage.size(location),
         spec_id=metadata.spec.spec_id,
-        partition=found_partition(location, metadata.spec, schema, seen, hive),
+        partition=found_partition(location, metadata.spec, schema, seen, hive, must_agree=folders is not None),
         metrics=footer_metrics(found.footer, leaf_ids, seen, schema, modes),
         split_offsets=split_offsets(found.footer),
         sort_order_id=0,  # whoever wrote it promised no order
@@ -88,14 +100,21 @@ def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
     return _Found(location, footer, with_mapped_ids(columns, mapping), by_name=True)
 
 
-def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata) -> None:
+def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata, ignore_extra: bool) -> None:
     names: dict[int, set[str]] = {}
     for older in metadata.schemas:
         for field in older.by_id.values():
             names.setdefault(field.id, set()).add(field.name.casefold())
     for column in _named(found.columns, _variants(metadata)):
-        _check_known(found, column, names, schema)
+        if not (ignore_extra and _is_extra(column, names)):
+            _check_known(found, column, names, schema)
     present = by_field_id(found.columns)
+    if ignore_extra and found.columns and not any(field.id in present for field in schema.fields):
+        raise InvalidInput(
+            f"cannot add {found.location}: it has none of the table's columns, but "
+            f"{', '.join(column.name for column in found.columns)}",
+            file=found.location,
+        )
     for field in schema.fields:
         if field.id in present:
             _check_type(found, present[field.id], field.type, field.name)
@@ -124,8 +143,12 @@ def _leaf_ids(columns: tuple[FileColumn, ...], variants: frozenset[int]) -> Iter
             yield from _leaf_ids(column.children, variants)
 
 
+def _is_extra(column: FileColumn, names: dict[int, set[str]]) -> bool:
+    return column.field_id is None or column.field_id not in names
+
+
 def _check_known(found: _Found, column: FileColumn, names: dict[int, set[str]], schema: Schema) -> None:
-    if column.field_id is None or column.field_id not in names:
+    if column.field_id is None or _is_extra(column, names):
         raise _refused(found, column.name, "the table has no such column")
     known = names[column.field_id]
     # Ids that a file brings along may be another table's; elements, keys and values are called as each likes.
@@ -162,7 +185,7 @@ def _check_type(found: _Found, column: FileColumn, type_: Type, name: str) -> No
 
 
 def _check_required(
-    found: _Found, schema: Schema, metadata: TableMetadata, seen: dict[int, Seen], hive: dict[str, str | None]
+    found: _Found, schema: Schema, metadata: TableMetadata, seen: dict[int, Seen], hive: Mapping[str, str | None]
 ) -> None:
     present = by_field_id(found.columns)
     leaves = LeafFinder(found.columns)

@@ -2,67 +2,53 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Context, Decimal, InvalidOperation
 from typing import Any
-from urllib.parse import unquote
-from uuid import UUID
+from urllib.parse import unquote_plus
 
 from esker.arrow.footer_metrics import Seen
 from esker.errors import InvalidInput
+from esker.model.hive_folders import value_of_text
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import BucketTransform, IdentityTransform, VoidTransform, apply_transform
-from esker.model.types import (
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LongType,
-    StringType,
-    TimestampType,
-    TimeType,
-    Type,
-    UuidType,
-    is_floating,
-)
+from esker.model.types import Type, is_floating
 
-_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_EPOCH = datetime(1970, 1, 1)
-
-
-def hive_values(location: str) -> dict[str, str | None]:
-    """The ``name=value`` folders of a location; None for Hive's name of null."""
-    found: dict[str, str | None] = {}
-    for folder in location.split("/")[:-1]:
-        name, sign, value = folder.partition("=")
-        if sign:
-            text = unquote(value)  # Hive's writers leave a plus as it is; Iceberg's keep the column in the file
-            found[unquote(name)] = None if text == _HIVE_NULL else text
-    return found
+Folders = Mapping[str, str | None]
 
 
 def found_partition(
-    location: str, spec: PartitionSpec, schema: Schema, seen: Mapping[int, Seen], hive: Mapping[str, str | None]
+    location: str,
+    spec: PartitionSpec,
+    schema: Schema,
+    seen: Mapping[int, Seen],
+    folders: Folders,
+    *,
+    must_agree: bool = False,
 ) -> tuple[Any, ...]:
-    """The partition tuple; ``InvalidInput`` says why a member of it cannot be known."""
-    return tuple(_member(location, field, schema, seen.get(field.source_id), hive) for field in spec.fields)
+    """The partition tuple; ``InvalidInput`` says why a member of it cannot be known.
+
+    ``must_agree``: a column that the file has too must hold the value of the folder.
+    """
+    found = []
+    for field in spec.fields:
+        value = _member(location, field, schema, seen.get(field.source_id), folders)
+        if must_agree and seen.get(field.source_id) is not None:
+            _check_agrees(location, field, schema, value, folders)
+        found.append(value)
+    return tuple(found)
 
 
-def _member(
-    location: str, field: PartitionField, schema: Schema, seen: Seen | None, hive: Mapping[str, str | None]
-) -> Any:
+def _member(location: str, field: PartitionField, schema: Schema, seen: Seen | None, folders: Folders) -> Any:
     if isinstance(field.transform, VoidTransform):
         return None
     source = schema.by_id[field.source_id]
     name = schema.name_by_id[field.source_id]
     if seen is None:
-        return _from_folder(location, field, name, source.type, hive)
+        return _from_folder(location, field, name, source.type, folders)
     if not seen.values:
+        if isinstance(field.transform, IdentityTransform) and _key(field, name, folders) is not None:
+            return _from_folder(location, field, name, source.type, folders)
         raise _undecided(location, field, f"the file has no rows to tell {name!r} by")
     if seen.nulls is None:
         raise _undecided(location, field, f"its footer has no statistics of {name!r}")
@@ -81,14 +67,38 @@ def _member(
     return low
 
 
-def _from_folder(location: str, field: PartitionField, name: str, type_: Type, hive: Mapping[str, str | None]) -> Any:
+def _from_folder(location: str, field: PartitionField, name: str, type_: Type, folders: Folders) -> Any:
     if not isinstance(field.transform, IdentityTransform):
         raise _undecided(location, field, f"the file does not have column {name!r}")
-    for key in (field.name, name):
-        if key in hive:
-            text = hive[key]
-            return None if text is None else _parsed(location, field, type_, text)
-    raise _undecided(location, field, f"the file does not have column {name!r}, nor a folder {field.name}=… above it")
+    key = _key(field, name, folders)
+    if key is None:
+        raise _undecided(
+            location, field, f"the file does not have column {name!r}, nor a folder {field.name}=… above it"
+        )
+    try:
+        return value_of_text(type_, folders[key])
+    except ValueError:
+        raise _undecided(location, field, f"the folder's value {folders[key]!r} is no {type_}") from None
+
+
+def _key(field: PartitionField, name: str, folders: Folders) -> str | None:
+    return next((key for key in (field.name, name) if key in folders), None)
+
+
+def _check_agrees(location: str, field: PartitionField, schema: Schema, value: Any, folders: Folders) -> None:
+    """Engines that take the value of the folder and those that take the file's must read the same rows."""
+    name, type_ = schema.name_by_id[field.source_id], schema.by_id[field.source_id].type
+    key = _key(field, name, folders)
+    if key is None or not isinstance(field.transform, IdentityTransform):
+        return
+    text = folders[key]
+    for meant in {text, None if text is None else unquote_plus(text)}:  # Iceberg's writers make a plus of a blank
+        try:
+            if value_of_text(type_, meant) == value:
+                return
+        except ValueError:
+            continue
+    raise _undecided(location, field, f"column {name!r} holds {value!r} in the file, and its folder says {text!r}")
 
 
 def _undecided(location: str, field: PartitionField, why: str) -> InvalidInput:
@@ -97,47 +107,3 @@ def _undecided(location: str, field: PartitionField, why: str) -> InvalidInput:
         file=location,
         column=field.name,
     )
-
-
-def _parsed(location: str, field: PartitionField, type_: Type, text: str) -> Any:
-    try:
-        value = None if text == "null" and not isinstance(type_, StringType) else _held(type_, text)
-    except (ValueError, InvalidOperation, OverflowError):
-        raise _undecided(location, field, f"the folder's value {text!r} is no {type_}") from None
-    return value
-
-
-def _held(type_: Type, text: str) -> Any:
-    match type_:
-        case StringType():
-            return text
-        case BooleanType() if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        case IntType() | LongType():
-            bits = 31 if isinstance(type_, IntType) else 63
-            number = int(text)
-            if not -(2**bits) <= number < 2**bits:
-                raise ValueError(text)
-            return number
-        case FloatType() | DoubleType() if not math.isnan(float(text)):
-            return float(text)
-        case DecimalType(precision, scale):
-            found = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=Context(prec=76))
-            if found != Decimal(text) or len(found.as_tuple().digits) > precision:
-                raise ValueError(text)
-            return found
-        case DateType():
-            return date.fromisoformat(text).toordinal() - _EPOCH.toordinal()
-        case TimeType():
-            found_time = time.fromisoformat(text)
-            return (datetime.combine(_EPOCH, found_time) - _EPOCH) // timedelta(microseconds=1)
-        case TimestampType(zoned=zoned):
-            moment = datetime.fromisoformat(text)
-            if (moment.tzinfo is not None) != zoned:
-                raise ValueError(text)
-            moment = moment.astimezone(UTC).replace(tzinfo=None) if zoned else moment
-            return (moment - _EPOCH) // timedelta(microseconds=1) * (1000 if type_.nanos else 1)
-        case UuidType():
-            return UUID(text).bytes
-        case _:
-            raise ValueError(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -64,8 +64,15 @@ class ArrowWriter:
         )
         return writer.write(request.data)
 
-    def describe(self, metadata: TableMetadata, location: str) -> DataFile:
+    def describe(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        *,
+        folders: Mapping[str, str | None] | None = None,
+        ignore_extra_columns: bool = False,
+    ) -> DataFile:
         """A Parquet file that lies there already, with its partition and metrics."""
         from esker.arrow.describe import describe
 
-        return describe(self._storage, metadata, location)
+        return describe(self._storage, metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns)

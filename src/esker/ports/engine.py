@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -119,6 +119,17 @@ class Writer(Protocol):
         """Write new data files, durable and whole, and describe each with its partition and metrics."""
         ...
 
-    def describe(self, metadata: TableMetadata, location: str) -> DataFile:
-        """A file that lies there already, as ``add_files`` wants it: partition and metrics from its footer."""
+    def describe(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        *,
+        folders: Mapping[str, str | None] | None = None,
+        ignore_extra_columns: bool = False,
+    ) -> DataFile:
+        """A file that lies there already, as ``add_files`` wants it: partition and metrics from its footer.
+
+        ``folders`` are partition values as text, by the names of partition fields and columns; None: those that the
+        location names.
+        """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -29,9 +29,16 @@ class AnyWriter:
         """Write new data files."""
         return self._writer_of(request.data).write(request)
 
-    def describe(self, metadata: TableMetadata, location: str) -> DataFile:
+    def describe(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        *,
+        folders: Mapping[str, str | None] | None = None,
+        ignore_extra_columns: bool = False,
+    ) -> DataFile:
         """A file that lies there already."""
-        return self._arrow.describe(metadata, location)
+        return self._arrow.describe(metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns)
 
     def _writer_of(self, data: object) -> Writer:
         from esker.spark.frame_schema import is_spark_frame

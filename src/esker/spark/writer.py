@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +74,18 @@ class SparkWriter:
             raise refusal
         yield from files
 
-    def describe(self, metadata: TableMetadata, location: str) -> DataFile:
+    def describe(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        *,
+        folders: Mapping[str, str | None] | None = None,
+        ignore_extra_columns: bool = False,
+    ) -> DataFile:
         """A Parquet file that lies there already."""
-        return ArrowWriter(self._storage).describe(metadata, location)
+        return ArrowWriter(self._storage).describe(
+            metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns
+        )
 
     def _order(self, request: WriteRequest, storage: Storage) -> Order:
         frame: DataFrame = request.data

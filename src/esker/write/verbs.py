@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -22,9 +22,11 @@ from esker.ports.row_changes import RowDelta, Verb
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
+from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
 from esker.write.exactly_once import Batch, is_applied
+from esker.write.existing_files import ExistingFile, Filter, PlacedFile, placed_files
 from esker.write.layout import MetadataNames
 from esker.write.merge import Merge
 from esker.write.name_mapping import first_mapping, with_mapping
@@ -190,27 +192,52 @@ class Transaction:
         if step.files or noted_files:
             self._take(None, step)
 
-    def add_files(self, paths: Sequence[str]) -> None:
-        """Take in Parquet files where they are; nothing is copied. ``InvalidInput`` for files outside the warehouse
-        and the ``allowed_roots``."""
+    def add_files(
+        self,
+        paths: Sequence[str | ExistingFile],
+        *,
+        partition_filter: Filter | None = None,
+        ignore_extra_columns: bool = False,
+        parallelism: int = 1,
+    ) -> None:
+        """Take in Parquet files, and those below folders, where they are; nothing is copied. The arguments are those of
+        ``Table.add_files``. ``InvalidInput`` for files outside the warehouse and the ``allowed_roots``."""
         self._check_open()
         if isinstance(paths, str):
             raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
-        doubled = sorted(path for path, count in Counter(paths).items() if count > 1)
-        if doubled:
-            raise InvalidInput(f"cannot add {doubled[0]} twice", file=doubled[0])
-        files, mapping = self._described(paths)
-        self._take("append", AddFiles(files, are_given=True, name_mapping=mapping))
+        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+            raise InvalidInput(f"cannot add files with parallelism {parallelism!r}: give a number from 1 on")
+        files = placed_files(self.tools.storage, self.base.metadata, paths, partition_filter)
+        found, mapping = self._described(files, ignore_extra_columns, parallelism)
+        self._take("append", AddFiles(found, are_given=True, name_mapping=mapping))
 
-    def _described(self, paths: Sequence[str]) -> tuple[tuple[DataFile, ...], str | None]:
+    def _described(
+        self, files: Sequence[PlacedFile], ignore_extra: bool, parallelism: int
+    ) -> tuple[tuple[DataFile, ...], str | None]:
         """The files, and the name mapping that the table gets where one of them needs it."""
-        describe, metadata = self.tools.writer.describe, self.base.metadata
+
+        def described(metadata: TableMetadata) -> tuple[DataFile, ...]:
+            by_spec = {id_: replace(metadata, default_spec_id=id_) for id_ in {file.spec_id for file in files}}
+
+            def one(file: PlacedFile) -> DataFile:
+                return self.tools.writer.describe(
+                    by_spec[file.spec_id],
+                    file.location,
+                    folders=file.folders,
+                    ignore_extra_columns=ignore_extra,
+                )
+
+            if parallelism == 1:
+                return tuple(map(one, files))
+            with ThreadPoolExecutor(parallelism) as pool:
+                return tuple(pool.map(one, files))
+
+        metadata = self.base.metadata
         try:
-            return tuple(describe(metadata, path) for path in paths), None
+            return described(metadata), None
         except NoFieldIds:
             mapping = first_mapping(metadata.schema.fields)
-            named = with_mapping(metadata, mapping)
-            return tuple(describe(named, path) for path in paths), mapping
+            return described(with_mapping(metadata, mapping)), mapping
 
     def commit(self) -> Snapshot | None:
         """Make it one snapshot now; None where there was nothing to change."""

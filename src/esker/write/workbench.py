@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from esker.errors import AlreadyExists, EskerError
+from esker.model.naming import TableName
+from esker.ports.catalog import Catalog
 from esker.ports.engine import Engine, Writer
 from esker.ports.merging import Merger
 from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat, TableFormatWriter
+
+if TYPE_CHECKING:
+    from esker.write.new_table import FromArrow
 
 log = logging.getLogger("esker.write")
 
@@ -29,6 +35,21 @@ class Tools:
     rows: RowEngine
     storage: Storage
     merger: Merger | None = None  # computes merges, and changes by any SQL expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where a table can be changed: its catalog, its name there, and the tools of writing."""
+
+    catalog: Catalog
+    name: TableName
+    get_tools: Callable[[], Tools]
+    schema_from_arrow: FromArrow | None = None
+
+    @property
+    def tools(self) -> Tools:
+        """What a write works with."""
+        return self.get_tools()
 
 
 @dataclass(slots=True)
