@@ -9,13 +9,17 @@ from esker.tree.table_metadata import TableMetadata
 
 
 def create_with(table: Table, data: object) -> None:
-    """Make a table, which is only planned so far, with its first rows."""
+    """Make a table, which is only planned so far, with its first rows or with files that are there already."""
+    from esker.write.existing_files import ExistingFiles
     from esker.write.first_commit import FirstCommit
 
     home = table._at_home()
     table._home = replace(home, catalog=FirstCommit(home.catalog, table._state))
     try:
-        table.append(data)
+        if isinstance(data, ExistingFiles):
+            table.add_files(data.files, ignore_extra_columns=True, parallelism=data.parallelism)
+        else:
+            table.append(data)
     finally:
         table._home = home
 

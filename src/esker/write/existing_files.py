@@ -29,6 +29,14 @@ class ExistingFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingFiles:
+    """The files that a new table begins with, in place of rows."""
+
+    files: tuple[ExistingFile, ...]
+    parallelism: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedFile:
     """A file, the spec that it is taken in under, and the text of its partition values by the spec's own names."""
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
+from esker.spark.sql.call_arguments import Caller, Given, Procedure, mapping_of, text_of
 from esker.spark.sql.frames import Answer
-from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.statements import Argument, Call
+from esker.spark.sql.statements import Call
+from esker.spark.sql.take_in import add_files, migrate, snapshot
 from esker.spark.sql.words import Words
 from esker.table import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LATER = frozenset(
     (
@@ -30,86 +27,6 @@ _LATER = frozenset(
 )
 _MOVED = "previous_snapshot_id bigint, current_snapshot_id bigint"
 _PICKED = "source_snapshot_id bigint, current_snapshot_id bigint"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """What procedures work with."""
-
-    names: LakeNames
-    compute: Callable[[str], Any]  # the value of an expression of Spark's
-    moment: Callable[[str], int]  # a time of Spark's, in milliseconds
-    get_spark: Callable[[], SparkSession]
-
-    def table(self, name: object) -> Table:
-        """The table that an argument names."""
-        return self.names.must_find(Words(_text("table", name)).name("the name of a table")).table
-
-
-class Given:
-    """The arguments of one call, each asked for by its name."""
-
-    def __init__(self, call: Call, known: Sequence[str], caller: Caller) -> None:
-        self._call, self._caller = call, caller
-        self._found: dict[str, Argument] = {}
-        for at, argument in enumerate(call.arguments):
-            name = argument.name
-            if name is None:
-                if at >= len(known):
-                    raise self._refused(f"takes {len(known)} arguments: {', '.join(known)}", argument)
-                if any(earlier.name is not None for earlier in call.arguments[:at]):
-                    raise self._refused("takes arguments by place before those by name", argument)
-                name = known[at]
-            if name not in known:
-                raise self._refused(f"has no argument {name!r}: it has {', '.join(known)}", argument)
-            if name in self._found:
-                raise self._refused(f"takes {name!r} once", argument)
-            self._found[name] = argument
-
-    def _refused(self, why: str, argument: Argument) -> InvalidInput:
-        return InvalidInput(f"cannot call {self._call.name} (at {argument.place}): it {why}", place=argument.place)
-
-    def get(self, name: str) -> Any:
-        """The value; None where it was not given."""
-        argument = self._found.get(name)
-        if argument is None:
-            return None
-        return argument.value if argument.is_constant else self._caller.compute(argument.text)
-
-    def need(self, name: str) -> Any:
-        """The value, which must be given."""
-        value = self.get(name)
-        if value is None:
-            raise InvalidInput(
-                f"cannot call {self._call.name} (at {self._call.place}): it needs {name}", place=self._call.place
-            )
-        return value
-
-    def number(self, name: str) -> int | None:
-        """A whole number."""
-        value = self.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise self._refused(f"takes a whole number for {name}, not {value!r}", self._found[name])
-        return value
-
-    def flag(self, name: str) -> bool | None:
-        """True or false."""
-        value = self.get(name)
-        if value is not None and not isinstance(value, bool):
-            raise self.refused(f"takes true or false for {name}, not {value!r}", name)
-        return value
-
-    def refused(self, why: str, name: str) -> InvalidInput:
-        """What says that the call cannot take an argument that was given: ``it`` does something else."""
-        return self._refused(why, self._found[name])
-
-    def moment(self, name: str) -> int | None:
-        """A time in milliseconds, as Spark understands it in the session's zone."""
-        argument = self._found.get(name)
-        return None if argument is None else self._caller.moment(argument.text)
-
-
-Procedure = Callable[[Given, Caller], Answer]
 
 
 def call(statement: Call, caller: Caller) -> Answer:
@@ -149,7 +66,7 @@ def _set_current_snapshot(given: Given, caller: Caller) -> Answer:
     if (snapshot_id is None) == (ref is None):
         raise InvalidInput("cannot call set_current_snapshot: give one of snapshot_id and ref")
     if snapshot_id is None:
-        snapshot_id = _ref(table, _text("ref", ref))
+        snapshot_id = _ref(table, text_of("ref", ref))
     return _moved(table, lambda table: table.set_current_snapshot(snapshot_id))
 
 
@@ -183,7 +100,7 @@ def _picked(table: Table, snapshot_id: int | None) -> Answer:
 
 def _fast_forward(given: Given, caller: Caller) -> Answer:
     table = caller.table(given.need("table"))
-    branch, to = _text("branch", given.need("branch")), _text("to", given.need("to"))
+    branch, to = text_of("branch", given.need("branch")), text_of("to", given.need("to"))
     known = branch in table.refs or branch == "main"
     before = (_current(table) if branch == "main" else table.refs[branch].snapshot_id) if known else None
     if known:
@@ -213,9 +130,9 @@ def _ancestors_of(given: Given, caller: Caller) -> Answer:
 
 
 def _register_table(given: Given, caller: Caller) -> Answer:
-    name = Words(_text("table", given.need("table"))).name("the name of a table")
+    name = Words(text_of("table", given.need("table"))).name("the name of a table")
     table = caller.names.lake.register_table(
-        caller.names.full(name), _text("metadata_file", given.need("metadata_file"))
+        caller.names.full(name), text_of("metadata_file", given.need("metadata_file"))
     )
     columns = "current_snapshot_id bigint, total_records_count bigint, total_data_files_count bigint"
     snapshot = table.current_snapshot
@@ -227,9 +144,9 @@ def _register_table(given: Given, caller: Caller) -> Answer:
 
 def _create_changelog_view(given: Given, caller: Caller) -> Answer:
     table = caller.table(given.need("table"))
-    options = _mapping("options", given.get("options"))
+    options = mapping_of("options", given.get("options"))
     named = given.get("identifier_columns")
-    keys = [_text("identifier_columns", name) for name in named] if named is not None else []
+    keys = [text_of("identifier_columns", name) for name in named] if named is not None else []
     net, updates = given.flag("net_changes"), given.flag("compute_updates")
     if net and (updates or (updates is None and keys)):
         raise given.refused("computes net_changes or updates, not both", "net_changes")
@@ -243,7 +160,7 @@ def _create_changelog_view(given: Given, caller: Caller) -> Answer:
     frame = changes.to_spark(caller.get_spark())
     frame.selectExpr("* EXCEPT (_change_type)", "upper(_change_type) AS _change_type").select(
         *frame.columns
-    ).createOrReplaceTempView(_text("changelog_view", view))
+    ).createOrReplaceTempView(text_of("changelog_view", view))
     return Answer("changelog_view string", [(view,)])
 
 
@@ -291,20 +208,6 @@ def _ref(table: Table, name: str) -> int:
     return table.refs[name].snapshot_id
 
 
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"cannot take {value!r} for {name}: give text")
-    return value
-
-
-def _mapping(name: str, value: object) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"cannot take {value!r} for {name}: give map('key', 'value', …)")
-    return {str(key): str(one) for key, one in value.items()}
-
-
 PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
     "rollback_to_snapshot": (("table", "snapshot_id"), _rollback_to_snapshot),
     "rollback_to_timestamp": (("table", "timestamp"), _rollback_to_timestamp),
@@ -314,6 +217,15 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
     "fast_forward": (("table", "branch", "to"), _fast_forward),
     "ancestors_of": (("table", "snapshot_id"), _ancestors_of),
     "register_table": (("table", "metadata_file"), _register_table),
+    "add_files": (("table", "source_table", "partition_filter", "check_duplicate_files", "parallelism"), add_files),
+    "snapshot": (
+        ("source_table", "table", "location", "properties", "parallelism", "ignore_missing_files"),
+        snapshot,
+    ),
+    "migrate": (
+        ("table", "properties", "drop_backup", "backup_table_name", "parallelism", "ignore_missing_files"),
+        migrate,
+    ),
     "create_changelog_view": (
         ("table", "changelog_view", "options", "compute_updates", "identifier_columns", "net_changes"),
         _create_changelog_view,

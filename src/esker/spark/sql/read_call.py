@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from esker.model.token_stream import Kind
-from esker.spark.sql.statements import Argument, Call
+from collections.abc import Mapping, Sequence
+
+from esker.model.token_stream import Kind, Token
+from esker.spark.sql.statements import Argument, Call, Constant
 from esker.spark.sql.territory import Elsewhere
 from esker.spark.sql.words import Span, Words
 
@@ -41,9 +43,25 @@ def _argument(words: Words) -> Argument:
     return Argument(name, text, place, *_constant(words, span))
 
 
-def _constant(words: Words, span: Span) -> tuple[bool, str | int | bool | None]:
-    """Whether the value is a plain constant, and which; anything else is for Spark to compute."""
+def _constant(words: Words, span: Span) -> tuple[bool, Constant | Mapping[Constant, Constant]]:
+    """Whether the value is a plain constant or a map of them, and which; anything else is for Spark to compute."""
     inside = [token for token in words.tokens.tokens if span.start <= token.start < span.end]
+    signs = [token.text if token.is_sign else None for token in inside]
+    if inside[0].word != "map" or len(inside) < 3 or signs[1] != "(" or signs[-1] != ")":
+        return _single(inside)
+    members: list[list[Token]] = [[]]
+    for token, sign in zip(inside[2:-1], signs[2:-1], strict=True):
+        if sign == ",":
+            members.append([])
+        else:
+            members[-1].append(token)
+    found = [_single(member) if member else (False, None) for member in members]
+    if len(found) % 2 or not all(is_constant for is_constant, _ in found) or None in {key for _, key in found[::2]}:
+        return False, None
+    return True, {key: value for (_, key), (_, value) in zip(found[::2], found[1::2], strict=True)}
+
+
+def _single(inside: Sequence[Token]) -> tuple[bool, Constant]:
     negative = len(inside) == 2 and inside[0].is_sign and inside[0].text == "-"
     token = inside[-1]
     if len(inside) > 1 + negative:

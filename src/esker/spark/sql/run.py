@@ -12,6 +12,7 @@ from esker.model.naming import Namespace, TableName
 from esker.spark.session import is_connect, running_session
 from esker.spark.sql import define, define_views
 from esker.spark.sql.alterations import AlterTable, DropRef, SetRef
+from esker.spark.sql.call_arguments import Caller
 from esker.spark.sql.change import Changer
 from esker.spark.sql.expand_views import Place, check_text, full_names
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
@@ -21,7 +22,7 @@ from esker.spark.sql.insert import create_table_as, insert, query_of
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.lake_names import LakeNames, LakeTables
 from esker.spark.sql.parameters import Args, formatted, with_parameters
-from esker.spark.sql.procedures import Caller, call
+from esker.spark.sql.procedures import call
 from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.show import Looking, look

@@ -230,15 +230,18 @@ class Merge:
     ctes: str = ""
 
 
+Constant = str | int | bool | None
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a procedure: a constant, or an expression that Spark computes."""
+    """An argument of a procedure: a constant, a map of constants, or an expression that Spark computes."""
 
     name: str | None  # None: by its place
     text: str
     place: str
     is_constant: bool
-    value: str | int | bool | None
+    value: Constant | Mapping[Constant, Constant]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
