@@ -77,6 +77,19 @@ def test_a_hive_folder_gives_the_columns_that_its_files_lack(lake: Lake, given: 
     check_sound(lake, NAME)
 
 
+def test_relative_paths_are_recorded_from_the_root_on(
+    lake: Lake, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake.create_table(NAME, "id bigint")
+    put(given / "flat", [1])
+    put(given, [2], "alone.parquet")
+    monkeypatch.chdir(tmp_path)
+    table.add_files(["given/flat", "given/alone.parquet"])
+    monkeypatch.chdir("/")
+    assert sorted(file.path for file in live_files(table)) == [f"{given}/alone.parquet", f"{given}/flat/part-0.parquet"]
+    assert rows_of(table, "id") == [(1,), (2,)]
+
+
 def test_changes_of_rows_keep_the_columns_that_folders_gave(lake: Lake, given: Path) -> None:
     table = lake.create_table(NAME, "id bigint, region string", partition_by=["region"])
     put(given / "region=eu", [1, 2, 3])

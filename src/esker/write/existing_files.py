@@ -51,7 +51,7 @@ def files_below(storage: Storage, folder: str) -> list[ExistingFile]:
     What begins with ``_`` or ``.`` is left out, as Spark and Hive do. ``NoSuchFile`` where no file is left, and
     ``InvalidInput`` where files are in folders of different names.
     """
-    base = folder.rstrip("/")
+    base = whole_location(storage, folder).rstrip("/")
     found = []
     for file in storage.list(base):
         way = file.location[len(base) + 1 :]
@@ -64,6 +64,13 @@ def files_below(storage: Storage, folder: str) -> list[ExistingFile]:
         )
     _check_alike(folder, found)
     return [file if file.values else ExistingFile(location=file.location) for file in found]
+
+
+def whole_location(storage: Storage, path: str) -> str:
+    """The path from the root on, where it is a relative one of this machine's: a table is read from anywhere."""
+    if path.startswith("/") or ":" in path.split("/")[0]:
+        return path
+    return storage.local_folder(path) or path
 
 
 def placed_files(
@@ -125,7 +132,7 @@ def _listed(storage: Storage, paths: Iterable[str | ExistingFile]) -> Iterator[E
         elif path.endswith("/") or (not storage.exists(path) and any(storage.list(path))):
             yield from files_below(storage, path)
         else:
-            yield ExistingFile(location=path)
+            yield ExistingFile(location=whole_location(storage, path))
 
 
 def _placed(metadata: TableMetadata, file: ExistingFile) -> PlacedFile:

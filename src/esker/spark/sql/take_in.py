@@ -24,7 +24,14 @@ from esker.spark.sql.spark_tables import (
 )
 from esker.spark.sql.words import Named, Words
 from esker.storage.location import Location
-from esker.write.existing_files import OTHER_FORMATS, ExistingFile, ExistingFiles, files_below, not_taken
+from esker.write.existing_files import (
+    OTHER_FORMATS,
+    ExistingFile,
+    ExistingFiles,
+    files_below,
+    not_taken,
+    whole_location,
+)
 
 if TYPE_CHECKING:
     from esker.model.types import Field
@@ -177,7 +184,7 @@ def _source(name: Named, caller: Caller, parallelism: int) -> _Source:
     schema = folder_schema(storage, files, parallelism=parallelism)
     by_name = {field.name.casefold(): field.name for field in schema.fields}
     return _Source(
-        location=folder,
+        location=whole_location(storage, folder),
         files=tuple(files),
         columns=schema.fields,
         partition_by=tuple(by_name[name.casefold()] for name in files[0].values or ()),
