@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -40,7 +38,7 @@ def metadata_column(
         case 2147483643:
             return repeated(INT, data_file.spec_id, rows)
         case 2147483642:
-            return _partition(wanted, data_file, spec, rows)
+            return repeated(wanted.type, partition_value(wanted, data_file, spec), rows)
         case _:
             return _lineage(wanted.id, data_file, positions, held)
 
@@ -63,14 +61,15 @@ def change_column(wanted: Field, change: Change | None, rows: int) -> pa.Array:
     return repeated(wanted.type, change_value(wanted.id, change), rows)
 
 
-def _partition(wanted: Field, data_file: DataFile, spec: PartitionSpec, rows: int) -> pa.Array:
-    """The partition tuple under the unified type: fields of other specs are null."""
-    if not isinstance(wanted.type, StructType):
-        return pa.nulls(rows)
-    values: Mapping[int, object] = {
-        f.field_id: value for f, value in zip(spec.fields, data_file.partition, strict=False)
-    }
-    return repeated(wanted.type, tuple((f.id, values.get(f.id)) for f in wanted.type), rows)
+def partition_value(wanted: Field, data_file: DataFile, spec: PartitionSpec) -> tuple[tuple[int, object], ...] | None:
+    """The partition tuple under the unified type, as a held value: members of other specs are null.
+
+    None where no spec of the table has a field.
+    """
+    if not isinstance(wanted.type, StructType) or not wanted.type.fields:
+        return None
+    values = {f.field_id: value for f, value in zip(spec.fields, data_file.partition, strict=False)}
+    return tuple((f.id, values.get(f.id)) for f in wanted.type)
 
 
 def _lineage(field_id: int, data_file: DataFile, positions: Positions, held: pa.Array | None) -> pa.Array:

@@ -157,7 +157,7 @@ def scan(
         engine=engine,
         resolved=resolved,
         filter=bound_filter(where, resolved.schema),
-        projection=_project(resolved.schema, columns),
+        projection=_project(resolved.schema, columns, metadata),
         limit=limit,
         frames=frames,
     )
@@ -181,7 +181,7 @@ def shown_filter(predicate: Bound, schema: Schema) -> str:
     return "none" if predicate == TRUE else shortened(to_sql(predicate, dict(schema.name_by_id)))
 
 
-def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:
+def _project(schema: Schema, columns: Sequence[str] | None, metadata: TableMetadata) -> Schema:
     """The columns asked for, metadata columns among them; a table's own column of that name goes first."""
     if columns is None:
         return schema
@@ -191,7 +191,8 @@ def _project(schema: Schema, columns: Sequence[str] | None) -> Schema:
     if not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"columns is a list of names, not {columns!r}", columns=columns)
     wanted = tuple(dict.fromkeys(names))
-    extra = {name: field for name in wanted if name not in schema.id_by_name and (field := metadata_column(name))}
+    offered = {name: metadata_column(name, metadata) for name in wanted if name not in schema.id_by_name}
+    extra = {name: field for name, field in offered.items() if field is not None}
     own = schema.select([name for name in wanted if name not in extra])
     if not extra:
         return own

@@ -32,9 +32,9 @@ class Fact:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all files agree."""
+        """Whether all files agree; the two zeros are equal and differ."""
         first = self.values[0]
-        return all(value is first or (value == first and type(value) is type(first)) for value in self.values)
+        return all(value is first or (value == first and repr(value) == repr(first)) for value in self.values)
 
 
 def fact_columns(facts: Mapping[str, Fact]) -> dict[str, Column]:

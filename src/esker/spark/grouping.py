@@ -14,9 +14,11 @@ from operator import or_
 
 from esker.arrow.metadata_columns import (
     CHANGE,
+    DELETED,
     FILE,
     LAST_UPDATED_SEQUENCE_NUMBER,
     METADATA_COLUMNS,
+    PARTITION,
     POS,
     ROW_ID,
     SPEC_ID,
@@ -32,7 +34,7 @@ from esker.tree.table_metadata import TableMetadata
 
 MOST_GROUPS = 24  # beyond, a union of scans costs more than it saves
 MOST_CHOICES = 4  # of columns to protect; beyond, every file gets what one of them needs
-OFFERED = frozenset((FILE, POS, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)) | CHANGE
+OFFERED = frozenset((FILE, POS, DELETED, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)) | CHANGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,12 @@ from esker.arrow.metadata_columns import (
     FILE,
     LAST_UPDATED_SEQUENCE_NUMBER,
     METADATA_COLUMNS,
+    PARTITION,
     POS,
     ROW_ID,
     SPEC_ID,
     change_value,
+    partition_value,
 )
 from esker.arrow.takers import takers_of
 from esker.model.partition import PartitionSpec
@@ -105,14 +107,17 @@ class NativeScans:
             facts["path"] = Fact(STRING, [file.path for file in files])
         if SPEC_ID in wanted:
             facts["spec"] = Fact(INT, [file.spec_id for file in files])
+        specs = self.request.metadata.spec_by_id
         for field in self.request.projection:
+            if field.id == PARTITION:
+                held = [partition_value(field, file, specs.get(file.spec_id, PartitionSpec())) for file in files]
+                facts["partition"] = Fact(field.type, held)
             if field.id in CHANGE:
                 facts[field.name] = Fact(field.type, [change_value(field.id, task.change) for task, _ in placed])
         if wanted & {ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER}:
             facts["first_row"] = Fact(LONG, [file.first_row_id for file in files])
             facts["sequence"] = Fact(LONG, [file.sequence_number for file in files])
         if kind.layout is not None:
-            specs = self.request.metadata.spec_by_id
             fixed = [identity_constants(specs.get(file.spec_id, PartitionSpec()), file) for file in files]
             found = by_field_id(kind.layout.columns)
             for field in self.fields:
@@ -168,8 +173,12 @@ def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Col
             return facts["path"]
         case 2147483645:
             return F.col(POSITION)
+        case 2147483644:
+            return F.lit(False)
         case 2147483643:
             return facts["spec"]
+        case 2147483642:
+            return shown_column(facts["partition"], wanted.type, wanted)
         case 2147483540:
             inherited = facts["first_row"] + F.col(POSITION)
         case _:

@@ -7,16 +7,18 @@ doubled.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esker.errors import EskerError, InvalidInput
 from esker.model.schema import Schema
 from esker.model.unbound import AllOf, Unbound
+from esker.read.metadata_columns import metadata_column
 from esker.read.resolve_snapshot import resolve_snapshot
 from esker.read.scan import Scan
 from esker.spark.sql.conditions import Condition, find_conditions
 from esker.spark.sql.edits import Edits
 from esker.spark.sql.expand_views import with_views
+from esker.spark.sql.hidden_columns import HiddenColumns, find_hidden_columns
 from esker.spark.sql.lake_names import SNAPSHOT_TABLES, Found, LakeNames
 from esker.spark.sql.query_text import QueryText, is_name
 from esker.spark.sql.references import Reference
@@ -80,7 +82,9 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
     # sqlglot folds the steps of a pipe into one SELECT, and a LIMIT before a WHERE looks like one behind it
     piped = any(token.is_sign and token.text == "|>" for token in read.words.tokens.tokens)
     conditions = {} if piped else find_conditions(tree, list(targets), lambda ref: _schema(targets[ref]))
-    return _written(read, {ref: _rows_of(ref, targets[ref], conditions, around) for ref in targets})
+    hidden = find_hidden_columns(read, list(targets), lambda ref: _columns(targets[ref]))
+    rows = {ref: _rows_of(targets[ref], conditions.get(ref, []), hidden.of.get(ref, []), around) for ref in targets}
+    return _written(read, rows, hidden)
 
 
 # ---------------------------------------------------------------- reading
@@ -149,10 +153,17 @@ def _schema(target: _Target) -> Schema | None:
     return target.schema
 
 
-def _rows(target: _Target, where: Unbound | None) -> Rows:
+def _columns(target: _Target) -> list[str] | None:
+    """The columns of a table; a metadata table hides none."""
+    return None if target.schema is None else [column.name for column in target.schema.fields]
+
+
+def _rows(target: _Target, where: Unbound | None, hidden: list[str]) -> Rows:
     found = target.found
     if found.metadata_table is None:
-        return found.table.scan(where, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref)
+        scan = found.table.scan(where, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref)
+        more = [column for name in hidden if (column := metadata_column(name, scan.metadata)) is not None]
+        return replace(scan, projection=replace(scan.projection, fields=(*scan.projection.fields, *more)))
     travels = (found.snapshot_id, found.as_of_ms, found.ref) != (None, None, None)
     if not travels:
         return MetadataRows(found.table, found.metadata_table, None)
@@ -167,9 +178,9 @@ def _rows(target: _Target, where: Unbound | None) -> Rows:
 
 
 def _rows_of(
-    reference: Reference, target: _Target, conditions: dict[Reference, list[Condition]], around: Surroundings
+    target: _Target, conditions: list[Condition], hidden: list[str], around: Surroundings
 ) -> tuple[Hashable, Rows]:
-    rows = _rows(target, _where(conditions.get(reference, []), _schema(target), around))
+    rows = _rows(target, _where(conditions, _schema(target), around), hidden)
     return _key(target.found.table, rows), rows
 
 
@@ -179,7 +190,8 @@ def _key(table: Table, rows: Rows) -> Hashable:
     if isinstance(rows, MetadataRows):
         return (*version, rows.name, rows.snapshot_id)
     snapshot = rows.resolved.snapshot
-    return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter))
+    columns = tuple(column.id for column in rows.projection.fields)
+    return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter), columns)
 
 
 def _where(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> Unbound | None:
@@ -199,7 +211,7 @@ def _where(conditions: list[Condition], schema: Schema | None, around: Surroundi
 # ---------------------------------------------------------------- writing
 
 
-def _written(read: QueryText, rows_of: dict[Reference, tuple[Hashable, Rows]]) -> Rewritten:
+def _written(read: QueryText, rows_of: dict[Reference, tuple[Hashable, Rows]], hidden: HiddenColumns) -> Rewritten:
     """The template: each reference is the name of a frame, and rows that are the same are one frame."""
     edits = Edits(read.words)
     names: dict[Hashable, str] = {}
@@ -215,6 +227,7 @@ def _written(read: QueryText, rows_of: dict[Reference, tuple[Hashable, Rows]]) -
     for reference in rows_of:
         if reference.alias is None:
             edits.shorten_columns(reference)
+    hidden.write(edits, read.words.tokens.tokens)
     return Rewritten(edits.done(_escaped), frames, {name: key for key, name in names.items()})
 
 
