@@ -84,6 +84,12 @@ F = ["_file"]
             "select * from {esker_0} o left semi join {esker_1} d on o.id = d._pos",
             [[], ["_pos"]],
         ),
+        (
+            "select o.id from sales.orders o join a.b.c.deep d on d.id in (select _pos from sales.orders) "
+            "where (o._file, _pos) in (select _file, max(_pos) from a.b.c.deep)",
+            None,
+            [["_file", "_pos"], ["_pos"], ["_pos"], ["_file", "_pos"]],
+        ),
         # members of a struct
         ("select _partition.region from sales.orders", None, [["_partition"]]),
         ("select o._partition.region, o.* from sales.orders o", None, [["_partition"]]),

@@ -7,6 +7,7 @@ from sql_lakes import FakeSpark, lake_of, only_scan, rewritten
 
 from esker.errors import InvalidInput, NoSuchSnapshot, NoSuchTable
 from esker.lake import Lake
+from esker.read.scan_changes import ChangeScan
 from esker.spark.sql.rewrite import MetadataRows
 
 
@@ -165,3 +166,19 @@ def test_a_query_that_cannot_be_read_is_refused_with_its_place_if_it_names_a_lak
 def test_deep_nesting_is_refused_and_not_a_crash(lake: Lake) -> None:
     with pytest.raises(InvalidInput, match="nested too deeply"):
         rewritten(lake, "select " + "(" * 2_000 + "1" + ")" * 2_000 + " from sales.orders")
+
+
+def test_changes_are_a_feed_that_conditions_on_the_tables_columns_prune(lake: Lake) -> None:
+    text = "select * from sales.orders.Changes c where id = 2 and c._change_type = 'INSERT'"
+    found = rewritten(lake, text)
+    assert found.template == text.replace("sales.orders.Changes", "{esker_0}")
+    (feed,) = found.frames.values()
+    assert isinstance(feed, ChangeScan)
+    assert [row["id"] for row in feed.to_arrow().to_pylist()] == [2]
+    (whole,) = rewritten(lake, "select * from sales.orders.changes").frames.values()
+    assert isinstance(whole, ChangeScan)
+    assert (len(feed.plan().tasks), len(whole.plan().tasks)) == (1, 2)
+    two = rewritten(lake, "select 1 from sales.orders.changes a where id = 1 union select 2 from sales.orders.changes")
+    assert len(two.frames) == 2
+    with pytest.raises(InvalidInput, match=r"sales.orders.changes as of a version"):
+        rewritten(lake, "select * from sales.orders.changes version as of 'first'")

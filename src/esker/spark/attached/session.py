@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from esker.errors import InvalidInput
 from esker.spark.attached.lake_writes import LakeWrites
 from esker.spark.session import is_connect
+from esker.spark.sql.changelog import RANGE_OPTIONS
 from esker.spark.sql.parameters import literal_text
 from esker.spark.sql.run import SqlRunner
 
@@ -184,13 +185,18 @@ def _reading(base: Any) -> Any:
             with found.at_work():
                 if not found.writes.owns(tableName):
                     return super().table(tableName)
+                given = self.__dict__.get("_esker_options", {})
+                if any(name in given for name in RANGE_OPTIONS):
+                    return found.runner.changes(tableName, given)
                 return found.runner.run(f"SELECT * FROM {tableName}{self._version()}")
 
         def _version(self) -> str:
             given = self.__dict__.get("_esker_options", {})
             unknown = sorted(given.keys() - _VERSIONS.keys())
             if unknown:
-                raise InvalidInput(f"cannot read with the option {unknown[0]!r}: there are {', '.join(_VERSIONS)}")
+                raise InvalidInput(
+                    f"cannot read with the option {unknown[0]!r}: there are {', '.join((*_VERSIONS, *RANGE_OPTIONS))}"
+                )
             return "".join(f" {_clause(key, value)}" for key, value in given.items())
 
     return AttachedReader

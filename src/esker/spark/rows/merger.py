@@ -15,7 +15,7 @@ import numpy as np
 from esker.arrow.deleted_positions import bitmap_of
 from esker.errors import InvalidInput
 from esker.model.predicate import TRUE, all_of
-from esker.model.schema import Schema
+from esker.model.types import Field
 from esker.ports.engine import Writer, WriteRequest
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, PreparedMerge, Side, UpdateRow
 from esker.ports.row_changes import RowCounts, RowDelta, RowView
@@ -33,7 +33,7 @@ from esker.spark.rows.outputs import written_fields
 from esker.spark.rows.positions import Places
 from esker.spark.rows.source import source_frame
 from esker.spark.rows.source_keys import SourceKeys
-from esker.spark.rows.target import TargetRows
+from esker.spark.rows.target import TargetRows, hidden_columns
 from esker.spark.sql.default_word import is_default
 from esker.spark.stored_columns import quoted
 from esker.spark.types import shown_schema
@@ -53,6 +53,7 @@ class _State:
     source: DataFrame | None
     decision: Decision
     terms: JoinTerms
+    hidden: tuple[Field, ...]  # metadata columns that expressions name
 
 
 class SparkMerger:
@@ -76,8 +77,9 @@ class SparkMerger:
         schema = metadata.schema
         source = None if plan.source is None else source_frame(plan.source, schema, session)
         columns = [] if source is None else [name for name in source.columns if name != HERE]
-        plan = _in_sight_of_one_side(plan, schema, columns)
-        scope = Scope(session, plan, _frames(_empty_target(session, metadata), source))
+        hidden = hidden_columns(plan, metadata, columns)
+        plan = _in_sight_of_one_side(plan, (*schema.fields, *hidden), columns)
+        scope = Scope(session, plan, _frames(_empty_target(session, metadata, hidden), source))
         decision = Decision.of(plan, schema, scope, columns, with_lineage=metadata.format_version >= 3)
         decision.changes(scope)
         names = Names(
@@ -88,14 +90,14 @@ class SparkMerger:
         )
         terms = join_terms(plan.on.shown, names, str(session.conf.get("spark.sql.session.timeZone", "UTC")))
         if plan.has(Side.NOT_MATCHED_BY_SOURCE):  # any row of the table may be one
-            return PreparedMerge(plan=plan, predicate=TRUE, state=_State(session, source, decision, terms))
+            return PreparedMerge(plan=plan, predicate=TRUE, state=_State(session, source, decision, terms, hidden))
         keys = SourceKeys()
         if source is not None and terms.keys:
             if is_spark_frame(plan.source):
                 source = self._keeper.keep(source, metadata, "the source of a merge")
             with named_jobs(session, f"look at the keys of the source to {plan.verb}"):
                 keys = SourceKeys.of(source, named(plan.source_name), terms.keys)
-        state = _State(session, source, decision.knowing(keys), terms)
+        state = _State(session, source, decision.knowing(keys), terms, hidden)
         return PreparedMerge(plan=plan, predicate=all_of((terms.alone, keys.predicate)), state=state)
 
     def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
@@ -104,7 +106,7 @@ class SparkMerger:
         plan, decision = prepared.plan, state.decision
         if not view.tasks and not plan.has(Side.NOT_MATCHED):
             return RowDelta()
-        rows = TargetRows(frames=self._frames, session=state.session, view=view)
+        rows = TargetRows(frames=self._frames, session=state.session, view=view, hidden=state.hidden)
         target = rows.matching(view.predicate)
         decided = decision.changes(Scope(state.session, plan, _frames(target, state.source)))
         changes = self._keeper.keep(decided, view.metadata, f"the rows that change in a {plan.verb}")
@@ -189,13 +191,13 @@ def _gathered(view: RowView, frame: DataFrame, rewritten: list[int], changed: in
     return frame.coalesce(1 + int(size // _BYTES_PER_TASK))
 
 
-def _in_sight_of_one_side(plan: MergePlan, schema: Schema, source_columns: Sequence[str]) -> MergePlan:
+def _in_sight_of_one_side(plan: MergePlan, fields: Sequence[Field], source_columns: Sequence[str]) -> MergePlan:
     """The plan with a side's name before its columns, in the clauses that see this side alone."""
     if plan.source is None:
         return plan
     sides = {
         Side.NOT_MATCHED: (plan.source_name, frozenset(name.lower() for name in source_columns)),
-        Side.NOT_MATCHED_BY_SOURCE: (plan.target_name, frozenset(field.name.lower() for field in schema.fields)),
+        Side.NOT_MATCHED_BY_SOURCE: (plan.target_name, frozenset(field.name.lower() for field in fields)),
     }
 
     def clear(clause: Clause) -> Clause:
@@ -221,9 +223,9 @@ def _frames(target: DataFrame, source: DataFrame | None) -> Mapping[str, Any]:
     return {TARGET: target} if source is None else {TARGET: target, SOURCE: source}
 
 
-def _empty_target(session: SparkSession, metadata: TableMetadata) -> DataFrame:
+def _empty_target(session: SparkSession, metadata: TableMetadata, hidden: Sequence[Field]) -> DataFrame:
     """No rows with the columns of the table's: enough to read expressions by."""
-    schema = shown_schema(with_lineage(metadata).fields).add(NUMBER, "long").add(POSITION, "long")
+    schema = shown_schema((*with_lineage(metadata).fields, *hidden)).add(NUMBER, "long").add(POSITION, "long")
     return session.createDataFrame([], schema)
 
 

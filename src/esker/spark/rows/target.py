@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,18 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from esker.model.predicate import TRUE, Bound
 from esker.model.schema import Schema
-from esker.model.types import LONG, STRING
+from esker.model.token_stream import Kind, tokens_of
+from esker.model.types import LONG, STRING, Field
 from esker.ports.engine import ReadRequest, ScanTask
+from esker.ports.merging import InsertRow, MergePlan, SqlText, UpdateRow
 from esker.ports.row_changes import RowView
 from esker.ports.spark_frames import SparkFrames
-from esker.read.metadata_columns import metadata_column
+from esker.read.metadata_columns import METADATA_COLUMN_NAMES, metadata_column
 from esker.spark.arrow_frames import frame_of_columns
 from esker.spark.file_scan import NUMBER, POSITION
 from esker.spark.position_deletes import Int64s, without_positions
 from esker.spark.stored_columns import quoted
+from esker.tree.table_metadata import TableMetadata
 from esker.write.rewrite import with_lineage
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class TargetRows:
     frames: SparkFrames
     session: SparkSession
     view: RowView
+    hidden: tuple[Field, ...] = ()  # metadata columns that rows are to have besides
 
     def matching(self, predicate: Bound) -> DataFrame:
         """The rows of every file that pass the predicate."""
@@ -52,16 +56,17 @@ class TargetRows:
     def _frame(self, tasks: Sequence[tuple[int, ScanTask]], predicate: Bound) -> DataFrame:
         metadata = self.view.metadata
         place = tuple(column for name in ("_file", "_pos") if (column := metadata_column(name)) is not None)
+        more = tuple(column for column in self.hidden if column not in place)
         rows = with_lineage(metadata)
         request = ReadRequest(
             metadata=metadata,
             tasks=[replace(task, gone=None) for _, task in tasks],
             row_schema=metadata.schema,
-            projection=Schema(fields=(*rows.fields, *place), schema_id=rows.schema_id),
+            projection=Schema(fields=(*rows.fields, *place, *more), schema_id=rows.schema_id),
         )
         frame = self.frames.frame(request, predicate, self.session)
         numbered = self._numbered(frame, tasks).select(
-            *(quoted(f.name) for f in rows.fields), NUMBER, F.col("_pos").alias(POSITION)
+            *(quoted(f.name) for f in (*rows.fields, *self.hidden)), NUMBER, F.col("_pos").alias(POSITION)
         )
         gone = [(number, _numbers(task.gone)) for number, task in tasks if task.gone]
         return without_positions(self.session, numbered, gone) if gone else numbered
@@ -74,6 +79,36 @@ class TargetRows:
         numbers = pa.array([number for number, _ in tasks], pa.int64())
         known = frame_of_columns(self.session, [(_OF, STRING, paths), (NUMBER, LONG, numbers)])
         return frame.join(F.broadcast(known), F.col("_file") == F.col(_OF))
+
+
+def hidden_columns(plan: MergePlan, metadata: TableMetadata, source_columns: Sequence[str]) -> tuple[Field, ...]:
+    """The metadata columns of the table that expressions of a plan name.
+
+    As in a query, a name that stands alone is a column of the source where the source has it.
+    """
+    shown = {field.name.lower() for field in with_lineage(metadata).fields}
+    given = {name.lower() for name in source_columns}
+    found = set[str]()
+    for said in _expressions(plan):
+        tokens = tokens_of(said.text, "the expression")
+        for at, token in enumerate(tokens):
+            name = token.text.lower()
+            if name not in METADATA_COLUMN_NAMES or name in shown or token.kind not in (Kind.WORD, Kind.QUOTED):
+                continue
+            is_qualified = at > 1 and tokens[at - 1].text == "."
+            of_target = is_qualified and tokens[at - 2].text.lower() == plan.target_name.lower()
+            if of_target or (not is_qualified and name not in given):
+                found.add(name)
+    return tuple(column for name in sorted(found) if (column := metadata_column(name, metadata)) is not None)
+
+
+def _expressions(plan: MergePlan) -> Iterator[SqlText]:
+    yield plan.on
+    for clause in plan.clauses:
+        if clause.condition is not None:
+            yield clause.condition
+        if isinstance(clause.action, UpdateRow | InsertRow) and clause.action.values is not None:
+            yield from clause.action.values.values()
 
 
 def _numbers(positions: BitMap64) -> Int64s:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from esker.model.predicate import Bound, all_of, conjuncts, terms
 from esker.model.types import is_floating
 from esker.read.scan import Scan
+from esker.read.scan_changes import ChangeScan
+from esker.spark.sql.changelog import changelog_frame
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
 from esker.tree.snapshot import Snapshot
@@ -22,6 +24,8 @@ def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
     """The rows, not read yet where they are a scan's."""
     if isinstance(rows, Scan):
         return _pruned(rows, spark)
+    if isinstance(rows, ChangeScan):
+        return changelog_frame(rows, spark)
     return arrow_frame(_metadata_rows(rows), spark)
 
 

@@ -25,8 +25,17 @@ _BEFORE_STAR = ("select", "distinct", "all")
 class HiddenColumns:
     """What a query needs beside the columns that its tables show."""
 
+    place: str = ""  # of the first name that is one
     of: dict[Reference, list[str]] = field(default_factory=dict)  # names of metadata columns, each once
     stars: list[tuple[Token, list[str]]] = field(default_factory=list)  # with what each must leave out
+
+    def refused(self, where: str, instead: str) -> Unsupported:
+        """What is said where metadata columns cannot be read."""
+        return Unsupported(
+            f"cannot read a metadata column (at {self.place}) in {where}: {instead}",
+            feature="metadata columns",
+            place=self.place,
+        )
 
     def write(self, edits: Edits, tokens: Sequence[Token]) -> None:
         """Let the stars leave out what is hidden; one that leaves out columns already has a list to be added to."""
@@ -83,7 +92,7 @@ class _Query:
         columns_of: Callable[[Reference], Sequence[str] | None],
         place: str,
     ) -> None:
-        self._place = place
+        self._found = HiddenColumns(place)
         self._tokens = read.words.tokens.tokens
         self._stars = [token for token in _stars(self._tokens) if read.readable[token.start] == "*"]
         text = _marked(read.readable, self._stars, self._tokens)
@@ -101,13 +110,13 @@ class _Query:
     def hidden(self) -> HiddenColumns:
         for names, node in self._names():
             self._resolve(names, node)
-        found = HiddenColumns()
+        found = self._found
         for source in self._sources.values():
             if source.hidden:
                 self._check(source)
                 found.of[source.reference] = sorted(source.hidden)
         if found.of and any(token.is_sign and token.text == "|>" for token in self._tokens):
-            raise self._refused("a query of pipes", "write it as SELECT … FROM …")
+            raise self._found.refused("a query of pipes", "write it as SELECT … FROM …")
         for column in self._columns():
             if column.name.startswith(_MARK):
                 star = self._stars[int(column.name.removeprefix(_MARK))]
@@ -163,8 +172,7 @@ class _Query:
         if not isinstance(node, exp.Select):
             return False
         inner = (exp.Table, exp.Subquery, exp.Values, exp.Lateral, exp.Unnest)
-        sources = (one for one in node.find_all(*inner) if one.find_ancestor(exp.Select) is node)
-        return any(self._has(source, name) for source in sources)
+        return any(self._has(one, name) for one in node.find_all(*inner) if _is_source(one, node))
 
     def _has(self, source: Node, name: str) -> bool:
         """Whether a source has a column of that name that is not hidden; what is Spark's own is not looked into."""
@@ -224,19 +232,12 @@ class _Query:
         from sqlglot import exp
 
         if source.node.args.get("pivots"):
-            raise self._refused("PIVOT or UNPIVOT", "choose the columns in a subquery first")
+            raise self._found.refused("PIVOT or UNPIVOT", "choose the columns in a subquery first")
         select = source.node.find_ancestor(exp.Select)
         for join in select.find_all(exp.Join):
             natural = str(join.method or "").upper() == "NATURAL" and join.find_ancestor(exp.Select) is select
             if natural:
-                raise self._refused("a NATURAL JOIN, which joins by every column", "join with USING or ON")
-
-    def _refused(self, where: str, instead: str) -> Unsupported:
-        return Unsupported(
-            f"cannot read a metadata column (at {self._place}) in {where}: {instead}",
-            feature="metadata columns",
-            place=self._place,
-        )
+                raise self._found.refused("a NATURAL JOIN, which joins by every column", "join with USING or ON")
 
 
 # ---------------------------------------------------------------- places in the tree
@@ -257,6 +258,18 @@ def _above(node: Node) -> Iterator[Node]:
     while at is not None:
         yield at
         at = at.parent
+
+
+def _is_source(node: Node, select: Node) -> bool:
+    """Whether the node is in the FROM of a SELECT, and not in one of its expressions."""
+    from sqlglot import exp
+
+    for at in _above(node):
+        if at is select:
+            return True
+        if not isinstance(at, exp.From | exp.Join | exp.Lateral | exp.Subquery | exp.Table):
+            return False
+    return False
 
 
 def _is_filter(table: Node) -> bool:

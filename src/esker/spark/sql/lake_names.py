@@ -30,6 +30,8 @@ OTHER_TABLES = (
     "all_manifests",
 )
 METADATA_TABLES = frozenset((*SNAPSHOT_TABLES, *OTHER_TABLES))
+CHANGES = "changes"
+"""The table of a table's changes, of which ``inspect`` knows nothing."""
 _VERSION = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -291,7 +293,7 @@ class LakeNames:
 
     def _part_of(self, parts: tuple[str, ...], last: str) -> Found | None:
         version = _VERSION.fullmatch(last)
-        if last.lower() not in METADATA_TABLES and version is None:
+        if last.lower() not in (*METADATA_TABLES, CHANGES) and version is None:
             return None
         table = self._table(parts)
         if table is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
 from esker.spark.sql.call_arguments import Caller, Given, Procedure, mapping_of, text_of
+from esker.spark.sql.changelog import changelog_frame, changelog_range
 from esker.spark.sql.frames import Answer
 from esker.spark.sql.statements import Call
 from esker.spark.sql.take_in import add_files, migrate, snapshot
@@ -154,43 +155,11 @@ def _create_changelog_view(given: Given, caller: Caller) -> Answer:
         keys = [table.schema.name_by_id[id_] for id_ in table.schema.identifier_field_ids]
         if not keys:
             raise InvalidInput("cannot compute updates: give identifier_columns, or set the table's identifier fields")
-    start, end = _range(table, options)
+    start, end = changelog_range(table, options)
     view = given.get("changelog_view") or f"{table.name.rpartition('.')[2]}_changes"
     changes = table.scan_changes(start, end, keys=keys if updates is not False else [], net=bool(net))
-    frame = changes.to_spark(caller.get_spark())
-    frame.selectExpr("* EXCEPT (_change_type)", "upper(_change_type) AS _change_type").select(
-        *frame.columns
-    ).createOrReplaceTempView(text_of("changelog_view", view))
+    changelog_frame(changes, caller.get_spark()).createOrReplaceTempView(text_of("changelog_view", view))
     return Answer("changelog_view string", [(view,)])
-
-
-def _range(table: Table, options: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """From which snapshot, without it, up to which; times are in milliseconds."""
-    known = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-    unknown = sorted(options.keys() - set(known))
-    if unknown:
-        raise InvalidInput(f"cannot take the option {unknown[0]!r}: there are {', '.join(known)}")
-    start = int(options["start-snapshot-id"]) if "start-snapshot-id" in options else None
-    end = int(options["end-snapshot-id"]) if "end-snapshot-id" in options else None
-    line = _line(table)
-    if "start-timestamp" in options:
-        before = [one for one in line if one[1] < int(options["start-timestamp"])]
-        start = before[0][0] if before else None
-    if "end-timestamp" in options:
-        until = [one for one in line if one[1] <= int(options["end-timestamp"])]
-        if not until:
-            raise InvalidInput("cannot read changes: the table had no snapshot by the end-timestamp")
-        end = until[0][0]
-    return start, end
-
-
-def _line(table: Table) -> list[tuple[int, int]]:
-    """The snapshots that main came by, newest first."""
-    found, at = [], table.current_snapshot
-    while at is not None:
-        found.append((at.snapshot_id, at.timestamp_ms))
-        at = None if at.parent_snapshot_id is None else table.metadata.snapshot(at.parent_snapshot_id)
-    return found
 
 
 # ---------------------------------------------------------------- arguments

@@ -15,11 +15,12 @@ from esker.model.unbound import AllOf, Unbound
 from esker.read.metadata_columns import metadata_column
 from esker.read.resolve_snapshot import resolve_snapshot
 from esker.read.scan import Scan
+from esker.read.scan_changes import ChangeScan
 from esker.spark.sql.conditions import Condition, find_conditions
 from esker.spark.sql.edits import Edits
 from esker.spark.sql.expand_views import with_views
 from esker.spark.sql.hidden_columns import HiddenColumns, find_hidden_columns
-from esker.spark.sql.lake_names import SNAPSHOT_TABLES, Found, LakeNames
+from esker.spark.sql.lake_names import CHANGES, SNAPSHOT_TABLES, Found, LakeNames
 from esker.spark.sql.query_text import QueryText, is_name
 from esker.spark.sql.references import Reference
 from esker.spark.sql.spark_predicate import Reading, predicate_of, rejects_nulls
@@ -40,7 +41,7 @@ class MetadataRows:
     snapshot_id: int | None
 
 
-Rows = Scan | MetadataRows
+Rows = Scan | ChangeScan | MetadataRows
 
 
 @dataclass(slots=True)
@@ -83,6 +84,9 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
     piped = any(token.is_sign and token.text == "|>" for token in read.words.tokens.tokens)
     conditions = {} if piped else find_conditions(tree, list(targets), lambda ref: _schema(targets[ref]))
     hidden = find_hidden_columns(read, list(targets), lambda ref: _columns(targets[ref]))
+    for ref in hidden.of:
+        if targets[ref].found.metadata_table == CHANGES:
+            raise hidden.refused(f"{targets[ref].found.table.name}.{CHANGES}", "read them from the table itself")
     rows = {ref: _rows_of(targets[ref], conditions.get(ref, []), hidden.of.get(ref, []), around) for ref in targets}
     return _written(read, rows, hidden)
 
@@ -129,7 +133,7 @@ def _targeted(reference: Reference, found: Found, travel: Travel | None, around:
         found = _travelled(found, travel, around)
     else:
         found = as_read(found, around.names.spark)
-    if found.metadata_table is not None:
+    if found.metadata_table not in (None, CHANGES):
         return _Target(found, None)
     resolved = resolve_snapshot(
         found.table.metadata, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref
@@ -165,6 +169,8 @@ def _rows(target: _Target, where: Unbound | None, hidden: list[str]) -> Rows:
         more = [column for name in hidden if (column := metadata_column(name, scan.metadata)) is not None]
         return replace(scan, projection=replace(scan.projection, fields=(*scan.projection.fields, *more)))
     travels = (found.snapshot_id, found.as_of_ms, found.ref) != (None, None, None)
+    if not travels and found.metadata_table == CHANGES:
+        return found.table.scan_changes(None, where=where)
     if not travels:
         return MetadataRows(found.table, found.metadata_table, None)
     if found.metadata_table not in SNAPSHOT_TABLES:
@@ -189,6 +195,8 @@ def _key(table: Table, rows: Rows) -> Hashable:
     version = (table.uuid, table.metadata_location)
     if isinstance(rows, MetadataRows):
         return (*version, rows.name, rows.snapshot_id)
+    if isinstance(rows, ChangeScan):
+        return (*version, CHANGES, repr(rows.filter))
     snapshot = rows.resolved.snapshot
     columns = tuple(column.id for column in rows.projection.fields)
     return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter), columns)

@@ -14,13 +14,14 @@ from esker.spark.sql import define, define_views
 from esker.spark.sql.alterations import AlterTable, DropRef, SetRef
 from esker.spark.sql.call_arguments import Caller
 from esker.spark.sql.change import Changer
+from esker.spark.sql.changelog import changelog_frame, changelog_range
 from esker.spark.sql.expand_views import Place, check_text, full_names
 from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
 from esker.spark.sql.guard.plan import check_plan
 from esker.spark.sql.guard.reader import Shape
 from esker.spark.sql.insert import create_table_as, insert, query_of
 from esker.spark.sql.known_frames import KnownFrames
-from esker.spark.sql.lake_names import LakeNames, LakeTables
+from esker.spark.sql.lake_names import CHANGES, LakeNames, LakeTables
 from esker.spark.sql.parameters import Args, formatted, with_parameters
 from esker.spark.sql.procedures import call
 from esker.spark.sql.read_statement import at_query, read_statement
@@ -97,6 +98,16 @@ class SqlRunner:
     def names(self) -> LakeNames:
         """The names of the lake as a statement would see them now."""
         return LakeNames(self._lake, _SparkSide(self._get_spark), self._current, self.catalog)
+
+    def changes(self, name: str, options: Mapping[str, object]) -> DataFrame:
+        """The changes of a table between snapshots. ``name`` is that of its changes: ``sales.orders.changes``."""
+        named = Words(name).name("the name of a table")
+        found = self.names().must_find(named)
+        if found.metadata_table != CHANGES:
+            raise InvalidInput(
+                f"cannot read {name} with the option {next(iter(options))!r}: it is one of {name}.{CHANGES}"
+            )
+        return changelog_frame(found.table.scan_changes(*changelog_range(found.table, options)), self._get_spark())
 
     @contextmanager
     def _views(self, text: str, frames: Mapping[str, Any]) -> Iterator[str]:
