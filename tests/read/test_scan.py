@@ -16,7 +16,7 @@ from esker.arrow.parquet_file import ParquetFile
 from esker.errors import InvalidInput, NoSuchSnapshot
 from esker.model.partition import PartitionField, PartitionSpec
 from esker.model.schema import Schema
-from esker.model.transform import IDENTITY
+from esker.model.transform import IDENTITY, BucketTransform
 from esker.model.types import LONG, STRING, Field, ListType, MapType, StructType
 from esker.model.values import to_bytes
 from esker.tree.data_file import Metrics
@@ -120,6 +120,21 @@ def test_metadata_columns_tell_where_a_row_lies() -> None:
         {"id": 5, "_file": "mem:/t/data/00003.parquet", "_pos": 1, "_spec_id": 0},
         {"id": 6, "_file": "mem:/t/data/00003.parquet", "_pos": 2, "_spec_id": 0},
     ]
+
+
+def test_the_partition_is_one_struct_over_the_fields_of_all_specs() -> None:
+    by_id = PartitionField(source_id=1, field_id=1001, name="shard", transform=BucketTransform(4))
+    newer = PartitionSpec(spec_id=1, fields=(by_id,))
+    maker = TableMaker(PEOPLE, specs=[BY_NAME, newer])
+    maker.manifest([maker.data_file([person(1)], partition=("Ada",), spec_id=0)])
+    maker.manifest([maker.data_file([person(2)], partition=(3,), spec_id=1)])
+    scan = maker.table().scan(columns=["_partition", "id", "_deleted"])
+    assert scan.to_arrow().to_pylist() == [
+        {"_partition": {"name": "Ada", "shard": None}, "id": 1, "_deleted": False},
+        {"_partition": {"name": None, "shard": 3}, "id": 2, "_deleted": False},
+    ]
+    never = people().table().scan("id = 5", columns=["_partition"]).to_arrow()
+    assert never.to_pylist() == [{"_partition": None}]
 
 
 def test_positions_stay_right_where_row_groups_are_left_out() -> None:

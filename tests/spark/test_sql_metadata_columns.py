@@ -20,7 +20,7 @@ from esker.model.types import Field, TimestampType, children
 
 COLUMNS = ("_file", "_pos", "_spec_id", "_partition", "_deleted", "_row_id", "_last_updated_sequence_number")
 EXAMPLES = settings(
-    max_examples=8 if settings.default.max_examples <= 100 else settings.default.max_examples // 10,
+    max_examples=5 if settings.default.max_examples <= 100 else settings.default.max_examples // 10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

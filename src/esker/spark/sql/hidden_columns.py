@@ -99,8 +99,11 @@ class _Query:
         self._tree = parse_query(text)
         first = {reference.span.start: reference for reference in references}
         _, every = read.parsed()
+        again = find_references(self._tree, text)
+        if [one.parts for one in every] != [one.parts for one in again]:
+            raise self._found.refused("this query", "name the columns in place of *")
         self._sources: dict[int, _Source] = {}  # by the place of a node in memory
-        for was, now in zip(every, find_references(self._tree, text), strict=True):
+        for was, now in zip(every, again, strict=True):
             reference = first.get(was.span.start)
             columns = None if reference is None else columns_of(reference)
             if reference is not None and columns is not None and was.span.start not in read.bare:
