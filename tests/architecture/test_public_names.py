@@ -23,7 +23,7 @@ from esker.write.verbs import Transaction
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()
 # What a commit or an engine calls, public to it alone.
-INTERNAL = {Alteration: {"apply", "propose"}, Transaction: {"look", "change_rows", "apply"}}
+INTERNAL = {Alteration: {"apply", "propose"}, Transaction: {"look", "change_rows", "apply", "evolve", "schema"}}
 
 
 def _public(kind: type) -> list[str]:

@@ -240,11 +240,6 @@ def test_a_delete_keeps_its_alias_and_its_condition_in_place(lake: Lake) -> None
     ("text", "feature", "place"),
     [
         (
-            "merge with schema evolution into sales.orders using x on true when matched then delete",
-            "MERGE WITH SCHEMA EVOLUTION",
-            "line 1, column 7",
-        ),
-        (
             "merge into sales.orders using x version as of 5 on true when matched then delete",
             "a version of a table behind USING",
             "line 1, column 33",

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
 from esker.model.predicate import Bound
+from esker.model.types import Field
 from esker.ports.row_changes import RowDelta, RowView
 from esker.tree.table_metadata import TableMetadata
 
@@ -91,6 +92,8 @@ class MergePlan:
     session: Any = None  # the one to work on; None: the source's, or the lake's
     verb: str = "merge"  # for messages
     key: tuple[str, ...] = ()  # columns whose values may not occur twice in the source
+    evolves: bool = False  # whether columns of the source that the table lacks are added
+    only_in_source: frozenset[str] = frozenset()  # those columns, in lower case
 
     @property
     def deletes_every_match(self) -> int | None:
@@ -117,6 +120,10 @@ class PreparedMerge:
 
 class Merger(Protocol):
     """Computes merges. What it writes is invisible until a commit names it, and taken back if it fails."""
+
+    def source_columns(self, metadata: TableMetadata, plan: MergePlan) -> tuple[MergePlan, tuple[Field, ...]]:
+        """The columns of the plan's source, all optional, and the plan with the source made one to be read twice."""
+        ...
 
     def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
         """Check the plan and look at the source's keys; ``InvalidInput`` says which expression cannot be."""

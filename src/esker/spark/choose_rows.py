@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from esker.errors import Unsupported
+from esker.model.types import Field
 from esker.ports.engine import Writer
 from esker.ports.merging import Clause, MergePlan, Merger, PreparedMerge, Side, SqlText, UpdateRow
 from esker.ports.row_changes import KeyedRows, RowDelta, RowEngine, RowView
@@ -48,6 +49,12 @@ class LateMerger:
             return len(parse_query(f"SELECT {text}").expressions) == 1
         except InvalidInput:
             return False
+
+    def source_columns(self, metadata: TableMetadata, plan: MergePlan) -> tuple[MergePlan, tuple[Field, ...]]:
+        """What columns the source has, as Spark sees them."""
+        merger = self._merger
+        with naming_worker_failures():
+            return merger.source_columns(metadata, plan)
 
     def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
         """Let Spark read every expression, then look at the source's keys."""

@@ -23,7 +23,7 @@ from esker.model.schema import Schema
 from esker.model.schema_change import NewColumn, Place
 from esker.model.terms import parse_sort_term, sort_field
 from esker.model.transform import VoidTransform
-from esker.model.types import Field
+from esker.model.types import Field, Type
 from esker.ports.catalog import Catalog, TableState
 from esker.tree.table_metadata import TableMetadata
 from esker.write.commit import Proposal, commit
@@ -94,13 +94,7 @@ class Alteration:
             place=Place(first=first, after=after, before=before),
         )
 
-        def step(draft: Draft) -> Draft:
-            ids = Ids(draft.last_column_id)
-            schema, added = columns.add_column(draft.schema, column, ids, draft.format_version)
-            check_column_name(draft.partition, schema, added.id)
-            return replace(draft, schema=schema, last_column_id=ids.last)
-
-        self._do(step, Part.SCHEMA)
+        self._do(lambda draft: with_column(draft, column), Part.SCHEMA)
 
     def drop_column(self, name: str) -> None:
         """Remove a column; its id is never used again, so its values never come back."""
@@ -127,13 +121,7 @@ class Alteration:
         """Let a column hold more: int to long, float to double, more digits, and what version 3 adds."""
         type_ = read_type(new_type, self.from_arrow)
 
-        def step(draft: Draft) -> Draft:
-            ids = Ids(draft.last_column_id)
-            schema, old, new = columns.widen_column(draft.schema, name, type_, ids, draft.format_version)
-            _check_partition_values(draft, name, old, new)
-            return replace(draft, schema=schema, last_column_id=ids.last)
-
-        self._do(step, Part.SCHEMA)
+        self._do(lambda draft: with_wider(draft, name, type_), Part.SCHEMA)
 
     def move_column(
         self, name: str, *, first: bool = False, after: str | None = None, before: str | None = None
@@ -285,6 +273,27 @@ class Alteration:
     def _check_open(self) -> None:
         if self._is_over:
             raise InvalidInput("cannot use an alteration that is over: begin another with alter()")
+
+
+def with_column(draft: Draft, column: NewColumn) -> Draft:
+    """The draft with one column more."""
+    ids = Ids(draft.last_column_id)
+    schema, added = columns.add_column(draft.schema, column, ids, draft.format_version)
+    check_column_name(draft.partition, schema, added.id)
+    return replace(draft, schema=schema, last_column_id=ids.last)
+
+
+def with_wider(draft: Draft, name: str, type_: Type) -> Draft:
+    """The draft with a column of a wider type."""
+    ids = Ids(draft.last_column_id)
+    schema, old, new = columns.widen_column(draft.schema, name, type_, ids, draft.format_version)
+    _check_partition_values(draft, name, old, new)
+    return replace(draft, schema=schema, last_column_id=ids.last)
+
+
+def check_same_columns(name: TableName, then: TableMetadata, now: TableMetadata) -> None:
+    """``Conflict`` where another writer has changed the columns that a change was planned for."""
+    _check_unchanged(name, then, now, Part.SCHEMA)
 
 
 def _check_unchanged(name: TableName, then: TableMetadata, now: TableMetadata, parts: Part) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esker.errors import InvalidInput, NoSuchSnapshot
@@ -60,6 +60,7 @@ class SnapshotChange:
     operation: str | None = None  # None: told from what was added and removed; nothing of either is no commit
     extra: Mapping[str, str] = field(default_factory=dict)
     batch: Batch | None = None  # counts once, however often it is committed
+    redefine: Callable[[TableMetadata], TableMetadata] | None = None  # the base with columns that come with the rows
     snapshot: Snapshot | None = None  # the one last proposed
     _snapshot_id: int | None = None
     _builder: ManifestBuilder | None = None
@@ -68,17 +69,19 @@ class SnapshotChange:
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
         """The snapshot on this base. Data and manifests of earlier attempts serve again."""
-        metadata = base.metadata
+        metadata = base.metadata if self.redefine is None else self.redefine(base.metadata)
         parent = head_of(metadata, self.ref)
         if self._is_applied(metadata, parent):
             self.snapshot = None
             return None
         new = self._identity(metadata, parent)
         location = self.names.manifest_list(metadata, new.snapshot_id, attempt)
-        made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
+        made = None
+        if self.steps:
+            made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
         if made is None:
             self.snapshot = None
-            return None
+            return None if metadata is base.metadata else self._without_rows(metadata)
         self.snapshot = self._snapshot(metadata, parent, new, made, location)
         grown = with_snapshot(self._named(metadata), self.snapshot, ref=None if self.stage else self.ref)
         return Proposal(
@@ -86,6 +89,10 @@ class SnapshotChange:
             discard=lambda: self.scratch.discard([location]),
             settle=lambda: self.scratch.discard(self.scratch.locations - made.files - {location}),
         )
+
+    def _without_rows(self, metadata: TableMetadata) -> Proposal:
+        """New columns alone: no row came or went with them."""
+        return Proposal(metadata=metadata, settle=self.scratch.discard)
 
     def _append(
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str

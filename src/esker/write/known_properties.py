@@ -142,6 +142,7 @@ KNOWN: dict[str, Check] = {
     "write.upsert.enabled": _boolean,
     "write.spark.fanout.enabled": _boolean,
     "write.spark.accept-any-schema": _only("false", "a new column is added with alter()"),
+    "write.spark.auto-schema-evolution.enabled": _boolean,
     "write.spark.advisory-partition-size-bytes": _number(1),
     "commit.retry.num-retries": _number(),
     "commit.retry.min-wait-ms": _number(),

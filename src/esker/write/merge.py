@@ -52,6 +52,14 @@ class Merge:
         """Remove a row of the table that no row of the source matches."""
         return self._with(Side.NOT_MATCHED_BY_SOURCE, DeleteRow(), condition)
 
+    def with_schema_evolution(self) -> Merge:
+        """Add columns that only the source has, at any depth, and widen types, in the same commit.
+
+        Columns of the source come by ``"*"``, or by setting a column to the source's of the same name. Where the source
+        lacks a column of the table, ``"*"`` leaves it as it is, and a new row gets its default or null.
+        """
+        return replace(self, plan=replace(self.plan, evolves=True))
+
     def commit(self) -> Snapshot | None:
         """Do it, as one snapshot. Where no row changes, nothing is committed and the newest snapshot comes back."""
         check_clauses(self.plan.clauses)

@@ -13,18 +13,21 @@ from esker.model.bind import bind
 from esker.model.naming import TableName
 from esker.model.predicate import TRUE, Bound
 from esker.model.predicate_text import parse
+from esker.model.schema import Schema
 from esker.model.unbound import Unbound
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import WriteRequest
-from esker.ports.merging import DeleteRow, MergePlan, SqlText, UpdateRow
+from esker.ports.merging import DeleteRow, MergePlan, Merger, SqlText, UpdateRow
 from esker.ports.no_field_ids import NoFieldIds
 from esker.ports.row_changes import RowDelta, Verb
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
+from esker.write.alter import check_same_columns
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
+from esker.write.evolve import Wanted, evolved, may_evolve, only_in_source, wanted_of
 from esker.write.exactly_once import Batch, is_applied
 from esker.write.existing_files import ExistingFile, Filter, PlacedFile, placed_files
 from esker.write.layout import MetadataNames
@@ -64,9 +67,11 @@ class Transaction:
     _rewriter: Rewriter | None = None
     _operation: str | None = None
     _is_over: bool = False
+    _metadata: TableMetadata = field(init=False)  # the base's, with the columns that come with the rows
+    _wanted: tuple[Wanted, ...] = ()
 
     def __post_init__(self) -> None:
-        metadata = self.base.metadata
+        metadata = self._metadata = self.base.metadata
         self._start = head_of(metadata, self.ref)
         head = None if self._start is None else self._start.snapshot_id
         self._is_applied = self.batch is not None and is_applied(metadata, self.ref, head, self.batch)
@@ -83,6 +88,23 @@ class Transaction:
             self.commit()
         else:
             self.abandon()
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that rows are written with."""
+        return self._metadata.schema
+
+    def evolve(self, wanted: Sequence[Wanted]) -> None:
+        """Give the table columns that it lacks, and wider types, in the commit of the rows: both come, or neither.
+
+        Nothing is done where the table does not allow it. Raises ``InvalidInput`` behind other changes.
+        """
+        self._check_open()
+        if self._steps:
+            raise InvalidInput("cannot add columns behind other changes of a transaction: do it first")
+        if may_evolve(self._metadata):
+            self._wanted += tuple(wanted)
+            self._metadata = evolved(self.base.metadata, self._wanted)
 
     def append(self, data: object) -> None:
         """Add rows."""
@@ -103,7 +125,7 @@ class Transaction:
         self._check_no_keys("overwrite")
         files = self._write(data)
         keys = frozenset(partition_key(file) for file in files)
-        self._take("overwrite", RemovePartitions(self.base.metadata.default_spec_id, keys), AddFiles(files))
+        self._take("overwrite", RemovePartitions(self._metadata.default_spec_id, keys), AddFiles(files))
 
     def delete(self, where: Predicate) -> None:
         """Remove the rows that match: by metadata alone where whole files do. A condition may be any that Spark knows;
@@ -123,7 +145,7 @@ class Transaction:
             return
         predicate = TRUE if where is None else self._understood(where)
         if predicate is None:
-            said = {name: SqlText.plain(text) for name, text in checked_values(values, self.base.metadata).items()}
+            said = {name: SqlText.plain(text) for name, text in checked_values(values, self._metadata).items()}
             self.apply("update", changing(str(where), UpdateRow(said), "update"))
             return
         seen = self.look("update", predicate)
@@ -135,7 +157,7 @@ class Transaction:
         self._check_open()
         if self._is_applied:
             return
-        keyed = self.tools.rows.keyed(self.base.metadata, data, on)
+        keyed = self.tools.rows.keyed(self._metadata, data, on)
         seen = self.look("merge", keyed.predicate)
         self.change_rows(seen, self._computed(lambda: self.tools.rows.upsert(seen.view, keyed)))
 
@@ -158,9 +180,20 @@ class Transaction:
         self._change()
         if self._is_applied:
             return
-        prepared = self._computed(lambda: merger.prepare(self.base.metadata, plan))
+        if plan.evolves:
+            plan = self._evolved(merger, plan)
+        prepared = self._computed(lambda: merger.prepare(self._metadata, plan))
         seen = self.look(verb, prepared.predicate)
         self.change_rows(seen, self._computed(lambda: merger.merge(seen.view, prepared)))
+
+    def _evolved(self, merger: Merger, plan: MergePlan) -> MergePlan:
+        """The plan for the table with the columns that the source brings."""
+        if not may_evolve(self._metadata):
+            return replace(plan, evolves=False)
+        plan, source = self._computed(lambda: merger.source_columns(self._metadata, plan))
+        new = only_in_source(self._metadata, source)
+        self._computed(lambda: self.evolve(wanted_of(plan, source)))
+        return replace(plan, only_in_source=new)
 
     def delete_by_key(self, data: object, on: Sequence[str]) -> None:
         """Remove the rows that were there before and have a key of these, unread: by equality deletes. Rows that the
@@ -171,17 +204,17 @@ class Transaction:
         self._change()
         if self._is_applied:
             return
-        written = self.tools.deletes.write_keys(self.base.metadata, data, on, self._names.operation_id)
+        written = self.tools.deletes.write_keys(self._metadata, data, on, self._names.operation_id)
         self._take(None, DeleteKeys(self._computed(lambda: tuple(noted(written, self._get_scratch())))))
 
     def look(self, verb: Verb, predicate: Bound) -> Look:
         """For an engine: the files that may hold a row to change, as this transaction sees them now."""
         self._check_open()
         self._change()
-        head = head_of(self.base.metadata, self.ref)
+        head = head_of(self._metadata, self.ref)
         rewriter = self._get_rewriter()
         return self._computed(
-            lambda: look(self.tools, rewriter, self.base.metadata, head, self._steps, verb=verb, predicate=predicate)
+            lambda: look(self.tools, rewriter, self._metadata, head, self._steps, verb=verb, predicate=predicate)
         )
 
     def change_rows(self, seen: Look, delta: RowDelta) -> None:
@@ -207,7 +240,7 @@ class Transaction:
             raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
             raise InvalidInput(f"cannot add files with parallelism {parallelism!r}: give a number from 1 on")
-        files = placed_files(self.tools.storage, self.base.metadata, paths, partition_filter)
+        files = placed_files(self.tools.storage, self._metadata, paths, partition_filter)
         found, mapping = self._described(files, ignore_extra_columns, parallelism)
         self._take("append", AddFiles(found, are_given=True, name_mapping=mapping))
 
@@ -232,7 +265,7 @@ class Transaction:
             with ThreadPoolExecutor(parallelism) as pool:
                 return tuple(pool.map(one, files))
 
-        metadata = self.base.metadata
+        metadata = self._metadata
         try:
             return described(metadata), None
         except NoFieldIds:
@@ -251,7 +284,7 @@ class Transaction:
             self.abandon()
             return None
         self._is_over = True
-        if not self._steps:
+        if not self._steps and self._metadata is self.base.metadata:
             return None
         self.done(commit(self.catalog, self.name, self.base, change))
         self.snapshot = change.snapshot
@@ -276,7 +309,13 @@ class Transaction:
             rewriter=self._get_rewriter(),
             extra=checked_extra(self.extra),
             batch=self.batch,
+            redefine=None if self._metadata is self.base.metadata else self._redefined,
         )
+
+    def _redefined(self, now: TableMetadata) -> TableMetadata:
+        """The base of a commit with the new columns, which must have the ids that files were written with."""
+        check_same_columns(self.name, self.base.metadata, now)
+        return self._metadata if now is self.base.metadata else evolved(now, self._wanted)
 
     def _take(self, operation: str | None, *steps: Step) -> None:
         """One verb names the snapshot's operation; of several, what they come to does."""
@@ -284,7 +323,7 @@ class Transaction:
         self._steps.extend(steps)
 
     def _write(self, data: object) -> tuple[DataFile, ...]:
-        metadata = self.base.metadata
+        metadata = self._metadata
         self._change()  # what cannot be committed is said before anything is written
         if isinstance(data, Written):
             files = tuple(noted(data.files, self._get_scratch()))
@@ -310,10 +349,10 @@ class Transaction:
             if self.tools.merger is None or not self.tools.merger.takes(str(where)):
                 raise
             return None
-        return bind(unbound, self.base.metadata.schema)
+        return bind(unbound, self._metadata.schema)
 
     def _bind(self, where: Predicate) -> Bound:
-        return bind(parse(where) if isinstance(where, str) else where, self.base.metadata.schema)
+        return bind(parse(where) if isinstance(where, str) else where, self._metadata.schema)
 
     def _computed(self, compute: Callable[[], T]) -> T:
         """What may have written something by the time it fails."""
@@ -327,7 +366,7 @@ class Transaction:
         """Write-audit-publish: a snapshot with a ``wap.id`` waits, on no branch, to be cherry-picked."""
         if "wap.id" not in self.extra:
             return False
-        if not switch(self.base.metadata.properties, "write.wap.enabled", default=False):
+        if not switch(self._metadata.properties, "write.wap.enabled", default=False):
             raise InvalidInput("cannot stage a snapshot by wap.id: the table does not have write.wap.enabled = true")
         if self.batch is not None:
             raise InvalidInput("cannot stage a batch that is to count once: a staged snapshot is on no branch")

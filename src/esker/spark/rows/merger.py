@@ -15,6 +15,8 @@ import numpy as np
 from esker.arrow.deleted_positions import bitmap_of
 from esker.errors import InvalidInput
 from esker.model.predicate import TRUE, all_of
+from esker.model.schema import Schema
+from esker.model.spark_schema import columns_from_spark
 from esker.model.types import Field
 from esker.ports.engine import Writer, WriteRequest
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, PreparedMerge, Side, UpdateRow
@@ -35,6 +37,7 @@ from esker.spark.rows.source import source_frame
 from esker.spark.rows.source_keys import SourceKeys
 from esker.spark.rows.target import TargetRows, hidden_columns
 from esker.spark.sql.default_word import is_default
+from esker.spark.sql.type_text import all_optional
 from esker.spark.stored_columns import quoted
 from esker.spark.types import shown_schema
 from esker.tree.data_file import DataFile
@@ -70,6 +73,11 @@ class SparkMerger:
     def takes(self, text: str) -> bool:
         """Only Spark itself can tell."""
         return bool(text.strip())
+
+    def source_columns(self, metadata: TableMetadata, plan: MergePlan) -> tuple[MergePlan, tuple[Field, ...]]:
+        """What columns the source has; a source of Arrow's is a frame from here on."""
+        frame = source_frame(plan.source, metadata.schema, self._session_of(plan)).drop(HERE)
+        return replace(plan, source=frame), all_optional(Schema(fields=columns_from_spark(frame.schema)))
 
     def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
         """Let Spark read every expression, then look at the source's keys."""
@@ -199,6 +207,10 @@ def _in_sight_of_one_side(plan: MergePlan, fields: Sequence[Field], source_colum
         Side.NOT_MATCHED: (plan.source_name, frozenset(name.lower() for name in source_columns)),
         Side.NOT_MATCHED_BY_SOURCE: (plan.target_name, frozenset(field.name.lower() for field in fields)),
     }
+    on = plan.on
+    if plan.only_in_source:  # the table gets them with this merge: a name alone still means the source's
+        sides[Side.MATCHED] = (plan.source_name, plan.only_in_source)
+        on = qualified(on, plan.source_name, plan.only_in_source)
 
     def clear(clause: Clause) -> Clause:
         if clause.side not in sides:
@@ -216,7 +228,7 @@ def _in_sight_of_one_side(plan: MergePlan, fields: Sequence[Field], source_colum
         condition = None if clause.condition is None else qualified(clause.condition, name, columns)
         return replace(clause, action=action, condition=condition)
 
-    return replace(plan, clauses=tuple(map(clear, plan.clauses)))
+    return replace(plan, on=on, clauses=tuple(map(clear, plan.clauses)))
 
 
 def _frames(target: DataFrame, source: DataFrame | None) -> Mapping[str, Any]:

@@ -119,11 +119,14 @@ class Outputs:
                 )
 
     def _from_source(self, clause: Clause) -> list[tuple[Field, SqlText]]:
-        """Every column of the table has one of its name in the source."""
+        """Every column of the table has one of its name in the source; where columns grow with the source, those that
+        it lacks stay as they are."""
         found = []
         given = FittingNames((name, name) for name in self.source_columns)
         for field in self.schema.fields:
             fits = given.fits(field.name)
+            if not fits and self.plan.evolves:
+                continue
             if len(fits) != 1:
                 has = "several columns" if fits else "no column"
                 raise InvalidInput(

@@ -72,6 +72,7 @@ class Changer:
             source=source,
             target_name=statement.alias or statement.table.parts[-1],
             source_name=statement.source.alias or statement.source.name or "esker_s",
+            evolves=statement.evolves,
         )
         if plan.target_name.lower() == plan.source_name.lower():
             raise InvalidInput(f"cannot merge: table and source are both called {plan.target_name}; give one an alias")

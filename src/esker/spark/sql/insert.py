@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput
 from esker.model.predicate_sql import quote_name
@@ -24,6 +24,7 @@ from esker.spark.sql.type_text import all_optional
 from esker.spark.sql.wap import Destination
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
+from esker.write.evolve import Wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,19 +32,36 @@ if TYPE_CHECKING:
 
 def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, *, zone: str, dynamic: bool) -> Snapshot:
     """Add the frame's rows, or put them in place of others; ``dynamic``: of the partitions that they fall into."""
-    where_to: dict[str, Any] = {"ref": to.ref, "summary": to.summary}
     static = _static_partition(table, statement.partition)
-    rows = _laid_out(table.schema, statement, static, frame)
-    if statement.replace_where is not None:
-        where = predicate_of(statement.replace_where, table.schema, Reading(zone=zone))
-        return table.overwrite(rows, where, **where_to)
-    if not statement.overwrite:
-        return table.append(rows, **where_to)
     by_identity = [field for field in table.spec.fields if not isinstance(field.transform, IdentityTransform)]
     all_given = not by_identity and len(static) == len(table.spec.fields)
-    if dynamic and not table.spec.is_unpartitioned and not all_given:
-        return table.overwrite_partitions(rows, **where_to)
-    return table.overwrite(rows, _all_equal(table, static, zone) if static else None, **where_to)
+    with table.transaction(ref=to.ref, summary=to.summary) as tx:
+        schema = table.schema
+        if statement.evolves:
+            tx.evolve(_wanted(schema, statement, static, frame))
+            schema = tx.schema
+        rows = _laid_out(schema, statement, static, frame)
+        if statement.replace_where is not None:
+            tx.overwrite(rows, predicate_of(statement.replace_where, table.schema, Reading(zone=zone)))
+        elif not statement.overwrite:
+            tx.append(rows)
+        elif dynamic and not table.spec.is_unpartitioned and not all_given:
+            tx.overwrite_partitions(rows)
+        else:
+            tx.overwrite(rows, _all_equal(table, static, zone) if static else None)
+    assert tx.snapshot is not None  # each of these makes one
+    return tx.snapshot
+
+
+def _wanted(schema: Schema, statement: Insert, static: Mapping[str, str], frame: DataFrame) -> list[Wanted]:
+    """What WITH SCHEMA EVOLUTION asks for: the query's columns by name, or by place and the rest by name."""
+    given = all_optional(Schema(fields=columns_from_spark(frame.schema)))
+    if statement.by_name:
+        return [Wanted((field.name,), field.type) for field in given]
+    names = [field.name for field in _targets(schema, statement, static)]
+    if statement.columns is None:
+        names += [field.name for field in given[len(names) :]]
+    return [Wanted((name,), field.type, by_place=True) for name, field in zip(names, given, strict=False)]
 
 
 def in_partition(table: Table, partition: Mapping[str, str], zone: str) -> Unbound:

@@ -24,8 +24,7 @@ def read_update(words: Words, territory: Territory, *, before: str = "") -> Upda
 
 def read_merge(words: Words, territory: Territory, *, before: str = "") -> Merge:
     """Behind MERGE. ``before`` is the text of CTEs that stand before it; its source and subqueries may name them."""
-    if words.at("with", "schema", "evolution"):
-        raise words.unsupported("MERGE WITH SCHEMA EVOLUTION", "ALTER TABLE … ADD COLUMN first")
+    evolves = words.take("with", "schema", "evolution")
     words.expect("into")
     table = territory.table(words.name("the name of a table"))
     alias = _alias(words, "using")
@@ -37,7 +36,15 @@ def read_merge(words: Words, territory: Territory, *, before: str = "") -> Merge
         clauses.append(_clause(words))
     if not clauses:
         raise words.refuse("expected WHEN")
-    return Merge(table=table, alias=alias, source=source, on=on, clauses=tuple(clauses), ctes=before)
+    return Merge(
+        table=table,
+        alias=alias,
+        source=source,
+        on=on,
+        clauses=tuple(clauses),
+        ctes=before,
+        evolves=evolves,
+    )
 
 
 def _alias(words: Words, behind: str) -> str | None:

@@ -10,6 +10,7 @@ from esker.spark.sql.words import Span, Words
 
 def read_insert(words: Words, territory: Territory, *, before: str = "") -> Insert:
     """Behind INSERT. ``before`` is the text of CTEs that stand before it and belong to its query."""
+    evolves = words.take("with", "schema", "evolution")
     overwrite = words.take("overwrite")
     if not overwrite:
         words.expect("into")
@@ -34,6 +35,7 @@ def read_insert(words: Words, territory: Territory, *, before: str = "") -> Inse
         by_name=by_name,
         partition=partition,
         replace_where=replace_where,
+        evolves=evolves,
     )
 
 

@@ -132,6 +132,7 @@ def _into_spark(words: Words) -> Query | None:
     """Rows that Spark takes into a table of its own, from whatever tables: INSERT, or CREATE TABLE with a query."""
     if not (words.take("insert") or words.take("create", "table")):
         return None
+    words.take("with", "schema", "evolution")
     depth = 0
     while (token := words.peek()) is not None:
         if token.is_sign and token.text in ("(", ")"):

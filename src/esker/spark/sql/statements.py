@@ -159,6 +159,7 @@ class Insert:
     by_name: bool = False
     partition: Mapping[str, str | None] = field(default_factory=dict)  # a value's text; None: from the query
     replace_where: str | None = None  # in place: blanks stand for what is before it
+    evolves: bool = False  # WITH SCHEMA EVOLUTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +229,7 @@ class Merge:
     on: Stretch
     clauses: tuple[MergeClause, ...]
     ctes: str = ""
+    evolves: bool = False  # WITH SCHEMA EVOLUTION
 
 
 Constant = str | int | bool | None
