@@ -12,6 +12,7 @@ from typing import Any
 from esker import col
 from esker.model.column import Column, Expression
 from esker.model.predicate import Op
+from esker.model.transform import BucketTransform, TruncateTransform
 from esker.model.types import (
     BinaryType,
     BooleanType,
@@ -96,7 +97,16 @@ def as_sql(node: Unbound) -> str:
 
 
 def _name(name: Name) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in name.parts)
+    column = ".".join("`" + part.replace("`", "``") + "`" for part in name.parts)
+    match name.transform:
+        case None:
+            return column
+        case BucketTransform(size):
+            return f"system.bucket({size}, {column})"
+        case TruncateTransform(size):
+            return f"System.Truncate({size}, {column})"
+        case other:
+            return f"system.{other}s({column})"
 
 
 def _text(text: str) -> str:
@@ -157,6 +167,8 @@ def as_expression(node: Unbound) -> Expression:
             for part in parts[1:]:
                 whole = whole | as_expression(part)
             return whole
+        case _ if node.column.transform is not None:
+            raise CannotSpell(node)
         case _:
             return _leaf(node, col(_name(node.column)))
 

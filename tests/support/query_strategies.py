@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 from predicate_spelling import CannotSpell, about, as_expression, as_sql
 from predicate_strategies import leaves, own_literal
-from row_oracle import value_of
+from row_oracle import in_java, value_of
 from schema_strategies import KEY, leaves_of
 
 from esker.model.predicate import Op
 from esker.model.schema import Schema
+from esker.model.transform import (
+    DAY,
+    HOUR,
+    MONTH,
+    YEAR,
+    BucketTransform,
+    TruncateTransform,
+    accepts,
+    result_type,
+)
 from esker.model.types import (
     BinaryType,
     BooleanType,
+    DateType,
     DecimalType,
     DoubleType,
     Field,
     FixedType,
     FloatType,
+    IntType,
+    LongType,
     StringType,
     StructType,
     Type,
@@ -28,6 +42,12 @@ from esker.model.types import (
 )
 from esker.model.unbound import AllOf, Among, AnyOf, Comparison, Name, Not, NullTest, Unbound
 from esker.model.values import from_unscaled
+
+CALLED = (
+    *(YEAR, MONTH, DAY, HOUR, BucketTransform(3), BucketTransform(16), BucketTransform(8)),
+    *(TruncateTransform(width) for width in (1, 2, 10, 1000)),
+)
+"""What a query may call of a column: the transforms that tables are partitioned by, and others."""
 
 Path = tuple[Field, ...]
 
@@ -78,7 +98,16 @@ def _test(draw: st.DrawFn, paths: list[Path], schema: Schema, rows: list[Any]) -
     path = paths[at]
     held = [value for row in rows if (value := value_of(row, path)) is not None]
     name, kind = Name(tuple(f.name for f in path)), path[-1].type
-    way = draw(_WAYS) if held else "any"
+    fitting = [transform for transform in CALLED if accepts(transform, kind)]
+    if fitting and draw(_SOMETIMES):
+        transform = draw(st.sampled_from(fitting))
+        name, held = replace(name, transform=transform), [in_java(transform, kind, value) for value in held]
+        kind = result_type(transform, kind)
+        if not held:
+            return NullTest(name)
+        if isinstance(kind, IntType | LongType | DateType):  # beside a unit as well as within it
+            held += [value + 1 for value in held if abs(value) < 2**31 - 1]
+    way = draw(_WAYS if name.transform is None else _EXACT) if held else "any"
     if way == "any":
         return about(draw(_LEAVES(kind)), name)
     if way == "compare":
@@ -87,6 +116,8 @@ def _test(draw: st.DrawFn, paths: list[Path], schema: Schema, rows: list[Any]) -
 
 
 _WAYS = st.sampled_from(["any", "compare", "compare", "compare", "among"])
+_EXACT = st.sampled_from(["compare", "compare", "among"])
+_SOMETIMES = st.sampled_from([True, False, False])
 _OFTEN = st.sampled_from([True, True, True, False])
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from spark_oracle import Truth, truth
 
 from esker.model.schema import Schema
-from esker.model.types import DateType, Field, StructType, TimestampType, Type
+from esker.model.transform import Transform, TruncateTransform, apply_transform, result_type
+from esker.model.types import DateType, Field, IntType, LongType, StructType, TimestampType, Type
 from esker.model.unbound import AllOf, AnyOf, Constant, Not, Unbound
 
 Row = Mapping[int, Any]
@@ -60,7 +61,19 @@ def row_truth(node: Unbound, row: Row, schema: Schema) -> Truth:
             return True if True in found else None if None in found else False
         case _:
             path = path_of(schema, node.column.parts)
-            return truth(node, path[-1].type, value_of(row, path))
+            type_, value, transform = path[-1].type, value_of(row, path), node.column.transform
+            if transform is None:
+                return truth(node, type_, value)
+            return truth(node, result_type(transform, type_), in_java(transform, type_, value))
+
+
+def in_java(transform: Transform, type_: Type, value: Any) -> Any:
+    """The transform of a value. What falls below the least integer of a type wraps around, as it does in Java."""
+    found = apply_transform(transform, type_, value)
+    bits = 31 if isinstance(type_, IntType) else 63
+    if isinstance(transform, TruncateTransform) and isinstance(type_, IntType | LongType) and found is not None:
+        return (found + 2**bits) % 2 ** (bits + 1) - 2**bits
+    return found
 
 
 def path_of(schema: Schema, parts: tuple[str, ...]) -> tuple[Field, ...]:

@@ -9,12 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from esker.arrow.transforms import transformed
 from esker.errors import InvalidInput
 from esker.model.like import as_regex
-from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, Like, OneOf, Op, Or, StartsWith, Term
+from esker.model.predicate import (
+    Always,
+    And,
+    Bound,
+    Compare,
+    InBucket,
+    IsNaN,
+    IsNull,
+    Like,
+    OneOf,
+    Op,
+    Or,
+    StartsWith,
+    Term,
+)
+from esker.model.transform import BucketTransform
 from esker.model.types import DecimalType, Type, is_floating
 
 _KERNELS = {
@@ -108,6 +125,8 @@ def _is_nan(column: pa.Array, type_: Type, *, negated: bool) -> pa.BooleanArray:
 
 def _over_values(term: Term, column: pa.Array) -> pa.BooleanArray:
     """A term that no null satisfies, over plain values."""
+    if isinstance(term, InBucket):
+        return _in_bucket(term, column)
     column = _comparable(term.field.type, column)
     match term:
         case Compare(field, op, literal):
@@ -128,6 +147,12 @@ def _over_values(term: Term, column: pa.Array) -> pa.BooleanArray:
     if column.null_count:
         answers = pc.and_(_settled(answers), column.is_valid())
     return _settled(answers)
+
+
+def _in_bucket(term: InBucket, column: pa.Array) -> pa.BooleanArray:
+    coded = transformed(BucketTransform(term.buckets), term.field.type, column, term.field.name)
+    wanted = [value is not None and (value in term.values) != term.negated for value in coded.values]
+    return pa.array(np.array(wanted, dtype=bool)[coded.codes])
 
 
 def _comparable(type_: Type, column: pa.Array) -> pa.Array:

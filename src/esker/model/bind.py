@@ -30,6 +30,7 @@ from esker.model.predicate import (
 )
 from esker.model.predicate_sql import to_sql
 from esker.model.schema import Schema
+from esker.model.transformed import on_source, result_field
 from esker.model.types import (
     DecimalType,
     Field,
@@ -39,6 +40,7 @@ from esker.model.types import (
     MapType,
     StringType,
     StructType,
+    Type,
     UnknownType,
     is_floating,
 )
@@ -58,7 +60,7 @@ from esker.model.unbound import (
     Unbound,
 )
 
-__all__ = ["MAX_DEPTH", "bind", "resolve", "to_sql"]
+__all__ = ["MAX_DEPTH", "bind", "operand_type", "resolve", "to_sql"]
 
 MAX_DEPTH = 100  # levels of AND inside OR inside AND; every consumer recurses, so none may be surprised
 
@@ -90,7 +92,10 @@ class _Binder:
                 return Always(value is not None and value != negated)
             case _:
                 field = self._field(node.column)
-                return _leaf(node, field, negated=negated)
+                if node.column.transform is None:
+                    return _leaf(node, field, negated=negated)
+                shown = result_field(node.column.transform, field, node.column.place)
+                return on_source(_leaf(node, shown, negated=negated), node.column.transform, field)
 
     def _field(self, name: Name) -> Field:
         field = self.found.get(name.parts)
@@ -99,13 +104,19 @@ class _Binder:
         return field
 
 
+def operand_type(schema: Schema, name: Name) -> Type:
+    """The type of what a name stands for: the column's, or that of the transform of it."""
+    field = resolve(schema, name)
+    return field.type if name.transform is None else result_field(name.transform, field, name.place).type
+
+
 def resolve(schema: Schema, name: Name, *, case_sensitive: bool = False) -> Field:
     """The column or struct member a name means."""
     path = _walk(schema, name.parts, case_sensitive)
     where = f" at {name.place}" if name.place else ""
     if path is None:
         try:
-            path = schema.path_by_id[schema.find(str(name), case_sensitive=case_sensitive).id]
+            path = schema.path_by_id[schema.find(".".join(name.parts), case_sensitive=case_sensitive).id]
         except InvalidInput as error:
             raise InvalidInput(error.message + where, column=str(name), place=name.place) from None
     if any(isinstance(part.type, ListType | MapType) for part in path[:-1]):

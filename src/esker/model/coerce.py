@@ -100,25 +100,26 @@ def _compare_span(field: Field, op: Op, span: Span) -> Bound:
     least, greatest = span.least, span.greatest
     match op:
         case Op.EQ if least == greatest:
-            return _at(field, Op.EQ, least)
+            return at_number(field, Op.EQ, least)
         case Op.NE if least == greatest:
-            return _at(field, Op.NE, least)
+            return at_number(field, Op.NE, least)
         case Op.EQ:
-            return FALSE if least > greatest else all_of((_at(field, Op.GE, least), _at(field, Op.LE, greatest)))
+            inside = all_of((at_number(field, Op.GE, least), at_number(field, Op.LE, greatest)))
+            return FALSE if least > greatest else inside
         case Op.NE:
-            outside = any_of((_at(field, Op.LT, least), _at(field, Op.GT, greatest)))
+            outside = any_of((at_number(field, Op.LT, least), at_number(field, Op.GT, greatest)))
             return not_null(field) if least > greatest else outside
         case Op.LT:
-            return _at(field, Op.LT, least) if least == greatest else _at(field, Op.LE, least - 1)
+            return at_number(field, Op.LT, least) if least == greatest else at_number(field, Op.LE, least - 1)
         case Op.LE:
-            return _at(field, Op.LE, greatest)
+            return at_number(field, Op.LE, greatest)
         case Op.GT:
-            return _at(field, Op.GT, greatest)
+            return at_number(field, Op.GT, greatest)
         case Op.GE:
-            return _at(field, Op.GE, least) if least == greatest else _at(field, Op.GT, least - 1)
+            return at_number(field, Op.GE, least) if least == greatest else at_number(field, Op.GT, least - 1)
 
 
-def _at(field: Field, op: Op, number: int) -> Bound:
+def at_number(field: Field, op: Op, number: int) -> Bound:
     """``field op number``, settled where what the type can hold settles it."""
     low, high = limits(field.type)
     match op:

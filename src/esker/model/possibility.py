@@ -14,7 +14,7 @@ import pyarrow as pa
 from esker.model.evidence import Evidence
 from esker.model.like import as_regex, literal_prefix
 from esker.model.orderable import Orderable, orderable_literal
-from esker.model.predicate import Compare, IsNaN, IsNull, Like, OneOf, Op, StartsWith, Term
+from esker.model.predicate import Compare, InBucket, IsNaN, IsNull, Like, OneOf, Op, StartsWith, Term
 from esker.model.preimage import Interval
 from esker.model.transform import BucketTransform, apply_transform
 from esker.model.types import Type
@@ -55,6 +55,8 @@ def negation(term: Term) -> Term:
             return StartsWith(field, prefix, not negated)
         case Like(field, pattern, escape, negated):
             return Like(field, pattern, escape, not negated)
+        case InBucket(field, buckets, values, negated):
+            return InBucket(field, buckets, values, not negated)
 
 
 def _within(term: Term, interval: Interval) -> Bools:
@@ -69,6 +71,8 @@ def _within(term: Term, interval: Interval) -> Bools:
             return ~_all_start(prefix.encode(), interval)
         case Like():
             return _alike(term, interval)
+        case InBucket():  # bounds of the column say nothing of its buckets
+            return np.ones(len(interval.lower.known), dtype=bool)
         case _:
             raise TypeError(f"{term!r} is no term over values")
 
@@ -143,11 +147,24 @@ def _within_buckets(term: Term, buckets: int, interval: Interval) -> Bools:
             values: tuple[Any, ...] = (literal,)
         case OneOf(field, found, False):
             values = tuple(found)
+        case InBucket(_, asked, wanted, negated):
+            return _of_bucket(asked, sorted(wanted), buckets, interval, negated=negated)
         case _:
             return np.ones(len(interval.lower.known), dtype=bool)
     transform = BucketTransform(buckets)
     hashed = {apply_transform(transform, field.type, value) for value in values}
     return _among(sorted(hashed), interval, negated=False)
+
+
+def _of_bucket(asked: int, wanted: list[int], buckets: int, interval: Interval, *, negated: bool) -> Bools:
+    """Whether a row of these partitions may be in one of the buckets asked for. Of fewer buckets, a bucket of the
+    partition says which one where it is a multiple."""
+    if asked == buckets:
+        return _among(wanted, interval, negated=negated)
+    if buckets % asked:
+        return np.ones(len(interval.lower.known), dtype=bool)
+    inside = np.isin(interval.lower.values % asked, wanted)
+    return ~_pinned(interval, inside if negated else ~inside)
 
 
 # ---------------------------------------------------------------- text

@@ -111,6 +111,16 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class InBucket:
+    """Iceberg's ``bucket`` of the field is one of these, or none of them; null is selected by neither."""
+
+    field: Field
+    buckets: int
+    values: frozenset[int]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Every part is TRUE."""
 
@@ -124,7 +134,7 @@ class Or:
     parts: tuple[Bound, ...]
 
 
-Term: TypeAlias = Compare | OneOf | IsNull | IsNaN | StartsWith | Like
+Term: TypeAlias = Compare | OneOf | IsNull | IsNaN | StartsWith | Like | InBucket
 Bound: TypeAlias = Always | Term | And | Or
 
 TRUE, FALSE = Always(True), Always(False)
@@ -206,3 +216,5 @@ def complement(predicate: Bound) -> Bound:
             return any_of((StartsWith(field, prefix, not negated), IsNull(field)))
         case Like(field, pattern, escape, negated):
             return any_of((Like(field, pattern, escape, not negated), IsNull(field)))
+        case InBucket(field, buckets, values, negated):
+            return any_of((InBucket(field, buckets, values, not negated), IsNull(field)))

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esker.model.like import escaped
-from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, Like, OneOf, Or, StartsWith
+from esker.model.predicate import Always, And, Bound, Compare, InBucket, IsNaN, IsNull, Like, OneOf, Or, StartsWith
 from esker.model.transform import civil_month, days_from_month
 from esker.model.types import (
+    INT,
     BinaryType,
     BooleanType,
     DateType,
@@ -68,6 +69,9 @@ def _term(term: Bound, name: str, most_values: int | None) -> str:
         case Like(_, pattern, escape, negated):
             with_escape = "" if escape == "\\" else f" ESCAPE {_quoted(escape)}"
             return f"{name} {'NOT ' if negated else ''}LIKE {_quoted(pattern)}{with_escape}"
+        case InBucket(_, buckets, values, negated):
+            shown = _values(INT, values, most_values)
+            return f"system.bucket({buckets}, {name}) {'NOT ' if negated else ''}IN ({shown})"
         case _:
             raise TypeError(f"{term!r} is no term")
 

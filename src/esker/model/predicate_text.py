@@ -8,6 +8,7 @@ counted before it can exhaust the stack, and a list of ten thousand values is a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from esker.errors import InvalidInput
@@ -18,7 +19,8 @@ from esker.model.like import escaped
 from esker.model.literal import text_literal
 from esker.model.predicate import Op
 from esker.model.token_stream import MAX_TEXT, Token, TokenStream, tokens_of
-from esker.model.types import BOOLEAN, BooleanType, StringType
+from esker.model.transformed import FUNCTIONS, MAX_SIZE, takes_size, transform_named
+from esker.model.types import BOOLEAN, BooleanType, LongType, StringType
 from esker.model.unbound import (
     AllOf,
     Among,
@@ -256,9 +258,42 @@ class _Parser:
             return self.typed(word, text, token)
         if word is not None and tokens.opens_call():
             return self.call(token, word)
+        if word == "system" and self.opens_function():
+            return self.transformed()
         if word is None or word in _KEYWORDS:
             raise self.refuse(token, f"expected a column or a value, not {token.shown}")
         return self.name()
+
+    def opens_function(self) -> bool:
+        """Whether ``.name(`` follows."""
+        signs = [token is not None and token.is_sign and token.text for token in map(self.tokens.peek, (1, 3))]
+        return signs == [".", "("]
+
+    def transformed(self) -> Name:
+        """``system.days(ts)`` and ``system.bucket(16, id)``: a transform of Iceberg's, of a column."""
+        first = self.tokens.next()
+        self.tokens.expect_sign(".")
+        name = self.tokens.next().text.lower()
+        if name not in FUNCTIONS:
+            raise self.refuse(first, f"there is no transform system.{name}: there are {', '.join(FUNCTIONS)}")
+        self.tokens.expect_sign("(")
+        size = None
+        if takes_size(name):
+            size = self.size(name)
+            self.tokens.expect_sign(",")
+        argument = self.tokens.expect("a column")
+        column = self.column(self.operand(), argument, f"system.{name}")
+        self.tokens.expect_sign(")")
+        if column.transform is not None:
+            raise self.refuse(argument, f"system.{name} can be asked of a column only")
+        return replace(column, transform=transform_named(name, size))
+
+    def size(self, name: str) -> int:
+        token = self.tokens.expect("a whole number")
+        literal = self.literal(f"system.{name}")
+        if not isinstance(literal.type, LongType) or not 0 < literal.value <= MAX_SIZE:
+            raise self.refuse(token, f"system.{name} takes a whole number from 1 to {MAX_SIZE} first")
+        return int(literal.value)
 
     def parenthesised(self) -> _Parsed:
         opening = self.tokens.next()

@@ -49,7 +49,7 @@ def truncate_preimage(source: Type, width: int, partition: Interval) -> Interval
             longest = _longest(partition.upper, width, lambda value: value + _INFINITY)
             return Interval(partition.lower, longest, partition.shortened)
         case _:
-            return Interval(partition.lower, _longest(partition.upper, width, _after_prefix))
+            return Interval(partition.lower, _longest(partition.upper, width, after_prefix))
 
 
 def _truncated_integers(source: Type, width: int, partition: Interval) -> Interval:
@@ -89,7 +89,7 @@ def _longest(bound: Orderable, width: int, beyond: Any) -> Orderable:
     return Orderable(out, known)
 
 
-def _after_prefix(prefix: bytes) -> bytes | None:
+def after_prefix(prefix: bytes) -> bytes | None:
     """The least byte string above all that begin so; None where there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

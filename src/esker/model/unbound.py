@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from esker.model.predicate import Op
+from esker.model.transform import Transform
 from esker.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column by the parts of its path; ``place`` is where the text named it, if a text did."""
+    """A column by the parts of its path; ``place`` is where the text named it, if a text did.
+
+    With a transform, what is meant is the transform's value: ``system.days(ts)``.
+    """
 
     parts: tuple[str, ...]
     place: str | None = None
+    transform: Transform | None = None
 
     def __str__(self) -> str:
-        return ".".join(self.parts)
+        name = ".".join(self.parts)
+        return name if self.transform is None else f"{self.transform} of {name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from esker.model.predicate import Always, And, Bound, Compare, IsNaN, IsNull, Like, OneOf, Op, Or, StartsWith
+from esker.model.predicate import Always, And, Bound, Compare, InBucket, IsNaN, IsNull, Like, OneOf, Op, Or, StartsWith
 from esker.model.types import DateType, DoubleType, Field, FloatType, TimestampType
 from esker.spark.literals import is_beyond, number_of, plain_literal
+from esker.spark.sql.functions.transform_text import bucket_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -63,6 +64,9 @@ def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = 
         case Like(field, pattern, escape, negated):
             like = F.like(column_of(field), F.lit(pattern), F.lit(escape))
             return ~like if negated else like
+        case InBucket(field, buckets, values, negated):
+            among = bucket_column(column_of(field), buckets).isin(*sorted(values))
+            return ~among if negated else among
 
 
 def _nan_meets(term: Compare | OneOf) -> bool:

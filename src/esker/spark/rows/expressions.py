@@ -16,6 +16,7 @@ from esker.model.predicate_sql import quote_name
 from esker.model.spark_schema import columns_from_spark
 from esker.model.types import BooleanType, Type, UnknownType
 from esker.ports.merging import MergePlan, Side, SqlText
+from esker.spark.sql.functions.calls import expanded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,7 +110,7 @@ class Scope:
 
         try:
             with _said_once():
-                found = self.session.sql(template, **{**self.plan.frames, **self.frames})
+                found = self.session.sql(expanded(template), **{**self.plan.frames, **self.frames})
                 found.schema  # noqa: B018  # Connect looks at a query only when something of it is asked
         except (AnalysisException, ParseException) as error:
             raise InvalidInput(_BEHIND.sub("", str(error).strip().splitlines()[0])) from None

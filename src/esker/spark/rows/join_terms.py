@@ -11,6 +11,7 @@ from esker.model.bind import bind
 from esker.model.predicate import TRUE, Bound, all_of
 from esker.model.schema import Schema
 from esker.model.types import Field
+from esker.spark.sql.functions.calls import is_call
 from esker.spark.sql.references import Node, parse_query
 from esker.spark.sql.spark_predicate import Reading, predicate_of
 
@@ -96,8 +97,8 @@ def _sides(term: Node, names: Names) -> set[str | None]:
     from sqlglot import exp
 
     # A way into a variant would be spelt as one into JSON text.
-    unclear = (exp.Query, exp.Dot, exp.Lambda, exp.Window, exp.AggFunc, exp.Placeholder, exp.JSONExtract)
-    if term.find(*unclear) is not None:
+    unclear = (exp.Query, exp.Lambda, exp.Window, exp.AggFunc, exp.Placeholder, exp.JSONExtract)
+    if term.find(*unclear) is not None or not all(map(is_call, term.find_all(exp.Dot))):
         return {None}
     return {names.side([part.name for part in column.parts]) for column in term.find_all(exp.Column)}
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from esker.spark.sql.functions.calls import is_call
 from esker.spark.sql.references import Node, Reference
 from esker.spark.sql.sources import Schemas, Source, Sources
 
@@ -124,7 +125,7 @@ def _owner(scope: _Scope, term: Node) -> Source | None:
     """The one source that every column of the term is of."""
     from sqlglot import exp
 
-    if term.find(exp.Query, exp.Dot, exp.Lambda, exp.Window) is not None:
+    if term.find(exp.Query, exp.Lambda, exp.Window) is not None or not all(map(is_call, term.find_all(exp.Dot))):
         return None
     columns = [tuple(part.name for part in column.parts) for column in term.find_all(exp.Column)]
     owner = _source_of(scope, columns[0]) if columns else None

@@ -11,6 +11,8 @@ from esker.model.types import is_floating
 from esker.read.scan import Scan
 from esker.read.scan_changes import ChangeScan
 from esker.spark.sql.changelog import changelog_frame
+from esker.spark.sql.cached_tables import CachedTables
+from esker.spark.sql.functions.calls import check_types, expanded
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
 from esker.tree.snapshot import Snapshot
@@ -66,18 +68,27 @@ def _optional(field: pa.Field) -> pa.Field:
     return pa.field(field.name, type_, nullable=True)
 
 
-def run_rewritten(rewritten: Rewritten, spark: SparkSession, known: KnownFrames) -> DataFrame:
+def run_rewritten(
+    rewritten: Rewritten, spark: SparkSession, known: KnownFrames, cached: CachedTables | None = None
+) -> DataFrame:
     """Spark's answer; each frame is known to this one statement only, by a name of its own."""
 
     def make(name: str, rows: Rows) -> DataFrame:
         if not isinstance(rows, Scan):
             return frame_of(rows, spark)
+        if cached is not None and (kept := cached.find(rows, spark)) is not None:
+            return kept
         return known.get(spark, rewritten.keys[name], lambda: frame_of(rows, spark))
 
+    template = expanded(rewritten.template)
     if not rewritten.frames:
-        return spark.sql(rewritten.template.replace("{{", "{").replace("}}", "}"))
-    frames: dict[str, Any] = {name: make(name, rows) for name, rows in rewritten.frames.items()}
-    return spark.sql(rewritten.template, **frames)
+        found = spark.sql(template.replace("{{", "{").replace("}}", "}"))
+    else:
+        frames: dict[str, Any] = {name: make(name, rows) for name, rows in rewritten.frames.items()}
+        found = spark.sql(template, **frames)
+    if template != rewritten.template:
+        check_types(found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from esker.spark.sql.read_create import NAMESPACE_WORDS
+from esker.spark.sql.read_create import NAMESPACE_WORDS, query_behind
 from esker.spark.sql.read_views import read_show_views
 from esker.spark.sql.statements import (
+    CacheTable,
     DescribeNamespace,
     DescribeTable,
     RefreshTable,
@@ -16,6 +17,7 @@ from esker.spark.sql.statements import (
     ShowProperties,
     ShowTables,
     Statement,
+    UncacheTable,
     UseNamespace,
 )
 from esker.spark.sql.territory import Elsewhere, Territory
@@ -94,6 +96,30 @@ def read_refresh(words: Words, territory: Territory) -> RefreshTable:
     if not words.take("table"):
         raise Elsewhere
     found = RefreshTable(_table(words, territory))
+    words.expect_end()
+    return found
+
+
+def read_cache(words: Words, territory: Territory) -> CacheTable:
+    """Behind CACHE."""
+    lazy = words.take("lazy")
+    words.expect("table")
+    name = words.name("the name of a table")
+    level = None
+    if words.take("options"):
+        options = {key.lower(): value for key, value in words.properties().items()}
+        level = options.get("storagelevel")
+    if words.is_over:
+        return CacheTable(name=territory.table(name), lazy=lazy, level=level)
+    words.take("as")
+    return CacheTable(name=name, lazy=lazy, level=level, query=query_behind(words))
+
+
+def read_uncache(words: Words, territory: Territory) -> UncacheTable:
+    """Behind UNCACHE."""
+    words.expect("table")
+    if_there = words.take("if", "exists")
+    found = UncacheTable(name=_table(words, territory), if_there=if_there)
     words.expect_end()
     return found
 

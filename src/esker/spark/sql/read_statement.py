@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, Unsupported
 from esker.spark.sql.read_alter import read_alter
 from esker.spark.sql.read_call import read_call
 from esker.spark.sql.read_changes import read_merge, read_update
@@ -15,8 +15,18 @@ from esker.spark.sql.read_rows import (
     read_insert,
     read_truncate,
 )
-from esker.spark.sql.read_show import read_describe, read_refresh, read_show, read_use
-from esker.spark.sql.statements import Foreign, Query, Statement
+from esker.spark.sql.read_show import read_cache, read_describe, read_refresh, read_show, read_uncache, read_use
+from esker.spark.sql.statements import (
+    CreateTable,
+    Delete,
+    Explain,
+    Foreign,
+    Insert,
+    Merge,
+    Query,
+    Statement,
+    Update,
+)
 from esker.spark.sql.territory import Elsewhere, Territory
 from esker.spark.sql.words import SUBJECT, Span, Words
 
@@ -26,6 +36,7 @@ _AFTER_CTES: dict[str, Callable[..., Statement]] = {
     "delete": read_delete,
     "merge": read_merge,
 }
+_STATS = "CALL system.compute_table_stats is the way of Iceberg's runtime"
 _SETTINGS = ("set", "reset", "add", "list", "declare")  # nothing behind these is a table
 
 
@@ -48,10 +59,7 @@ def _read(words: Words, territory: Territory) -> Statement:
     first = words.next().word
     match first:
         case "explain":
-            words.take_any("extended", "codegen", "cost", "formatted")
-            if not at_query(words):
-                raise Elsewhere
-            return _query(words)
+            return _explained(words, territory)
         case "create":
             return read_create(words, territory)
         case "replace":
@@ -90,6 +98,12 @@ def _look(words: Words, territory: Territory, first: str | None) -> Statement:
             return read_use(words, territory)
         case "refresh":
             return read_refresh(words, territory)
+        case "cache":
+            return read_cache(words, territory)
+        case "uncache":
+            return read_uncache(words, territory)
+        case "analyze":
+            raise _analyze(words, territory)
         case _:
             raise Elsewhere
 
@@ -105,6 +119,32 @@ def at_query(words: Words) -> bool:
 
 def _query(words: Words) -> Query:
     return Query(words.text, words.rest())
+
+
+def _explained(words: Words, territory: Territory) -> Statement:
+    kind = words.take_any("extended", "codegen", "cost", "formatted") or ""
+    if words.is_over:
+        raise Elsewhere
+    at = words.tokens.at
+    inner = _read(Words(words.in_place(words.rest())), territory)
+    words.tokens.at = at
+    match inner:
+        case Query():
+            return _query(words)
+        case Insert() | Delete() | Update() | Merge():
+            return Explain(inner, kind)
+        case CreateTable() if inner.query is not None:
+            return Explain(inner, kind)
+        case _:
+            raise Elsewhere
+
+
+def _analyze(words: Words, territory: Territory) -> Unsupported:
+    """What is about a table of the lake; ``Elsewhere`` where it is not."""
+    words.expect("table")
+    name = territory.table(words.name("the name of a table"))
+    more = f"every file of {name} records its bounds and counts when it is written, and plans read these"
+    return words.unsupported("ANALYZE TABLE", f"{more}; for numbers of distinct values, {_STATS}", place=name.place)
 
 
 def _query_or_change(words: Words, territory: Territory) -> Statement:

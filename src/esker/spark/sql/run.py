@@ -7,21 +7,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.model.naming import Namespace, TableName
 from esker.spark.session import is_connect, running_session
 from esker.spark.sql import define, define_views
 from esker.spark.sql.alterations import AlterTable, DropRef, SetRef
+from esker.spark.sql.cached_tables import CachedTables, storage_level
 from esker.spark.sql.call_arguments import Caller
 from esker.spark.sql.change import Changer
 from esker.spark.sql.changelog import changelog_frame, changelog_range
+from esker.spark.sql.edits import quoted_word
 from esker.spark.sql.expand_views import Place, check_text, full_names
-from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, run_rewritten
+from esker.spark.sql.explain_changes import Explainer
+from esker.spark.sql.frames import NOTHING, Answer, answer_frame, commit_answer, frame_of, run_rewritten
+from esker.spark.sql.functions.calls import expanded, local_calls
 from esker.spark.sql.guard.plan import check_plan
 from esker.spark.sql.guard.reader import Shape
 from esker.spark.sql.insert import create_table_as, insert, query_of
 from esker.spark.sql.known_frames import KnownFrames
-from esker.spark.sql.lake_names import CHANGES, LakeNames, LakeTables
+from esker.spark.sql.lake_names import CHANGES, Found, LakeNames, LakeTables
 from esker.spark.sql.parameters import Args, formatted, with_parameters
 from esker.spark.sql.procedures import call
 from esker.spark.sql.read_statement import at_query, read_statement
@@ -30,6 +34,7 @@ from esker.spark.sql.show import Looking, look
 from esker.spark.sql.statements import (
     AlterNamespace,
     AlterView,
+    CacheTable,
     Call,
     CreateLakeView,
     CreateNamespace,
@@ -39,6 +44,7 @@ from esker.spark.sql.statements import (
     DropNamespace,
     DropTable,
     DropView,
+    Explain,
     Foreign,
     Insert,
     Merge,
@@ -48,6 +54,7 @@ from esker.spark.sql.statements import (
     RenameView,
     ShowCurrentNamespace,
     Statement,
+    UncacheTable,
     Update,
     UseNamespace,
 )
@@ -74,6 +81,7 @@ class SqlRunner:
         self._current: tuple[str, ...] = ()
         self._is_used = False  # USE named the lake, or a namespace of it
         self._known = KnownFrames()
+        self._cached = CachedTables(frame_of)
 
     def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
         """Do one statement, and give Spark's answer or an answer as Spark gives it. Parameters are those of
@@ -93,6 +101,8 @@ class SqlRunner:
         What the lake does by itself starts no Spark.
         """
         names = self.names()
+        if isinstance(text, str):
+            text = local_calls(text, self.catalog)
         return self._do(read_statement(text, names), names)
 
     def names(self) -> LakeNames:
@@ -131,9 +141,12 @@ class SqlRunner:
             case Query():
                 return self._query(statement, names)
             case Foreign(text):
-                if text.split(None, 1)[0].lower() == "use":
+                first = text.split(None, 1)[0].lower()
+                if first == "use":
                     self._current, self._is_used = (), False
-                return self._get_spark().sql(text)
+                elif first == "clear":
+                    self._cached.clear()
+                return self._get_spark().sql(expanded(text))
             case ShowCurrentNamespace() if not self._is_used:
                 return self._get_spark().sql("SHOW CURRENT NAMESPACE")
             case CreateView():
@@ -149,6 +162,14 @@ class SqlRunner:
                     statement,
                     Caller(names=names, compute=self._compute, moment=self._moment, get_spark=self._get_spark),
                 )
+            case Explain():
+                around = Surroundings(names, self._zone, self._moment)
+                return Explainer(around, lambda text: self._plan_of(text, statement.kind, names)).explain(statement)
+            case CacheTable():
+                self._cache(statement, names)
+            case UncacheTable(name=name, if_there=if_there):
+                if not (if_there and not names.holds(name.parts)):
+                    self._cached.uncache(names.must_find(name).table.metadata)
             case UseNamespace(name):
                 self._use(_DEFAULT if names.is_lake(name) else names.namespace_named(name), names.is_lake(name))
             case RefreshTable(table):
@@ -198,7 +219,7 @@ class SqlRunner:
 
     def _query(self, query: Query, names: LakeNames) -> DataFrame:
         around = Surroundings(names, self._zone, self._moment)
-        return run_rewritten(rewrite(query, around), self._get_spark(), self._known)
+        return run_rewritten(rewrite(query, around), self._get_spark(), self._known, self._cached)
 
     def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
         """Spark keeps the frame's plan under the name; by SQL it would keep text, and look names up once more."""
@@ -242,6 +263,32 @@ class SqlRunner:
         if statement.replaces or not define.is_there(names, statement):
             names.full(statement.name)  # a name that cannot be is refused before the query is read
             create_table_as(names, statement, self._query(query, names))
+
+    def _plan_of(self, text: str, kind: str, names: LakeNames) -> str:
+        """Spark's plan of a query."""
+        head = f"EXPLAIN {kind} "
+        row = self._query(Query(head + text, Span(len(head), len(head) + len(text))), names).head()
+        return "" if row is None else str(row[0])
+
+    def _cache(self, statement: CacheTable, names: LakeNames) -> None:
+        spark = self._get_spark()
+        storage_level(statement.level)  # raises where there is none
+        if statement.query is not None:  # a view of Spark's, over the tables as they are now
+            self._query(statement.query, names).createTempView(".".join(statement.name.parts))
+            options = f" OPTIONS ('storageLevel' '{statement.level}')" if statement.level else ""
+            name = quoted_word(".".join(statement.name.parts))
+            spark.sql(f"CACHE{' LAZY' if statement.lazy else ''} TABLE {name}{options}")
+            return
+        found = names.find(statement.name.parts)
+        if found is None or found != Found(found.table):
+            names.must_find(statement.name)
+            raise Unsupported(
+                f"cannot do CACHE TABLE {statement.name} (at {statement.name.place}): only a whole table is kept; "
+                "CACHE TABLE name AS SELECT … keeps the rows of a query",
+                feature="CACHE TABLE",
+                place=statement.name.place,
+            )
+        self._cached.cache(found.table.scan(), spark, level=statement.level, lazy=statement.lazy)
 
     # ------------------------------------------------------------ the session
 

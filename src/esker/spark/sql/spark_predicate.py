@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from esker.errors import InvalidInput
-from esker.model.bind import bind, resolve
+from esker.model.bind import bind, operand_type
 from esker.model.literal_text import NANOS_PER_DAY, read_timestamp
 from esker.model.predicate_sql import literal_sql
 from esker.model.predicate_text import parse
@@ -169,9 +169,9 @@ def _suited(node: Unbound, schema: Schema, reading: Reading) -> Unbound:
         case AnyOf(parts):
             return AnyOf(tuple(_suited(part, schema, reading) for part in parts))
         case Comparison(column, _, literal) | Same(column, literal):
-            return replace(node, literal=_literal(literal, resolve(schema, column).type, column, reading))
+            return replace(node, literal=_literal(literal, operand_type(schema, column), column, reading))
         case Among(column, literals):
-            type_ = resolve(schema, column).type
+            type_ = operand_type(schema, column)
             return replace(node, literals=tuple(_literal(one, type_, column, reading) for one in literals))
         case _:
             return node

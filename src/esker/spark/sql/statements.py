@@ -95,6 +95,24 @@ class RenameTable:
     to: Named
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheTable:
+    """CACHE TABLE: with a query, a temporary view of that name."""
+
+    name: Named
+    lazy: bool
+    level: str | None = None  # a storage level of Spark's
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncacheTable:
+    """UNCACHE TABLE."""
+
+    name: Named
+    if_there: bool
+
+
 # ---------------------------------------------------------------- views that last
 
 
@@ -347,6 +365,14 @@ class RefreshTable:
     table: Named
 
 
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a statement that writes rows."""
+
+    statement: Insert | CreateTable | Delete | Update | Merge
+    kind: str  # EXTENDED and its like, or empty
+
+
 Statement: TypeAlias = (
     Query
     | Foreign
@@ -381,4 +407,7 @@ Statement: TypeAlias = (
     | DescribeNamespace
     | UseNamespace
     | RefreshTable
+    | CacheTable
+    | UncacheTable
+    | Explain
 )

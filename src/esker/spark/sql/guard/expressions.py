@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from esker.errors import InvalidInput
 from esker.spark.sql.guard import words
-from esker.spark.sql.guard.functions import FUNCTIONS, GENERATORS
+from esker.spark.sql.guard.functions import FUNCTIONS, GENERATORS, ICEBERG_FUNCTIONS
 from esker.spark.sql.guard.lexer import Kind, Token, place
 from esker.spark.sql.guard.trust import Trust
 
@@ -255,6 +255,8 @@ class ExpressionReader(ABC):
             self.trusted.add(name.lower())
         elif bare and token.word in allowed:
             self.calls.add(token.word)
+        elif name.lower() in ICEBERG_FUNCTIONS:
+            self.calls.add(name.lower())
         else:
             raise InvalidInput(
                 f"it calls {name} (at {place(self.text, token.start)}), which a view may not call; "

@@ -67,3 +67,8 @@ GENERATORS = frozenset(
     """.split()  # noqa: SIM905
 )
 """Functions that give rows: in FROM, LATERAL VIEW, or a SELECT list."""
+
+ICEBERG_FUNCTIONS = frozenset(
+    f"system.{name}" for name in ("bucket", "truncate", "years", "months", "days", "hours", "iceberg_version")
+)
+"""Iceberg's own functions, which Esker replaces by expressions of Spark's."""
