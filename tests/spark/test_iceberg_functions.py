@@ -243,7 +243,7 @@ def test_a_bucket_is_found_by_the_partition_of_it_or_of_a_multiple(lake: Lake, b
 @pytest.mark.spark
 @pytest.mark.slow
 def test_functions_work_in_changes_of_rows_in_views_and_in_an_attached_session(spark: Any, tmp_path: Any) -> None:
-    lake = esker.connect(str(tmp_path), spark=spark)
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", spark=spark)
     lake.sql("CREATE NAMESPACE n")
     lake.sql("CREATE TABLE n.t (id bigint, s string, b bigint) PARTITIONED BY (bucket(4, id))")
     lake.sql("INSERT INTO n.t SELECT id, concat('name', id), 0 FROM range(20)")

@@ -29,7 +29,7 @@ def ids(lake: Lake, text: str = "SELECT id FROM n.t ORDER BY id, d") -> list[int
 
 
 def is_cached(lake: Lake, text: str = "SELECT * FROM n.t") -> bool:
-    return "InMemory" in lake.sql(f"EXPLAIN {text}").head()[0]
+    return "InMemoryRelation" in lake.sql(f"EXPLAIN {text}").head()[0]
 
 
 @pytest.mark.spark

@@ -76,7 +76,8 @@ class CachedTables:
             if kept.version != _version(scan):
                 kept.frame.unpersist()
                 kept = self._kept[name] = self._made(scan, spark, kept.level)
-            return kept.frame
+            # Spark forgets what it keeps of a plan when it drops a view of just that plan, as it does after each query
+            return kept.frame.where("true")
 
     def _made(self, scan: Scan, spark: SparkSession, level: StorageLevel) -> _Kept:
         whole = replace(scan, filter=TRUE)
