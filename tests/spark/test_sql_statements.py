@@ -244,7 +244,6 @@ def test_a_delete_keeps_its_alias_and_its_condition_in_place(lake: Lake) -> None
             "a version of a table behind USING",
             "line 1, column 33",
         ),
-        ("cache table sales.orders", "CACHE TABLE", "line 1, column 13"),
         ("analyze table sales.orders compute statistics", "ANALYZE TABLE", "line 1, column 15"),
         ("create view default.v as select * from sales.orders", "CREATE VIEW", "line 1, column 40"),
         ("from sales.orders insert into sales.orders select *", "a query before INSERT", "line 1, column 19"),

@@ -12,6 +12,7 @@ from esker.read.scan import Scan
 from esker.spark.sql.define import is_there
 from esker.spark.sql.edits import quoted_word
 from esker.spark.sql.frames import Answer
+from esker.spark.sql.insert import query_of
 from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.spark_predicate import Reading, predicate_of
@@ -35,7 +36,8 @@ class Explainer:
         """One row with one column, ``plan``, as Spark has it."""
         match statement.statement:
             case Insert() as insert:
-                lines, query = self._insert(insert), _text(insert.query)
+                table = self._names.must_find(insert.table).table
+                lines, query = self._insert(insert), _text(query_of(table, insert))
             case CreateTable(query=Query() as of_rows) as create:
                 lines, query = self._create(create), _text(of_rows)
             case Merge() as merge:

@@ -10,8 +10,8 @@ from esker.model.predicate import Bound, all_of, conjuncts, terms
 from esker.model.types import is_floating
 from esker.read.scan import Scan
 from esker.read.scan_changes import ChangeScan
-from esker.spark.sql.changelog import changelog_frame
 from esker.spark.sql.cached_tables import CachedTables
+from esker.spark.sql.changelog import changelog_frame
 from esker.spark.sql.functions.calls import check_types, expanded
 from esker.spark.sql.known_frames import KnownFrames
 from esker.spark.sql.rewrite import MetadataRows, Rewritten, Rows
