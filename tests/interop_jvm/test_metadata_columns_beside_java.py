@@ -52,11 +52,13 @@ def test_the_changes_of_a_table_are_java_s(sqlite, write) -> None:
     assert len(feed) > 20
 
 
-def test_java_also_reads_deleted_rows_where_a_query_names_deleted(sqlite, write) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_deleted_rows_are_java_s_where_a_query_names_deleted(sqlite, write, version: int) -> None:
     modes = {"write.delete.mode": "merge-on-read"}
-    table = sqlite.lake.create_table(sqlite.name("t"), ORDERS, properties=modes)
-    write(table, orders(0, 4))
-    sqlite.run("DELETE FROM {t} WHERE id = 2")
-    theirs = sqlite.sql("SELECT id, _deleted FROM {t}").dicts()
-    ours = esker_rows(sqlite.table("t").scan(columns=["id", "_deleted"]).to_arrow())
-    assert_equal_rows([*ours, {"id": 2, "_deleted": True}], theirs)
+    table = sqlite.lake.create_table(sqlite.name("t"), ORDERS, format_version=version, properties=modes)
+    write(table, orders(0, 9))
+    sqlite.run("DELETE FROM {t} WHERE id IN (2, 5)", "DELETE FROM {t} WHERE id = 7")
+    theirs = sqlite.sql("SELECT id, _pos, _deleted FROM {t}").dicts()
+    ours = esker_rows(sqlite.table("t").scan(columns=["id", "_pos", "_deleted"]).to_arrow())
+    assert_equal_rows(ours, theirs)
+    assert [row["id"] for row in ours if row["_deleted"]] == [2, 5, 7]

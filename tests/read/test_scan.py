@@ -137,6 +137,26 @@ def test_the_partition_is_one_struct_over_the_fields_of_all_specs() -> None:
     assert never.to_pylist() == [{"_partition": None}]
 
 
+def test_deleted_rows_are_read_where_their_mark_is_asked_for_and_only_there() -> None:
+    lake = esker.connect("memory:")
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", "id bigint", properties={"write.delete.mode": "merge-on-read"})
+    table.append({"id": [1, 2, 3, 4]})
+    table.delete("id = 2")
+    with table.transaction() as tx:
+        tx.delete_by_key({"id": [4]}, on=["id"])
+    marked = table.scan(columns=["id", "_deleted"])
+    assert {row["id"]: row["_deleted"] for row in marked.to_arrow().to_pylist()} == {
+        1: False,
+        2: True,
+        3: False,
+        4: True,
+    }
+    assert marked.count() == 4
+    assert table.scan("id > 3", columns=["id", "_deleted"]).to_arrow().to_pylist() == [{"id": 4, "_deleted": True}]
+    assert table.scan(columns=["id"]).to_arrow()["id"].to_pylist() == [1, 3]
+
+
 def test_positions_stay_right_where_row_groups_are_left_out() -> None:
     maker = TableMaker(PEOPLE)
     maker.manifest([maker.data_file([person(n) for n in range(10)], row_group_size=2)])

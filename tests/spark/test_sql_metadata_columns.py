@@ -39,8 +39,21 @@ def ask(spark: Any, story: Story) -> None:
         table = on_disk(story.maker, Path(folder))
         offered = [name for name in COLUMNS if is_shown(table.scan(columns=[name]).projection.fields[0])]
         agrees(table.scan(columns=offered), spark)
+        assert_every_row_is_there_once(table)
         shown = [f.name for f in story.schema if is_shown(f) and "." not in f.name]
         agrees(table.scan(columns=["_pos", *shown, "_file", "_row_id"]), spark)
+
+
+def assert_every_row_is_there_once(table: esker.Table) -> None:
+    """A scan with ``_deleted`` has each row of each file; those that are not deleted are the rows of a plain scan."""
+    places = table.scan(columns=["_file", "_pos", "_deleted"]).to_arrow().to_pylist()
+    sizes = {task.data_file.path: task.data_file.record_count for task in table.scan().plan().tasks}
+    assert sorted((row["_file"], row["_pos"]) for row in places) == sorted(
+        (path, at) for path, size in sizes.items() for at in range(size)
+    )
+    live = table.scan(columns=["_file", "_pos"]).to_arrow().to_pylist()
+    left = ({"_file": row["_file"], "_pos": row["_pos"]} for row in places if not row["_deleted"])
+    assert sorted(map(repr, left)) == sorted(map(repr, live))
 
 
 @pytest.mark.slow
@@ -110,21 +123,21 @@ def test_sql_gives_the_metadata_columns_of_every_row_over_specs_and_deletes(lake
     )
     assert found == by_arrow(table, ["id", *COLUMNS])
     by_id = {row[0]: row[1:] for row in found}
-    assert list(by_id) == [1, 3, 4, 5, 7, 8, 9]
+    assert list(by_id) == [*range(1, 10)]
+    assert [id_ for id_, row in by_id.items() if row[4]] == [2, 6]
     # by the spec: one struct over the fields of all specs, null where the row's own spec lacks one
     assert [by_id[id_][3] for id_ in (1, 5, 7)] == [(None, None), ("eu", None), (None, None)]
     assert by_id[8][3][0] is None
     assert by_id[8][3][1] in range(4)
     assert [by_id[id_][2] for id_ in (1, 5, 8)] == [0, 1, 3]
     assert (by_id[1][1], by_id[3][1], by_id[4][1]) == (0, 2, 3)
-    assert {row[4] for row in by_id.values()} == {False}
     paths = {path for (path,) in rows(lake, "SELECT file_path FROM sales.orders.data_files")}
     assert {row[0] for row in by_id.values()} <= paths
     if version == 2:
         assert {row[5:] for row in by_id.values()} == {(None, None)}
     else:
         assert [by_id[id_][5:] for id_ in (1, 3)] == [(0, 1), (2, 1)]
-        assert len({row[5] for row in by_id.values()}) == 7
+        assert len({row[5] for row in by_id.values()}) == 9
 
 
 @pytest.mark.slow
@@ -156,6 +169,10 @@ def test_metadata_columns_are_hidden_and_usable_anywhere_in_a_query(lake: Lake) 
     assert sorted(rows(lake, correlated)) == [(1, 3), (7, 1)]
     lake.sql("CREATE VIEW sales.places AS SELECT id, _file AS file, _pos AS place FROM sales.orders")
     assert rows(lake, "SELECT place FROM sales.places WHERE id = 4") == [(3,)]
+    assert rows(lake, "SELECT id FROM sales.orders WHERE _deleted AND id < 5") == [(2,)]
+    assert rows(lake, "SELECT count(*) FROM sales.orders WHERE NOT _deleted") == rows(
+        lake, "SELECT count(*) FROM sales.orders"
+    )
     lake.sql("CREATE TABLE sales.copy AS SELECT *, _row_id AS row FROM sales.orders WHERE _spec_id = 0")
     assert sorted(rows(lake, "SELECT id, row FROM sales.copy")) == [(1, 0), (3, 2), (4, 3)]
     unpartitioned = "SELECT DISTINCT _partition, _spec_id FROM sales.copy"

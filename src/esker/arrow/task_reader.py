@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from esker.arrow.chunk import BATCH_ROWS, Chunk, ChunkRequest
+from esker.arrow.constants import repeated
 from esker.arrow.delete_store import DeleteStore, EqualityDelete
 from esker.arrow.deleted_positions import Bitmap, Deleted
 from esker.arrow.field_paths import branch, path_of, tip
 from esker.arrow.file_columns import FileColumn, wanted_leaves
 from esker.arrow.filter import matches
-from esker.arrow.metadata_columns import CHANGE, LINEAGE, METADATA_COLUMNS, change_column, metadata_column
+from esker.arrow.metadata_columns import CHANGE, DELETED, LINEAGE, METADATA_COLUMNS, change_column, metadata_column
 from esker.arrow.open_data import GetMapping, open_data, renumbered
 from esker.arrow.project import Held, Origin, project
 from esker.arrow.takers import Takers, takers_of, touches_of
@@ -24,8 +25,8 @@ from esker.arrow.types import to_arrow_schema
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import TRUE, Bound, terms
 from esker.model.transform import IdentityTransform
-from esker.model.types import Field
-from esker.ports.engine import Change, ReadRequest, ScanTask
+from esker.model.types import BOOLEAN, Field
+from esker.ports.engine import ReadRequest, ScanTask
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 
@@ -61,7 +62,7 @@ class TaskReader:
         )
         chunks = source.chunks(self._chunk_request(task, equality, takers, source.columns))
         for chunk in chunks:
-            rows = Rows(chunk=chunk, data_file=data_file, spec=spec, origin=origin, change=task.change)
+            rows = Rows(chunk=chunk, data_file=data_file, spec=spec, origin=origin, task=task)
             alive = self._alive(rows, deleted, equality)
             if takers is not None and alive.any():
                 alive &= takers.hits(rows)
@@ -116,7 +117,7 @@ class Rows:
     data_file: DataFile
     spec: PartitionSpec
     origin: Origin
-    change: Change | None = None
+    task: ScanTask
     _held: Mapping[int | None, Held] = field(init=False)
     _made: dict[Path, pa.Array] = field(init=False, default_factory=dict)
 
@@ -130,7 +131,9 @@ class Rows:
         if wanted.id not in METADATA_COLUMNS:
             return project(wanted, held, self.chunk.length, self.origin)
         if wanted.id in CHANGE:
-            return change_column(wanted, self.change, self.chunk.length)
+            return change_column(wanted, self.task.change, self.chunk.length)
+        if wanted.id == DELETED:
+            return repeated(BOOLEAN, self.task.taken_by is not None, self.chunk.length)
         start = self.chunk.position
         positions = np.arange(start, start + self.chunk.length, dtype=np.int64)
         own = None if held is None else project(wanted, held, self.chunk.length, self.origin)

@@ -29,6 +29,11 @@ def metadata_column(name: str, metadata: TableMetadata | None = None) -> Field |
     return _BY_NAME.get(name)
 
 
+def is_deleted_column(field: Field) -> bool:
+    """Whether the column is ``_deleted``: a scan that has it reads deleted rows as well, as Iceberg's runtime does."""
+    return field.id == _BY_NAME["_deleted"].id
+
+
 def unified_partition_fields(metadata: TableMetadata) -> tuple[Field, ...]:
     """Every partition field of every spec, once, by ascending id.
 

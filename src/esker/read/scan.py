@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +21,7 @@ from esker.ports.spark_frames import SparkFrames
 from esker.ports.table_format import TableFormat
 from esker.read.attach_deletes import attach_deletes
 from esker.read.explain import explain
-from esker.read.metadata_columns import metadata_column
+from esker.read.metadata_columns import is_deleted_column, metadata_column
 from esker.read.odd_floats import float_columns
 from esker.read.plan_tasks import Plan, plan_tasks
 from esker.read.prune_manifest import prune_manifests
@@ -81,7 +81,11 @@ class Scan(RowVerbs):
         listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
         pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter, floats)
         deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
-        return plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter)
+        plan = plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter)
+        if any(is_deleted_column(field) for field in self.projection):  # which deleted rows are read for, too
+            dead = [replace(task, deletes=(), taken_by=task.deletes) for task in plan.tasks if task.deletes]
+            plan = replace(plan, tasks=(*plan.tasks, *dead))
+        return plan
 
     @property
     def schema(self) -> pa.Schema:

@@ -13,6 +13,7 @@ from esker.arrow.delete_store import DeleteStore
 from esker.arrow.file_columns import by_field_id
 from esker.arrow.metadata_columns import (
     CHANGE,
+    DELETED,
     FILE,
     LAST_UPDATED_SEQUENCE_NUMBER,
     METADATA_COLUMNS,
@@ -26,7 +27,7 @@ from esker.arrow.metadata_columns import (
 from esker.arrow.takers import takers_of
 from esker.model.partition import PartitionSpec
 from esker.model.predicate import TRUE, Bound
-from esker.model.types import INT, LONG, STRING, Field, UnknownType, is_floating
+from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, UnknownType, is_floating
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.conditions import condition
 from esker.spark.equality_deletes import without_keys
@@ -107,6 +108,8 @@ class NativeScans:
             facts["path"] = Fact(STRING, [file.path for file in files])
         if SPEC_ID in wanted:
             facts["spec"] = Fact(INT, [file.spec_id for file in files])
+        if DELETED in wanted:
+            facts["deleted"] = Fact(BOOLEAN, [kind.takes] * len(files))
         specs = self.request.metadata.spec_by_id
         for field in self.request.projection:
             if field.id == PARTITION:
@@ -174,7 +177,7 @@ def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Col
         case 2147483645:
             return F.col(POSITION)
         case 2147483644:
-            return F.lit(False)
+            return facts["deleted"]
         case 2147483643:
             return facts["spec"]
         case 2147483642:
