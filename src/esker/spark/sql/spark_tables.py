@@ -109,7 +109,10 @@ def rename_spark_table(spark: SparkSession, database: str, old: str, new: str) -
 
 
 def _database_and_table(spark: SparkSession, name: Named) -> tuple[str, str]:
+    """The names as Spark keeps them: in lower case, unless case counts."""
     parts = name.parts[1:] if name.parts[0].lower() == CATALOG else name.parts
+    if str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() != "true":
+        parts = tuple(part.lower() for part in parts)
     if len(parts) == 1:
         return str(spark.catalog.currentDatabase()), parts[0]
     if len(parts) != 2:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from esker.arrow.folder_schema import folder_schema
-from esker.errors import AlreadyExists, InvalidInput, OutcomeUnknown, Unsupported
+from esker.errors import AlreadyExists, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.model.naming import TableName
 from esker.spark.sql.call_arguments import Caller, Given, mapping_of, text_of
 from esker.spark.sql.define import FORMAT_VERSION
@@ -131,7 +132,8 @@ def _taken_over(
 ) -> Table:
     """The lake's table in place of Spark's, which gets the name of the backup; or Spark's as it was, and an error."""
     spark, full = caller.get_spark(), f"{old.database}.{old.name}"
-    if old.database not in caller.names.lake.namespaces():
+    is_new = old.database not in caller.names.lake.namespaces()
+    if is_new:
         caller.names.lake.create_namespace(old.database)
     there = sql_name(old.database, backup)
     rename_spark_table(spark, old.database, old.name, backup)
@@ -147,6 +149,9 @@ def _taken_over(
         error.add_note(f"Spark's table is called {old.database}.{backup} now")
         raise
     except BaseException as error:
+        if is_new:  # it would hide Spark's database of that name
+            with suppress(EskerError):
+                caller.names.lake.drop_namespace(old.database)
         try:
             rename_spark_table(spark, old.database, backup, old.name)
         except Exception as second:
