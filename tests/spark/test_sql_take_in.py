@@ -267,7 +267,7 @@ def test_files_of_a_spark_table_are_added_wherever_its_partitions_are(lake: Lake
 
 
 @pytest.mark.spark
-def test_a_snapshot_of_a_spark_table_leaves_the_table_and_its_files(lake: Lake, spark: Any) -> None:
+def test_a_snapshot_of_a_spark_table_leaves_the_table_and_its_files(lake: Lake, tmp_path: Path, spark: Any) -> None:
     before = spark_table(spark, "orders")
     place = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "taken.db"
     files = files_of(place)
@@ -288,6 +288,10 @@ def test_a_snapshot_of_a_spark_table_leaves_the_table_and_its_files(lake: Lake, 
     lake.sql("DROP TABLE s.copy")
     assert files_of(place) == files
     assert told(spark.table("taken.orders")) == before
+    put(tmp_path / "given" / "wide", [1], more=["x"])
+    spark.sql(f"CREATE TABLE taken.narrow (id bigint) USING parquet LOCATION '{tmp_path}/given/wide'")
+    lake.sql("CALL system.snapshot('taken.narrow', 's.narrow')")
+    assert [tuple(row) for row in lake.sql("SELECT * FROM s.narrow").collect()] == [(1,)]
 
 
 @pytest.mark.spark
