@@ -98,6 +98,18 @@ def test_every_spelling_of_time_travel_reads_the_same_snapshot(lake: Lake) -> No
         assert scan.count() == 1
 
 
+def test_a_quoted_number_is_a_snapshot_before_it_is_a_name(lake: Lake) -> None:
+    table = lake.table("sales.orders")
+    first, second = table.snapshots[0], table.snapshots[1]
+    table.tag(str(first.snapshot_id), second.snapshot_id)
+    table.tag("2026", first.snapshot_id)
+    for spelling, snapshot in ((first.snapshot_id, first), (second.snapshot_id, second), ("2026", first)):
+        scan = only_scan(rewritten(lake, f"select * from sales.orders version as of '{spelling}'"))
+        assert scan.resolved.snapshot == snapshot, spelling
+    with pytest.raises(NoSuchSnapshot):
+        rewritten(lake, "select * from sales.orders version as of '2027'")
+
+
 def test_the_suffixes_of_iceberg_name_versions_too(lake: Lake) -> None:
     first = lake.table("sales.orders").snapshots[0]
     for suffix in ("tag_first", f"snapshot_id_{first.snapshot_id}", f"at_timestamp_{first.timestamp_ms}"):

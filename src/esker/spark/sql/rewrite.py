@@ -148,8 +148,10 @@ def _travelled(found: Found, travel: Travel, around: Surroundings) -> Found:
     if travel.time is not None:
         return Found(table, name, as_of_ms=around.moment(travel.time))
     ref = travel.ref or ""
-    if ref not in table.refs and ref.isascii() and ref.isdecimal():
-        return Found(table, name, snapshot_id=int(ref))
+    if ref.isascii() and ref.isdecimal():  # a snapshot's id comes before a name of digits, as in Iceberg's runtime
+        is_snapshot = any(snapshot.snapshot_id == int(ref) for snapshot in table.snapshots)
+        if is_snapshot or ref not in table.refs:
+            return Found(table, name, snapshot_id=int(ref))
     return Found(table, name, ref=ref)
 
 
