@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from esker.errors import AlreadyExists, InvalidInput
@@ -12,6 +13,7 @@ def typed(spark: Any, lake: Any) -> dict[str, Any]:
     import esker
 
     lake.create_namespace("sales")
+    early = spark.createDataFrame([(1, "eu"), (2, "us")], "id bigint, region string")
     esker.spark.attach(spark, lake)
     found: dict[str, Any] = {}
 
@@ -69,6 +71,10 @@ def typed(spark: Any, lake: Any) -> dict[str, Any]:
     found["older rows"] = ids(
         spark.sql(f"SELECT id FROM lake.sales.made VERSION AS OF {made.snapshots[0].snapshot_id}")
     )
+    early.writeTo("lake.sales.early").create()
+    early.write.mode("append").saveAsTable("sales.early")
+    found["a frame from before"] = ids(spark.table("lake.sales.early"))
+    found["streams"] = streamed(spark, lake)
     spark.range(3).createOrReplaceTempView("mine")
     found["a view of Spark's"] = ids(spark.table("mine"))
     found["lake.sql"] = ids(lake.sql("SELECT id FROM lake.sales.counts"))
@@ -80,6 +86,25 @@ def typed(spark: Any, lake: Any) -> dict[str, Any]:
         found["detached"] = type(error).__name__
     spark.catalog.dropTempView("mine")
     return found
+
+
+def streamed(spark: Any, lake: Any) -> list[Any]:
+    """A stream from a table into one that is there, by name, and into one that is made."""
+
+    def run(to: str, **how: Any) -> None:
+        with TemporaryDirectory() as folder:
+            stream = spark.readStream.option("streaming-max-files-per-micro-batch", 50).table("lake.sales.early")
+            writer = stream.writeStream.trigger(availableNow=True).option("checkpointLocation", folder)
+            query = writer.toTable(to, **how)
+            query.awaitTermination(120)
+            assert query.exception() is None
+
+    lake.create_table("sales.there", "id bigint, region string")
+    run("lake.sales.there")
+    run("sales.new", partitionBy="region", outputMode="append")
+    new = lake.table("sales.new")
+    rows = [sorted(lake.table(name).to_arrow()["id"].to_pylist()) for name in ("sales.there", "sales.new")]
+    return [*rows, [field.name for field in new.spec.fields], len(new.snapshots)]
 
 
 def spark_column(name: str, value: str) -> Any:
@@ -107,6 +132,8 @@ EXPECTED = {
     "insertInto": [3, 4, 13, 14, 99],
     "createOrReplace": [3, ["id", "area"], 2],
     "older rows": [3, 4],
+    "a frame from before": [1, 1, 2, 2],
+    "streams": [[1, 1, 2, 2], [1, 1, 2, 2], ["region"], 1],
     "a view of Spark's": [0, 1, 2],
     "lake.sql": [3, 3],
     "detached": "AnalysisException",

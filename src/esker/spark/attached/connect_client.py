@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from esker.spark.attached.column_text import expression_text
+from esker.spark.attached.streams import redirected
 
 if TYPE_CHECKING:
     from esker.spark.attached.session import Attachment
@@ -37,6 +38,10 @@ def _listening(base: Any) -> Any:
                 from pyspark.sql.metrics import ExecutionInfo
 
                 return None, {}, ExecutionInfo(None, [])
+            if not attachment.is_busy and command.WhichOneof("command_type") == "write_stream_operation_start":
+                write = command.write_stream_operation_start
+                if write.WhichOneof("sink_destination") == "table_name" and attachment.writes.owns(write.table_name):
+                    redirected(write, attachment, session)
             return super().execute_command(command, observations)
 
     return AttachedClient

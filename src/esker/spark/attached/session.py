@@ -39,6 +39,8 @@ class Attachment:
 
     runner: SqlRunner
     was: Any  # the session's class before
+    lake: Lake
+    streams: bool = False  # whether the session knows the data source that streams go to
     _busy: threading.local = field(default_factory=threading.local)
 
     @property
@@ -64,10 +66,10 @@ class Attachment:
 def attach(spark: SparkSession, lake: Lake, name: str = "lake") -> None:
     """Let a session see a lake's tables as ``<name>.<namespace>.<table>``, and by plain names where Spark has none.
 
-    ``spark.sql``, ``spark.table``, ``spark.read.table``, ``df.writeTo``, ``df.write.saveAsTable`` and
-    ``df.write.insertInto`` then know them. On a classic session this holds for DataFrames that are made from now on.
-    Nothing but the session object changes; other sessions see nothing of it. A lake that is attached already is
-    detached first. Raises ``InvalidInput`` for a name that cannot be one.
+    ``spark.sql``, ``spark.table``, ``spark.read.table``, ``df.writeTo``, ``df.write.saveAsTable``,
+    ``df.write.insertInto``, ``spark.readStream.table`` and ``df.writeStream.toTable`` then know them.
+    Nothing but the session object and its DataFrames changes; other sessions see nothing of it. A lake that is attached
+    already is detached first. Raises ``InvalidInput`` for a name that cannot be one.
 
         esker.spark.attach(spark, lake)
         spark.sql("SELECT * FROM lake.sales.orders")
@@ -78,13 +80,15 @@ def attach(spark: SparkSession, lake: Lake, name: str = "lake") -> None:
     detach(spark)
     runner = SqlRunner(lake, lambda: spark, name)
     kind: Any = type(spark)
-    attachment = Attachment(runner, kind)
+    attachment = Attachment(runner, kind, lake)
     spark.__dict__[_KEPT] = attachment
     spark.__class__ = _attached(kind, is_connect(spark))
     if is_connect(spark):
         from esker.spark.attached.connect_client import listen
 
         listen(spark, attachment)
+    else:
+        _teach_frames_of(spark)
 
 
 def detach(spark: SparkSession) -> None:
@@ -128,6 +132,16 @@ def _attached(base: Any, connect: bool) -> Any:
                 reader.__class__ = _reading(kind)
             return reader
 
+        @property
+        def readStream(self) -> Any:  # noqa: N802
+            reader = super().readStream
+            kind: Any = type(reader)
+            if attachment_of(self) is not None:
+                from esker.spark.attached.streams import streaming_reader
+
+                reader.__class__ = streaming_reader(kind)
+            return reader
+
         def newSession(self) -> SparkSession:  # noqa: N802
             return _without(super().newSession(), base)
 
@@ -162,6 +176,19 @@ def _context_of_frames(session: Any) -> Any:
     if asking.f_code is DataFrame.__init__.__code__ and type(made) is DataFrame:
         made.__class__ = AttachedFrame
     return session.__dict__["_sc"]
+
+
+def _teach_frames_of(session: Any) -> None:
+    """Let the DataFrames of the session that are there already learn to write, too: these objects, and no others."""
+    import gc
+
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    from esker.spark.attached.writers import AttachedFrame
+
+    for found in gc.get_objects():
+        if type(found) is DataFrame and found.__dict__.get("_session") is session:
+            found.__class__ = AttachedFrame
 
 
 @cache

@@ -10,6 +10,7 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from esker.errors import InvalidInput
 from esker.spark.attached.column_text import column_text
+from esker.spark.attached.streams import streaming_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +26,15 @@ class AttachedFrame(ClassicFrame):  # type: ignore[misc]
         """As PySpark's, with tables of the lake."""
         writes = writes_of(self.sparkSession)
         return super().write if writes is None else AttachedWriter(self, writes)
+
+    @property
+    def writeStream(self) -> Any:  # noqa: N802  # PySpark's name
+        """As PySpark's, with tables of the lake."""
+        writer = super().writeStream
+        if writes_of(self.sparkSession) is not None:
+            kind: Any = type(writer)
+            writer.__class__ = streaming_writer(kind)
+        return writer
 
     def writeTo(self, table: str) -> Any:  # noqa: N802  # PySpark's name
         """As PySpark's, with tables of the lake."""
