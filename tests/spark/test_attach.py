@@ -9,7 +9,10 @@ import pytest
 from attached import EXPECTED, typed
 
 import esker
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, NoSuchTable
+from esker.spark.attached.session import Attachment
+from esker.spark.attached.streams import StreamTable, stream_table
+from esker.spark.sql.run import SqlRunner
 
 
 @pytest.mark.spark
@@ -42,3 +45,26 @@ def test_only_the_session_object_changes(spark: Any, tmp_path: Path) -> None:
     esker.spark.detach(spark)
     assert (type(spark), dict(vars(spark))) == (before[0], before[3])
     assert type(spark.range(1)) is DataFrame
+
+
+def test_a_stream_has_a_table_or_a_branch_of_a_lake_that_others_can_open() -> None:
+    lake = esker.connect("memory:")
+    lake.create_namespace("s")
+    lake.create_table("s.t", "id bigint")
+
+    def table(name: str, partition_by: list[str] | None = None) -> StreamTable:
+        return stream_table(attached, None, name, partition_by=partition_by)
+
+    attached = Attachment(SqlRunner(lake, lambda: None), None, lake)  # type: ignore[arg-type, return-value]
+    with pytest.raises(InvalidInput, match="cannot stream tables of this lake: other processes plan"):
+        table("lake.s.t")
+    attached.streams = True  # as if the session knew the data source
+    assert table("lake.s.t") == StreamTable("s.t", {})
+    assert table("s.t.branch_x") == StreamTable("s.t", {"branch": "x"})
+    for name in ("s.t.files", "s.t.snapshot_id_5", "s.t.at_timestamp_5"):
+        with pytest.raises(InvalidInput, match="only a table, or a branch of one"):
+            table(name)
+    with pytest.raises(NoSuchTable):
+        table("s.new")
+    assert table("s.new", []) == StreamTable("s.new", {"create": "true"})
+    assert table("s.new", ["a", "day(b)"]) == StreamTable("s.new", {"create": "true", "partition-by": "a, day(b)"})
