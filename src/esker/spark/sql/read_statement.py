@@ -36,7 +36,6 @@ _AFTER_CTES: dict[str, Callable[..., Statement]] = {
     "delete": read_delete,
     "merge": read_merge,
 }
-_STATS = "CALL system.compute_table_stats is the way of Iceberg's runtime"
 _SETTINGS = ("set", "reset", "add", "list", "declare")  # nothing behind these is a table
 
 
@@ -144,7 +143,7 @@ def _analyze(words: Words, territory: Territory) -> Unsupported:
     words.expect("table")
     name = territory.table(words.name("the name of a table"))
     more = f"every file of {name} records its bounds and counts when it is written, and plans read these"
-    return words.unsupported("ANALYZE TABLE", f"{more}; for numbers of distinct values, {_STATS}", place=name.place)
+    return words.unsupported("ANALYZE TABLE", f"{more}, so there is nothing to compute", place=name.place)
 
 
 def _query_or_change(words: Words, territory: Territory) -> Statement:
