@@ -281,8 +281,10 @@ def test_the_session_says_where_rows_wait_for_an_audit(lake: Lake, spark: Any) -
         assert (main("sales.audited"), main("sales.plain")) == ([1], [7])
         assert rows(lake, "SELECT id FROM sales.audited") == [(3,)]
         assert rows(lake, "SELECT id FROM sales.audited.branch_main") == [(1,)]
-        with pytest.raises(InvalidInput, match="unset"):
-            lake.sql("INSERT INTO sales.audited.branch_main VALUES (9)")
+        lake.table("sales.audited").branch("other")
+        lake.sql("INSERT INTO sales.audited.branch_other VALUES (9)")  # a branch that is named comes first
+        assert rows(lake, "SELECT id FROM sales.audited.branch_other ORDER BY id") == [(1,), (9,)]
+        assert (main("sales.audited"), rows(lake, "SELECT id FROM sales.audited")) == ([1], [(3,)])
         spark.conf.set("spark.wap.id", "run-5")
         with pytest.raises(InvalidInput, match="both set"):
             lake.sql("INSERT INTO sales.audited VALUES (4)")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
+from esker.model.wording import show_ms
 from esker.spark.sql.call_arguments import Caller, Given, Procedure, mapping_of, text_of
 from esker.spark.sql.changelog import changelog_frame, changelog_range
 from esker.spark.sql.frames import Answer
@@ -13,6 +14,7 @@ from esker.spark.sql.statements import Call
 from esker.spark.sql.take_in import add_files, migrate, snapshot
 from esker.spark.sql.words import Words
 from esker.table import Table
+from esker.tree.snapshot import Snapshot
 
 _LATER = frozenset(
     (
@@ -58,7 +60,15 @@ def _rollback_to_snapshot(given: Given, caller: Caller) -> Answer:
 
 def _rollback_to_timestamp(given: Given, caller: Caller) -> Answer:
     given.need("timestamp")
-    return _moved(caller.table(given.need("table")), lambda table: table.rollback(as_of=given.moment("timestamp")))
+    table, moment = caller.table(given.need("table")), given.moment("timestamp") or 0
+    older = [one for one in _ancestors(table, _current(table)) if one.timestamp_ms < moment]
+    if not older:
+        raise NoSuchSnapshot(
+            f"cannot roll back {table.name} to {show_ms(moment)}: no snapshot that main came from is older",
+            table=table.name,
+        )
+    target = max(older, key=lambda one: one.timestamp_ms).snapshot_id
+    return _moved(table, lambda table: table.rollback(target))
 
 
 def _set_current_snapshot(given: Given, caller: Caller) -> Answer:
@@ -118,16 +128,18 @@ def _fast_forward(given: Given, caller: Caller) -> Answer:
 def _ancestors_of(given: Given, caller: Caller) -> Answer:
     table = caller.table(given.need("table"))
     at = given.number("snapshot_id") or _current(table)
-    rows: list[tuple[Any, ...]] = []
-    while at is not None:
-        snapshot = table.metadata.snapshot(at)
-        if snapshot is None:
-            if not rows:
-                raise NoSuchSnapshot(f"cannot list the ancestors of snapshot {at}: there is none", snapshot_id=at)
-            break
-        rows.append((snapshot.snapshot_id, snapshot.timestamp_ms))
-        at = snapshot.parent_snapshot_id
+    found = list(_ancestors(table, at))
+    if at is not None and not found:
+        raise NoSuchSnapshot(f"cannot list the ancestors of snapshot {at}: there is none", snapshot_id=at)
+    rows: list[tuple[Any, ...]] = [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in found]
     return Answer("snapshot_id bigint, timestamp bigint", rows)
+
+
+def _ancestors(table: Table, at: int | None) -> Iterator[Snapshot]:
+    """The snapshot and what it came from, as far as that has not expired."""
+    while at is not None and (snapshot := table.metadata.snapshot(at)) is not None:
+        yield snapshot
+        at = snapshot.parent_snapshot_id
 
 
 def _register_table(given: Given, caller: Caller) -> Answer:

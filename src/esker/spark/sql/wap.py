@@ -23,9 +23,10 @@ class Destination:
 
 
 def destination(found: Found, name: Named, spark: SparkNames) -> Destination:
-    """Where a statement writes to. A branch of ``spark.wap.branch`` that is not there yet is made, from ``main``.
+    """Where a statement writes to. A branch that the statement names comes before ``spark.wap.branch``. A branch of
+    ``spark.wap.branch`` that is not there yet is made, from ``main``.
 
-    Raises ``InvalidInput`` for a version that cannot be written to, and where two branches are named.
+    Raises ``InvalidInput`` for a version that cannot be written to, and where ``spark.wap.id`` is set too.
     """
     table = found.table
     if found.metadata_table is not None or found.snapshot_id is not None or found.as_of_ms is not None:
@@ -35,16 +36,13 @@ def destination(found: Found, name: Named, spark: SparkNames) -> Destination:
         raise InvalidInput(
             "cannot write: spark.wap.id and spark.wap.branch are both set in the session; unset one of them"
         )
-    if branch is not None and found.ref is not None:
-        raise InvalidInput(
-            f"cannot write to {name} (at {name.place}): it names a branch, and the session's spark.wap.branch names "
-            f"{branch!r}; unset that"
-        )
     if staged is not None:
         return Destination(found.ref or MAIN, {"wap.id": staged})
+    if found.ref is not None:
+        return Destination(found.ref)
     if branch is not None and branch != MAIN and branch not in table.refs:
         table.branch(branch)
-    return Destination(found.ref or branch or MAIN)
+    return Destination(branch or MAIN)
 
 
 def as_read(found: Found, spark: SparkNames) -> Found:
