@@ -359,3 +359,9 @@ def test_rows_of_the_lake_go_into_sparks_own_tables(lake: Lake, orders: esker.Ta
         assert rows(lake, "SELECT count(*) FROM default.plain p LEFT JOIN sales.orders o ON o.id = p.id") == [(6,)]
     finally:
         spark.sql("DROP TABLE default.plain")
+
+
+def test_a_metadata_table_is_described_by_its_own_columns(lake: Lake, orders: esker.Table) -> None:
+    described = rows(lake, "DESCRIBE TABLE EXTENDED sales.orders.snapshots")
+    assert [name for name, *_ in described][:3] == ["committed_at", "snapshot_id", "parent_id"]
+    assert [type_ for _, type_, *_ in described][:3] == ["timestamp", "bigint", "bigint"]

@@ -31,6 +31,7 @@ from esker.spark.sql.procedures import call
 from esker.spark.sql.read_statement import at_query, read_statement
 from esker.spark.sql.rewrite import Surroundings, rewrite
 from esker.spark.sql.show import Looking, look
+from esker.spark.sql.spark_tables import backticked
 from esker.spark.sql.statements import (
     AlterNamespace,
     AlterView,
@@ -41,6 +42,7 @@ from esker.spark.sql.statements import (
     CreateTable,
     CreateView,
     Delete,
+    DescribeTable,
     DropNamespace,
     DropTable,
     DropView,
@@ -59,7 +61,7 @@ from esker.spark.sql.statements import (
     UseNamespace,
 )
 from esker.spark.sql.wap import destination
-from esker.spark.sql.words import Span, Words
+from esker.spark.sql.words import Named, Span, Words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,6 +194,8 @@ class SqlRunner:
                 | AlterView()
             ):
                 _define(statement, names)
+            case DescribeTable(table=table, column=None) if _is_part_of_a_table(names, table):
+                return self.do(f"DESCRIBE QUERY SELECT * FROM {'.'.join(map(backticked, table.parts))}")
             case _:
                 return look(names, _looking(statement))
         return NOTHING
@@ -372,6 +376,12 @@ class _SparkSide:
 
     def setting(self, key: str) -> str | None:
         return self._get_spark().conf.get(key, None) or None
+
+
+def _is_part_of_a_table(names: LakeNames, name: Named) -> bool:
+    """Whether a name is a metadata table's, which has columns of its own."""
+    found = names.find(name.parts)
+    return found is not None and found.metadata_table is not None
 
 
 def _looking(statement: Statement) -> Looking:
