@@ -140,7 +140,8 @@ def _explained(words: Words, territory: Territory) -> Statement:
 
 def _analyze(words: Words, territory: Territory) -> Unsupported:
     """What is about a table of the lake; ``Elsewhere`` where it is not."""
-    words.expect("table")
+    if not words.take("table"):  # ANALYZE TABLES IN a database of Spark's
+        raise Elsewhere
     name = territory.table(words.name("the name of a table"))
     more = f"every file of {name} records its bounds and counts when it is written, and plans read these"
     return words.unsupported("ANALYZE TABLE", f"{more}, so there is nothing to compute", place=name.place)
