@@ -77,7 +77,7 @@ class SnapshotChange:
         new = self._identity(metadata, parent)
         location = self.names.manifest_list(metadata, new.snapshot_id, attempt)
         made = None
-        if self.steps:
+        if self.steps or self.operation is not None:
             made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
         if made is None:
             self.snapshot = None
