@@ -143,12 +143,7 @@ class SqlRunner:
             case Query():
                 return self._query(statement, names)
             case Foreign(text):
-                first = text.split(None, 1)[0].lower()
-                if first == "use":
-                    self._current, self._is_used = (), False
-                elif first == "clear":
-                    self._cached.clear()
-                return self._get_spark().sql(expanded(text))
+                return self._foreign(text)
             case ShowCurrentNamespace() if not self._is_used:
                 return self._get_spark().sql("SHOW CURRENT NAMESPACE")
             case CreateView():
@@ -199,6 +194,15 @@ class SqlRunner:
             case _:
                 return look(names, _looking(statement))
         return NOTHING
+
+    def _foreign(self, text: str) -> DataFrame:
+        """A statement that Spark takes. USE leaves the lake, and CLEAR CACHE is about the lake's tables too."""
+        first = text.split(None, 1)[0].lower()
+        if first == "use":
+            self._current, self._is_used = (), False
+        elif first == "clear":
+            self._cached.clear()
+        return self._get_spark().sql(expanded(text))
 
     def analyse(self, view: TableName, sql: str, namespace: Namespace) -> StructType:
         """The columns that the query of a view has, as Spark says; names of one part are those of the namespace."""
