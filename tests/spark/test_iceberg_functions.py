@@ -16,7 +16,7 @@ import esker
 from esker.errors import InvalidInput
 from esker.lake import Lake
 from esker.model.transformed import transform_named
-from esker.model.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, BinaryType, DecimalType, Type
+from esker.model.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, BinaryType, DecimalType, TimeType, Type
 from esker.read.scan import Scan
 from esker.spark.sql.functions.calls import expanded, local_calls
 
@@ -72,6 +72,13 @@ COLUMNS: dict[str, Column] = {
         days,
         "bucket years months days",
     ),
+    "h": (
+        "time(6)",
+        TimeType(),
+        [datetime.time(), datetime.time(7, 8, 9, 500_000), datetime.time(23, 59, 59, 999_999), None],
+        lambda value: micros(datetime.datetime.combine(EPOCH, value)),
+        "bucket",
+    ),
     "n": ("timestamp_ntz", TIMESTAMP, [*MOMENTS, None], micros, "bucket years months days hours"),
     "z": ("timestamp", TIMESTAMPTZ, [*MOMENTS, None], micros, "bucket years months days hours"),
 }
@@ -124,7 +131,7 @@ def test_every_function_gives_the_value_of_the_transform_for_every_type(spark: A
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        ("system.bucket(4, true)", "cannot compute system.bucket of boolean: expected a date, timestamp, whole"),
+        ("system.bucket(4, true)", "cannot compute system.bucket of boolean: expected a date, time, timestamp, whole"),
         ("system.bucket(4, 1.5D)", "cannot compute system.bucket of double"),
         ("system.truncate(4, DATE '2026-01-01')", "cannot compute system.truncate of date: expected a whole number"),
         ("system.hours(DATE '2026-01-01')", "cannot compute system.hours of date: expected timestamp"),

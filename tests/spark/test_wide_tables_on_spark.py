@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -160,7 +161,8 @@ def test_an_insert_lays_many_columns_out_in_even_steps(how: str, monkeypatch: py
     def make(width: int) -> Callable[[], object]:
         schema, lake = schema_of(width), wide_lake(width)
         spec = lake.table("a.wide").spec
-        table = SimpleNamespace(schema=schema, spec=spec, name="a.wide", append=lambda rows, **to: rows)
+        transaction = nullcontext(SimpleNamespace(append=lambda rows: rows, snapshot="the new one"))
+        table = SimpleNamespace(schema=schema, spec=spec, name="a.wide", transaction=lambda **to: transaction)
         listed = how.replace("COLUMNS", ", ".join(columns(width)))
 
         def do() -> None:

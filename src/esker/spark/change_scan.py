@@ -24,9 +24,8 @@ from esker.ports.changes import CHANGE_COLUMNS, ChangeGroup, ChangeRequest
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.arrow_scan import frame_through_arrow
 from esker.spark.arrow_worker import output_name, shown_batch
-from esker.spark.moved_rows import net_rows, with_updates, without_moved
+from esker.spark.moved_rows import chosen, net_rows, with_updates, without_moved
 from esker.spark.reader import SparkReader
-from esker.spark.stored_columns import quoted
 from esker.spark.types import shown_schema
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequ
         rows = _union(_frames(reader, session, _read(request, mixed, request.row_schema), predicate))
         changed = without_moved(rows, request.row_schema)
         if request.keys:
-            changed = with_updates(changed, request.keys)
-        names = [f.name for f in (*request.projection, *CHANGE_COLUMNS)]
-        frames.append(changed.select(*(quoted(name) for name in names)))
+            changed = with_updates(changed, request.row_schema, request.keys)
+        frames.append(chosen(changed, request.row_schema, request.projection))
     if not frames:
         return session.createDataFrame([], shown_schema((*request.projection, *CHANGE_COLUMNS)))
     return _union(frames)
@@ -64,7 +62,7 @@ def _net_frame(reader: SparkReader, session: SparkSession, request: ChangeReques
         return _compared_here(reader, session, request)
     whole = replace(request, projection=request.row_schema, net=False)
     rows = net_rows(change_frame(reader, session, whole, predicate), request.row_schema)
-    return rows.select(*(quoted(f.name) for f in (*request.projection, *CHANGE_COLUMNS)))
+    return chosen(rows, request.row_schema, request.projection)
 
 
 def _is_shown(schema: Schema) -> bool:

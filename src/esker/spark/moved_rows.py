@@ -26,13 +26,12 @@ from esker.model.types import (
     VariantType,
 )
 from esker.ports.changes import CHANGE_COLUMNS, DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from esker.spark.stored_columns import quoted
 from esker.spark.types import comment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-KIND, ORDINAL, SNAPSHOT = (field.name for field in CHANGE_COLUMNS)
+KIND, ORDINAL, SNAPSHOT = _FEED = tuple(field.name for field in CHANGE_COLUMNS)
 _DELETED, _INSERTED, _NET = "__esker_deleted", "__esker_inserted", "__esker_net"
 _NUMBER, _LEFT, _FIRST = "__esker_number", "__esker_left", "__esker_first"
 
@@ -41,7 +40,7 @@ def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
     """The frame, which has the columns of the schema and of the feed, without rows that are on both sides."""
     keys, values, shown = [F.col(ORDINAL), F.col(SNAPSHOT)], [], []
     for field in schema:
-        column, name = F.col(quoted(field.name)), f"__esker_{field.id}"
+        column, name = F.col(_name(field)), f"{_name(field)}_one"
         if isinstance(field.type, UnknownType):
             shown.append(F.lit(None).alias(field.name))
             continue
@@ -52,7 +51,7 @@ def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
             keys.append(column.alias(name))
         shown.append(F.col(name).alias(field.name, metadata=comment_of(field)))
     one = F.when(F.col(KIND) == INSERT, F.lit(1)).otherwise(F.lit(-1))
-    counted = frame.groupBy(*keys).agg(F.sum(one).alias(_NET), *values).filter(F.col(_NET) != 0)
+    counted = _numbered(frame, schema).groupBy(*keys).agg(F.sum(one).alias(_NET), *values).filter(F.col(_NET) != 0)
     kind = F.when(F.col(_NET) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE)).alias(KIND)
     each = counted.withColumn(_DELETED, F.explode(F.array_repeat(F.lit(1), F.abs(F.col(_NET)).cast("int"))))
     return each.select(*shown, kind, F.col(ORDINAL), F.col(SNAPSHOT))
@@ -63,29 +62,49 @@ def net_rows(frame: DataFrame, schema: Schema) -> DataFrame:
 
     As in Iceberg, rows that are left are told by the first one since all that came before it cancelled out.
     """
-    keys = [_comparable(F.col(quoted(f.name)), f.type) for f in schema if not isinstance(f.type, UnknownType)]
+    keys = [_comparable(F.col(_name(f)), f.type) for f in schema if not isinstance(f.type, UnknownType)]
     alike = Window.partitionBy(*keys)
     in_order = alike.orderBy(ORDINAL)
-    feed = [F.col(name) for name in (KIND, ORDINAL, SNAPSHOT)]
+    feed = [F.col(name) for name in _FEED]
     one = F.when(F.col(KIND) == INSERT, F.lit(1)).otherwise(F.lit(-1))
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    counted = frame.withColumns({_NET: F.sum(one).over(so_far), _NUMBER: F.row_number().over(in_order)})
+    numbered = _numbered(frame, schema)
+    counted = numbered.withColumns({_NET: F.sum(one).over(so_far), _NUMBER: F.row_number().over(in_order)})
     begins = F.when(F.col(_NET) == one, F.struct(F.col(_NUMBER), *feed))
     told = counted.withColumns({_LEFT: F.abs(F.sum(one).over(alike)), _FIRST: F.max(begins).over(alike)})
-    shown = [F.col(quoted(field.name)) for field in schema]
-    first = [F.col(_FIRST).getField(name).alias(name) for name in (KIND, ORDINAL, SNAPSHOT)]
-    return told.filter(F.col(_NUMBER) <= F.col(_LEFT)).select(*shown, *first)
+    first = [F.col(_FIRST).getField(name).alias(name) for name in _FEED]
+    return told.filter(F.col(_NUMBER) <= F.col(_LEFT)).select(*_shown(schema), *first)
 
 
-def with_updates(frame: DataFrame, keys: Sequence[Field]) -> DataFrame:
+def with_updates(frame: DataFrame, schema: Schema, keys: Sequence[Field]) -> DataFrame:
     """The frame with a row that was taken out and put in under one key told as an update."""
     names = ", ".join(field.name for field in keys)
-    counted = _counted(frame, [F.col(ORDINAL), *(_comparable(F.col(quoted(f.name)), f.type) for f in keys)])
+    by_key = [F.col(ORDINAL), *(_comparable(F.col(_name(f)), f.type) for f in keys)]
+    counted = _counted(_numbered(frame, schema), by_key)
     several = F.raise_error(f"cannot tell updates by {names}: several rows that one snapshot changed have the same key")
     pair = F.when(F.col(KIND) == DELETE, F.lit(UPDATE_BEFORE)).otherwise(F.lit(UPDATE_AFTER))
     both = (F.col(_DELETED) > 0) & (F.col(_INSERTED) > 0)
     kind = F.when(~both, F.col(KIND)).when(F.col(_DELETED) + F.col(_INSERTED) == 2, pair).otherwise(several)
-    return counted.withColumn(KIND, kind).drop(_DELETED, _INSERTED)
+    return counted.withColumn(KIND, kind).select(*_shown(schema), *_FEED)
+
+
+def chosen(frame: DataFrame, schema: Schema, projection: Schema) -> DataFrame:
+    """Of a frame with the columns of the schema and of the feed, those of the projection and of the feed."""
+    return _numbered(frame, schema).select(*_shown(projection), *_FEED)
+
+
+def _numbered(frame: DataFrame, schema: Schema) -> DataFrame:
+    """The frame with its columns by their ids: names may differ by case alone, which Spark does not look at."""
+    return frame.toDF(*map(_name, schema), *_FEED)
+
+
+def _name(field: Field) -> str:
+    return f"__esker_{field.id}"
+
+
+def _shown(schema: Schema) -> list[Column]:
+    """Columns of a numbered frame under their own names."""
+    return [F.col(_name(field)).alias(field.name, metadata=comment_of(field)) for field in schema]
 
 
 def _counted(frame: DataFrame, keys: Sequence[Column]) -> DataFrame:
