@@ -14,6 +14,8 @@ import pytest
 
 import esker
 from esker.lake import Lake
+from esker.model.types import TIMESTAMP
+from esker.spark.literals import number_of
 
 NAN = math.nan
 
@@ -202,3 +204,19 @@ def test_min_and_max_come_from_rows_whatever_readers_the_session_prefers(lake: L
             spark.conf.unset(key)
     assert math.isnan(of_g["most"])
     assert of_x["most"] is None
+
+
+@pytest.mark.spark
+def test_a_time_without_zone_is_the_number_that_it_is_held_as(spark: Any, tmp_path: Path) -> None:
+    """In a zone with summer time, at the ends of the range, and before 1970."""
+    numbers = [0, -1, 999_999, 1_772_962_200_000_000, -12_219_292_800_000_001, -(2**63), 2**63 - 1]
+    times = pa.array(numbers, pa.timestamp("us"))
+    pq.write_table(pa.table({"n": pa.array(numbers, pa.int64()), "t": times}), tmp_path / "times.parquet")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    try:
+        frame = spark.read.parquet(str(tmp_path / "times.parquet"))
+        found = frame.select("n", number_of(TIMESTAMP, frame["t"]).alias("held")).collect()
+        assert [row.held for row in found] == [row.n for row in found]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)

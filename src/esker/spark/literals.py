@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  # as every PySpark program calls it
@@ -92,7 +93,16 @@ def number_of(type_: DateType | TimestampType, column: Column) -> Column:
     """A time as the number that it is held as, which the session's zone does not touch."""
     if isinstance(type_, DateType):
         return F.unix_date(column)
-    return F.unix_micros(column) if type_.zoned else F.timestamp_diff("MICROSECOND", _epoch(), column)
+    return F.unix_micros(column) if type_.zoned else _micros_without_zone(column)
+
+
+def _micros_without_zone(column: Column) -> Column:
+    """By days and what is left of the day: ``timestamp_diff`` would go by the session's zone, with its summer times,
+    and fails for values at the ends of the range. In decimals, because the first of its days begins below them."""
+    days = F.unix_date(column.cast("date")).cast("decimal(20,0)") * F.lit(Decimal(86_400_000_000))
+    minutes = (F.hour(column) * 60 + F.minute(column)).cast("decimal(20,0)") * F.lit(Decimal(60_000_000))
+    seconds = F.date_part(F.lit("SECOND"), column) * F.lit(Decimal(1_000_000))
+    return (days + minutes + seconds).cast("bigint")
 
 
 def _epoch() -> Column:
