@@ -24,6 +24,7 @@ from dying_executors import Killer
 
 FILES, SEGMENTS, A_REQUEST, REQUESTS = 4, 2, 500, 20
 RECORDS = A_REQUEST * REQUESTS  # of a file or a segment
+SURE_S = 0.2  # after its first task began, the first batch of a query is at work, however fast the machine is
 SETTINGS = dying_executors.SETTINGS | {
     "spark.task.maxFailures": "4",
     "spark.speculation.minTaskRuntime": "50ms",
@@ -82,7 +83,8 @@ def main(folder: Path, master: str, rounds: int, seed: int) -> None:
         killers: list[Killer] = []
 
         def begin_another(_: object = None, killers: list[Killer] = killers, took: float = took) -> None:
-            killers.append(Killer(spark, random.uniform(0, took)))
+            longest = took if killers else SURE_S
+            killers.append(Killer(spark, random.uniform(0, longest)))
             killers[-1].start()
 
         begin_another()
