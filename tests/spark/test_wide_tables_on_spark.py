@@ -6,6 +6,7 @@ adds what the first did. Nothing here starts Spark: its part is played.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -46,12 +47,15 @@ def lines_of(do: Callable[[], object]) -> Counter[tuple[str, str, int]]:
             found[code.co_filename, code.co_qualname, code.co_firstlineno] += 1
         return see
 
+    gc.collect()
+    gc.disable()  # what others left behind would be counted when it is cleared away
     before = sys.gettrace()
     sys.settrace(see)
     try:
         do()
     finally:
         sys.settrace(before)
+        gc.enable()
     return found
 
 
