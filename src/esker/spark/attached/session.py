@@ -1,4 +1,4 @@
-"""A session that a lake is attached to. Only the session object changes: it becomes an object of a class of its own."""
+"""A session that a lake is attached to. Only the session object and its DataFrames change: they get other classes."""
 
 from __future__ import annotations
 
