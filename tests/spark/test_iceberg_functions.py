@@ -45,7 +45,7 @@ COLUMNS: dict[str, Column] = {
     "d": (
         "decimal(9,2)",
         DecimalType(precision=9, scale=2),
-        [Decimal(text) for text in ("14.20", "0.00", "-0.05", "1234567.89", "-1.28", "-1.29", "327.67")],
+        [Decimal(text) for text in ("14.20", "0.00", "-0.05", "1234567.89", "-1.28", "-9999999.99", "327.67")],
         same,
         "bucket truncate",
     ),

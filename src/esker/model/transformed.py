@@ -38,7 +38,17 @@ from esker.model.transform import (
     days_from_month,
     result_type,
 )
-from esker.model.types import BinaryType, DateType, DecimalType, Field, IntType, LongType, StringType, TimestampType
+from esker.model.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    Field,
+    IntType,
+    LongType,
+    StringType,
+    TimestampType,
+    Type,
+)
 from esker.model.values import unscaled
 
 FUNCTIONS = ("bucket", "truncate", "years", "months", "days", "hours")
@@ -73,7 +83,15 @@ def result_field(transform: Transform, source: Field, place: str | None = None) 
             column=source.name,
             place=place,
         )
-    return Field(id=source.id, name=source.name, type=result_type(transform, source.type), required=source.required)
+    type_ = _room_below(transform, result_type(transform, source.type))
+    return Field(id=source.id, name=source.name, type=type_, required=source.required)
+
+
+def _room_below(transform: Transform, type_: Type) -> Type:
+    """Truncating goes down: -99.99 by 1000 is -100.00, which needs a digit more than its column has."""
+    if isinstance(transform, TruncateTransform) and isinstance(type_, DecimalType):
+        return DecimalType(type_.precision + 1, type_.scale)
+    return type_
 
 
 def on_source(bound: Bound, transform: Transform, source: Field) -> Bound:

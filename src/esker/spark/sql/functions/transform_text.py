@@ -129,8 +129,13 @@ def _truncate(width: int, c: str) -> str:
     ]
     number = f"({_unscaled(c)} - pmod({_unscaled(c)}, CAST({width} AS DECIMAL(38, 0))))"
     scale = f"coalesce(nullif(regexp_extract(typeof({c}), ',([0-9]+)', 1), ''), '0')"
+    # -99.99 by 1000 is -100.00: a digit more than its type has
+    digits = f"least(38, 1 + CAST(concat('0', regexp_extract(typeof({c}), '[(]([0-9]+)', 1)) AS INT))"
+    decimal = f"concat('decimal(', CAST({digits} AS STRING), regexp_extract(typeof({c}), ',[0-9]+', 0), ')')"
+    wider = f"IF(typeof({c}) LIKE 'decimal%', {decimal}, typeof({c}))"
+    floored = f"CAST(concat(CAST({number} AS STRING), 'E-', {scale}) AS VARIANT)"
     branches += [
-        f"WHEN typeof({c}) LIKE 'decimal%' THEN " + typed(f"concat(CAST({number} AS STRING), 'E-', {scale})"),
+        f"WHEN typeof({c}) LIKE 'decimal%' THEN try_variant_get({floored}, '$', {wider})",
         f"WHEN {_is_text(c)} THEN " + typed(f"substring(CAST({c} AS STRING), 1, {width})"),
         f"WHEN typeof({c}) = 'binary' THEN " + typed(f"substring({_bytes(c)}, 1, {width})"),
     ]
