@@ -1,0 +1,140 @@
+"""Pages are in plain English (docs/style.md): no words that few readers know, and lines that fit a screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from documentation import PAGES, ROOT, name_of
+
+LONGEST_LINE = 120
+
+# The pages that are checked, one per line. Add a page when it is rewritten; none is taken out again.
+# To check docstrings, comments and error messages of a module as well, add its path here and a reader of its prose to
+# ``_READERS`` below.
+CHECKED = (
+    "docs/style.md",
+)  # fmt: skip
+
+# A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.
+INSTEAD = {
+    "anew": "again, or rewritten, recreated",
+    "aught": "anything",
+    "but for": "except",
+    "ere": "before",
+    "henceforth": "from now on",
+    "hither": "here",
+    "hitherto": "so far",
+    "lest": "so that … not",
+    "lie": "be located",
+    "lies": "is located, is",
+    "of hers": "its",
+    "of ours": "Esker's, our",
+    "of theirs": "the other engine's, their",
+    "of yours": "your",
+    "spelt": "written, named",
+    "thence": "from there",
+    "thereby": "by this",
+    "therein": "in it",
+    "thereof": "of it",
+    "told": "reported, recorded, detected",
+    "unto": "to",
+    "whence": "from which",
+    "whereby": "by which",
+    "wherein": "in which",
+    "whereof": "of which",
+    "whilst": "while",
+    "whoever": "the user, the caller",
+    "whomever": "the user, the caller",
+    "whosever": "the owner's",
+    "whosoever": "the user, the caller",
+}
+
+_WORDS = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b", re.IGNORECASE)
+_CODE = re.compile(r"(`+)[^`].*?\1")
+_TARGET = re.compile(r"(?<=\])\([^)\s]+\)")
+
+
+def _markdown(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a page that are not in a code block, with their numbers."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+_READERS = {".md": _markdown}
+
+
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
+    return _READERS[path.suffix](path.read_text())
+
+
+def hard_words(lines: Iterator[tuple[int, str]]) -> list[str]:
+    """Each word of the list that the lines have, two lines as one text because a phrase may be broken between them."""
+    found: list[str] = []
+    before = ""
+    for number, line in lines:
+        text = _CODE.sub("`", _TARGET.sub("", line))
+        found += [
+            f"line {number}: write {INSTEAD[match[0].lower()]!r} for {match[0]!r}"
+            for match in _WORDS.finditer(f"{before} {text.strip()}")
+            if match.end() > len(before) + 1
+        ]
+        before = text.strip()
+    return found
+
+
+def long_lines(lines: Iterator[tuple[int, str]]) -> list[str]:
+    """Each line that is too long and could be broken: no row of a table, and not for the sake of a link or of code."""
+    return [
+        f"line {number}: {len(line)} characters"
+        for number, line in lines
+        if len(line) > LONGEST_LINE and not line.lstrip().startswith("|") and _can_be_broken(line)
+    ]
+
+
+def _can_be_broken(line: str) -> bool:
+    """Whether a space outside of code and links is within the limit, the mark of a list item left out."""
+    indent = re.match(r"\s*(?:[-*]|\d+\.)?\s*", line)
+    assert indent is not None
+    masked = re.sub(r"\[[^\]]*\]\([^)]*\)", lambda link: "x" * len(link[0]), line)
+    masked = _CODE.sub(lambda code: "x" * len(code[0]), masked)
+    return " " in masked[indent.end() : LONGEST_LINE + 1]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_checked_page_has_no_hard_words(name: str) -> None:
+    assert hard_words(_prose(ROOT / name)) == []
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_checked_page_has_no_long_lines(name: str) -> None:
+    assert long_lines(_prose(ROOT / name)) == []
+
+
+def test_every_checked_page_is_listed_once_and_is_a_page() -> None:
+    assert len(set(CHECKED)) == len(CHECKED)
+    assert {name for name in CHECKED if name.endswith(".md")} <= {name_of(page) for page in PAGES} | {
+        str(page.relative_to(ROOT)) for page in (ROOT / "examples").rglob("*.md")
+    }
+
+
+def test_words_of_the_list_are_found_in_any_case_and_over_the_end_of_a_line() -> None:
+    text = "Told once.\n`told` and [a](told.md) are not.\nAn error of\nours is.\n```\nanew\n```\nUntold retold."
+    found = hard_words(_markdown(text))
+    assert [line.partition(":")[0] for line in found] == ["line 1", "line 4"]
+    assert "Esker's" in found[1]
+
+
+def test_long_lines_are_found_outside_of_tables_code_and_links() -> None:
+    words = "word " * 30
+    link = f"[{'x' * 60}]({'y' * 60})"
+    assert long_lines(_markdown(f"{words}\n| {words} |\n```\n{words}\n```\n- {link}\n- `{words}`\na {link}")) == [
+        f"line 1: {len(words)} characters",
+        f"line 8: {len(link) + 2} characters",
+    ]
