@@ -15,6 +15,7 @@ LONGEST_LINE = 120
 # To check docstrings, comments and error messages of a module as well, add its path here and a reader of its prose to
 # ``_READERS`` below.
 CHECKED = (
+    "README.md",
     "docs/style.md",
 )  # fmt: skip
 
