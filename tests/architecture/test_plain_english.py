@@ -16,6 +16,7 @@ LONGEST_LINE = 120
 # ``_READERS`` below.
 CHECKED = (
     "README.md",
+    "docs/guide.md",
     "docs/style.md",
 )  # fmt: skip
 
