@@ -17,6 +17,8 @@ LONGEST_LINE = 120
 CHECKED = (
     "README.md",
     "docs/guide.md",
+    "docs/how-it-works.md",
+    "docs/merge.md",
     "docs/style.md",
 )  # fmt: skip
 
