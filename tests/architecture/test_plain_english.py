@@ -20,6 +20,8 @@ CHECKED = (
     "docs/how-it-works.md",
     "docs/merge.md",
     "docs/style.md",
+    "docs/types.md",
+    "docs/views.md",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.
