@@ -16,6 +16,8 @@ LONGEST_LINE = 120
 # ``_READERS`` below.
 CHECKED = (
     "README.md",
+    "docs/coming-from.md",
+    "docs/comparison.md",
     "docs/guide.md",
     "docs/how-it-works.md",
     "docs/merge.md",
