@@ -15,15 +15,22 @@ LONGEST_LINE = 120
 # To check docstrings, comments and error messages of a module as well, add its path here and a reader of its prose to
 # ``_READERS`` below.
 CHECKED = (
+    "ARCHITECTURE.md",
     "README.md",
+    "docs/cli.md",
     "docs/coming-from.md",
     "docs/comparison.md",
     "docs/guide.md",
     "docs/how-it-works.md",
+    "docs/ingest.md",
+    "docs/kafka.md",
     "docs/merge.md",
+    "docs/otlp.md",
+    "docs/reference.md",
     "docs/style.md",
     "docs/types.md",
     "docs/views.md",
+    "examples/telemetry-pipeline/README.md",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.
