@@ -20,6 +20,7 @@ CHECKED = (
     "docs/cli.md",
     "docs/coming-from.md",
     "docs/comparison.md",
+    "docs/data-source.md",
     "docs/guide.md",
     "docs/how-it-works.md",
     "docs/ingest.md",
