@@ -18,6 +18,7 @@ CHECKED = (
     "ARCHITECTURE.md",
     "README.md",
     "docs/cli.md",
+    "docs/benchmarks.md",
     "docs/coming-from.md",
     "docs/comparison.md",
     "docs/data-source.md",
