@@ -27,6 +27,7 @@ from esker.errors import (
     StorageFailed,
     Unsupported,
 )
+from esker.ports.outer_names import offer as _offer
 from esker.version import VERSION
 
 if TYPE_CHECKING:
@@ -77,6 +78,22 @@ _LATE = {
     "connect": "esker.wiring",
     "open_table": "esker.wiring",
 }
+
+# What inner rings offer and outer ones make. This package knows every ring, so it says here where each name is found.
+_offer("esker.lake", {"connect": "esker.wiring", "open_table": "esker.wiring"})
+_offer(
+    "esker.otlp",
+    {
+        "PipelineListener": "esker.spark.pipeline_query",
+        "Rollup": "esker.ingest.pipeline.rollups",
+        "SERVICE_RED": "esker.ingest.pipeline.rollups",
+        "pipeline": "esker.ingest.pipeline.start",
+        "quantile": "esker.ingest.pipeline.rollups",
+        "roll_up": "esker.ingest.pipeline.roll_up",
+        "telemetry_frame": "esker.ingest.telemetry_frame",
+        "telemetry_sink": "esker.ingest.telemetry_sink",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:

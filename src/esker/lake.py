@@ -12,6 +12,7 @@ from esker.made_with_rows import create_with, replace_with
 from esker.model.naming import Namespace, TableName, parse_namespace
 from esker.model.wording import card
 from esker.ports.catalog import Catalog, TableState
+from esker.ports.outer_names import find
 from esker.ports.view_catalog import ViewState
 from esker.table import Table
 from esker.view import View
@@ -26,6 +27,18 @@ OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[..., "DataFrame"]  # a statement and its parameters
 Analyse = Callable[[TableName, str, Namespace], object]  # what a view, its query and a namespace come to, as a schema
 CheckView = Callable[[TableName, str, Namespace], None]  # refuses what the query of a view may not contain
+
+
+def open_lake(uri: str | None = None, **how: Any) -> Lake:
+    """What ``esker.connect`` opens, for modules that the composition root is built upon."""
+    opened: Lake = find("esker.lake", "connect")(uri, **how)
+    return opened
+
+
+def open_table_at(path: str, **how: Any) -> Table:
+    """What ``esker.open_table`` opens, for modules that the composition root is built upon."""
+    opened: Table = find("esker.lake", "open_table")(path, **how)
+    return opened
 
 
 class Lake:

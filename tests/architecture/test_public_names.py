@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from documentation import ROOT
 
 import esker
+from esker import otlp
+from esker.lake import open_lake, open_table_at
 from esker.model.column import Column
 from esker.ports.engine import ScanTask
 from esker.read.plan_changes import ChangePlan
@@ -96,3 +101,32 @@ def test_every_parameter_is_told_of(kind: type) -> None:
 def test_every_property_is_told_of() -> None:
     for key in (*KNOWN, *PER_COLUMN, *RESERVED):
         assert f"`{key}`" in PAGE, key
+
+
+def test_every_name_of_otlp_is_found_in_the_ring_that_makes_it() -> None:
+    for name in otlp.__all__:
+        thing = getattr(otlp, name)
+        assert inspect.getdoc(thing), name
+        assert not callable(thing) or not thing.__module__.startswith("esker.otlp"), name
+    with pytest.raises(AttributeError, match=r"module 'esker\.otlp' has no attribute 'nonsense'"):
+        otlp.nonsense  # noqa: B018  # asking is the point
+
+
+def test_names_of_otlp_are_found_late_and_need_spark_only_where_they_are_of_spark() -> None:
+    program = """
+import sys
+import esker.otlp
+assert not [name for name in sys.modules if name.startswith(("esker.ingest", "esker.spark", "esker.wiring"))]
+sys.modules["pyspark"] = None
+esker.otlp.Rollup, esker.otlp.pipeline, esker.otlp.telemetry_sink
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_inner_rings_open_what_the_user_would(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    lake = open_lake(uri)
+    lake.create_namespace("sales")
+    table = lake.create_table("sales.orders", "id int")
+    assert lake.address == esker.connect(uri).address
+    assert open_table_at(table.metadata.location).metadata.uuid == table.metadata.uuid

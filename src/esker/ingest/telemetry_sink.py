@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import esker
 from esker.errors import EskerError, InvalidInput, NotFound
 from esker.ingest.account import Account
 from esker.ingest.counts import DEAD_LETTER_TABLE, BatchCounts
@@ -21,7 +20,7 @@ from esker.ingest.resent import check_way
 from esker.ingest.run import Pending
 from esker.ingest.settle_receipts import hand_over, settle_earlier, undelivered
 from esker.ingest.telemetry_tables import TelemetryTables, full_name, profile_of, promotions_by_table
-from esker.lake import Lake
+from esker.lake import Lake, open_lake
 from esker.otlp.decode import Decoded, Options, decode
 from esker.otlp.schemas import DEAD_LETTER, TABLES
 from esker.spark.otlp_rows_worker import requests_of
@@ -219,4 +218,4 @@ def _without(parts: Iterable[Decoded], applied: frozenset[str]) -> Iterator[Deco
 
 
 def _reopened(address: dict[str, Any], wishes: Wishes) -> TelemetrySink:
-    return TelemetrySink(esker.connect(**address), wishes)
+    return TelemetrySink(open_lake(**address), wishes)

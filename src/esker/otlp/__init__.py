@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from esker.ports.outer_names import find
+
 if TYPE_CHECKING:
     from esker.ingest.pipeline.roll_up import roll_up
     from esker.ingest.pipeline.rollups import SERVICE_RED, Rollup, quantile
@@ -30,22 +32,8 @@ __all__ = [
     "telemetry_sink",
 ]
 
-_MODULES = {
-    "PipelineListener": "esker.spark.pipeline_query",
-    "Rollup": "esker.ingest.pipeline.rollups",
-    "SERVICE_RED": "esker.ingest.pipeline.rollups",
-    "pipeline": "esker.ingest.pipeline.start",
-    "quantile": "esker.ingest.pipeline.rollups",
-    "roll_up": "esker.ingest.pipeline.roll_up",
-    "telemetry_frame": "esker.ingest.telemetry_frame",
-    "telemetry_sink": "esker.ingest.telemetry_sink",
-}
 
-
-# Found when first used, and by name: what this package imports travels to every executor.
+# Made in outer rings, so the composition root says where; found when first used, because what this package imports
+# travels to every executor.
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'esker.otlp' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return find("esker.otlp", name)

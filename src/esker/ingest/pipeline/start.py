@@ -12,7 +12,6 @@ from weakref import WeakSet
 
 import msgspec
 
-import esker
 from esker.errors import InvalidInput, Unsupported
 from esker.ingest.account import Account
 from esker.ingest.follow import Pace, Patience
@@ -37,7 +36,7 @@ from esker.spark.session import is_connect
 from esker.spark.source.pipeline_shell import NAME, ORDER, knows_limits, make_pipeline_source
 from esker.spark.source.shell import importer
 from esker.spark.workers_python import use_this_python
-from esker.version import VERSION
+from esker.version import VERSION, installed_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,8 +180,7 @@ def _register(spark: SparkSession) -> None:
     if spark in _knowing:
         return
     use_this_python(spark)
-    home = str(Path(esker.__file__).resolve().parents[1])
-    spark.dataSource.register(make_pipeline_source(importer(home, VERSION), _SOURCE))
+    spark.dataSource.register(make_pipeline_source(importer(installed_in(), VERSION), _SOURCE))
     _knowing.add(spark)
 
 

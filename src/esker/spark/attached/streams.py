@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput
 from esker.spark.source.shell import importer, make_source
 from esker.spark.sql.words import Words
 from esker.spark.workers_python import use_this_python
-from esker.version import VERSION
+from esker.version import VERSION, installed_in
 
 if TYPE_CHECKING:
     from esker.lake import Lake
@@ -57,7 +56,7 @@ def _register(attachment: Attachment, session: Any) -> None:
         return
     address = _address(attachment.lake)
     use_this_python(session)
-    load = importer(str(Path(__file__).resolve().parents[3]), VERSION)
+    load = importer(installed_in(), VERSION)
     source: Any = make_source(load, address)
     session.dataSource.register(type("AttachedSource", (source,), {"name": classmethod(lambda cls: "esker_attached")}))
     attachment.streams = True

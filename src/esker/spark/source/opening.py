@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import esker
 from esker.errors import AlreadyExists, InvalidInput, NoSuchTable
-from esker.lake import Lake
+from esker.lake import Lake, open_table_at
+from esker.lake import open_lake as connect
 from esker.spark.source.options import Options
 from esker.table import MAIN, Table
 
@@ -18,20 +18,20 @@ def open_lake(options: Options, registered: Address | None) -> Lake:
     """The lake that the options name, else the one that was registered."""
     uri, warehouse = options.get("catalog"), options.get("warehouse")
     if uri is not None:
-        return esker.connect(uri, warehouse=warehouse, allowed_roots=options.names("allowed-roots"))
+        return connect(uri, warehouse=warehouse, allowed_roots=options.names("allowed-roots"))
     for alone in ("warehouse", "allowed-roots"):
         if options.get(alone) is not None:
             raise InvalidInput(f"cannot take the option {alone} alone: name its catalog too", option=alone)
     if registered is None:
         raise InvalidInput("cannot open a table: no lake was registered; give the option catalog", option="catalog")
-    return esker.connect(**registered)
+    return connect(**registered)
 
 
 def open_table(options: Options, registered: Address | None) -> Table:
     """The table that ``load`` or ``save`` named: by its name in the catalog, or where it lies."""
     name = table_name(options)
     if is_path(name):
-        return esker.open_table(name, allowed_roots=options.names("allowed-roots"))
+        return open_table_at(name, allowed_roots=options.names("allowed-roots"))
     return open_lake(options, registered).table(name)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import esker
 from esker.errors import InvalidInput
+from esker.lake import open_lake
 from esker.spark.source.kafka_shell import make_kafka_source
 from esker.spark.source.shell import importer, make_source
 from esker.spark.workers_python import use_this_python
-from esker.version import VERSION
+from esker.version import VERSION, installed_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,15 +29,14 @@ def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
     """
     if lake is not None and how:
         raise InvalidInput(f"cannot take a lake and {next(iter(how))} too: the lake is open already")
-    opened = esker.connect(**how) if lake is None else lake
+    opened = open_lake(**how) if lake is None else lake
     if opened.address is None:
         raise InvalidInput(
             "cannot register this lake: other processes plan and read for Spark, and it lives in this one; "
             "use a SQLite or directory catalog"
         )
     use_this_python(spark)
-    home = str(Path(__file__).resolve().parents[3])
-    load = importer(home, VERSION)
+    load = importer(installed_in(), VERSION)
     spark.dataSource.register(make_source(load, dict(opened.address)))
     spark.dataSource.register(make_kafka_source(load))
     _switch_on(spark)

@@ -22,11 +22,11 @@ def importer(home: str, version: str) -> Callable[[str], Any]:
 
         def is_ours() -> bool:
             try:
-                found = importlib.import_module("esker")
+                found = importlib.import_module("esker.version")
             except ImportError:
                 return False
             same = Path(str(found.__file__)).parent.parent == Path(home)
-            return same if Path(home, "esker").is_dir() else found.__version__ == version
+            return same if Path(home, "esker").is_dir() else version == found.VERSION
 
         if not is_ours():
             for known in [known for known in sys.modules if known.partition(".")[0] == "esker"]:
