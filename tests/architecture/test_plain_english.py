@@ -29,6 +29,7 @@ CHECKED = (
     "docs/merge.md",
     "docs/otlp.md",
     "docs/reference.md",
+    "docs/sql.md",
     "docs/style.md",
     "docs/types.md",
     "docs/views.md",
