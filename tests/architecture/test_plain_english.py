@@ -1,19 +1,21 @@
-"""Pages are in plain English (docs/style.md): no words that few readers know, and lines that fit a screen."""
+"""Prose is in plain English (docs/style.md): no words that few readers know, and lines that fit a screen."""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from documentation import PAGES, ROOT, name_of
+from documentation import ROOT
 
 LONGEST_LINE = 120
 
-# The pages that are checked, one per line. Add a page when it is rewritten; none is taken out again.
-# To check docstrings, comments and error messages of a module as well, add its path here and a reader of its prose to
-# ``_READERS`` below.
+# What is checked, one path per line: a page, a module, or a folder of modules (``src/esker/read``). Of a module, the
+# docstrings, comments and error messages are checked. Add a path when its prose is rewritten; remove none.
 CHECKED = (
     "ARCHITECTURE.md",
     "README.md",
@@ -88,11 +90,32 @@ def _markdown(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-_READERS = {".md": _markdown}
+def _python(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a module's docstrings, comments and error messages, with their numbers."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            strings = [node.body[0].value] if isinstance(node.body[0], ast.Expr) else []
+        else:
+            strings = list(ast.walk(node)) if isinstance(node, ast.Raise) else []
+        for string in strings:
+            if isinstance(string, ast.Constant) and isinstance(string.value, str):
+                yield from enumerate(string.value.splitlines(), start=string.lineno)
 
 
-def _prose(path: Path) -> Iterator[tuple[int, str]]:
-    return _READERS[path.suffix](path.read_text())
+_READERS = {".md": _markdown, ".py": _python}
+
+
+def _prose(name: str) -> Iterator[tuple[int, str]]:
+    return _READERS[Path(name).suffix]((ROOT / name).read_text())
+
+
+def _files(*names: str) -> list[str]:
+    """The paths, and for a folder each module in it."""
+    found = ((ROOT / name, sorted((ROOT / name).rglob("*.py"))) for name in names)
+    return [str(file.relative_to(ROOT)) for path, modules in found for file in ([path] if path.is_file() else modules)]
 
 
 def hard_words(lines: Iterator[tuple[int, str]]) -> list[str]:
@@ -128,21 +151,19 @@ def _can_be_broken(line: str) -> bool:
     return " " in masked[indent.end() : LONGEST_LINE + 1]
 
 
-@pytest.mark.parametrize("name", CHECKED)
-def test_a_checked_page_has_no_hard_words(name: str) -> None:
-    assert hard_words(_prose(ROOT / name)) == []
+@pytest.mark.parametrize("name", _files(*CHECKED))
+def test_what_is_checked_has_no_hard_words(name: str) -> None:
+    assert hard_words(_prose(name)) == []
 
 
-@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("name", [name for name in CHECKED if name.endswith(".md")])  # ruff checks modules
 def test_a_checked_page_has_no_long_lines(name: str) -> None:
-    assert long_lines(_prose(ROOT / name)) == []
+    assert long_lines(_prose(name)) == []
 
 
-def test_every_checked_page_is_listed_once_and_is_a_page() -> None:
+def test_every_path_is_listed_once_and_leads_to_a_file() -> None:
     assert len(set(CHECKED)) == len(CHECKED)
-    assert {name for name in CHECKED if name.endswith(".md")} <= {name_of(page) for page in PAGES} | {
-        str(page.relative_to(ROOT)) for page in (ROOT / "examples").rglob("*.md")
-    }
+    assert [name for name in CHECKED if not _files(name)] == []
 
 
 def test_words_of_the_list_are_found_in_any_case_and_over_the_end_of_a_line() -> None:
@@ -150,6 +171,27 @@ def test_words_of_the_list_are_found_in_any_case_and_over_the_end_of_a_line() ->
     found = hard_words(_markdown(text))
     assert [line.partition(":")[0] for line in found] == ["line 1", "line 4"]
     assert "Esker's" in found[1]
+
+
+def test_docstrings_comments_and_messages_of_modules_are_read() -> None:
+    text = '''"""Told."""
+
+told = "told"  # told
+
+
+def f() -> None:
+    """A function.
+
+    It lies."""
+    raise ValueError(f"cannot {told}: spelt")
+'''
+    found = hard_words(_python(text))
+    assert sorted((line.partition(":")[0], line.rpartition(" ")[2]) for line in found) == [
+        ("line 1", "'Told'"),
+        ("line 10", "'spelt'"),
+        ("line 3", "'told'"),
+        ("line 9", "'lies'"),
+    ]
 
 
 def test_long_lines_are_found_outside_of_tables_code_and_links() -> None:
