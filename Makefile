@@ -1,13 +1,15 @@
 # Two commands on a fresh machine: make demo, make test. Everything they need is set up in .venv.
 PYTHON ?= python3
-VENV := .venv
+# another Spark than the one of constraints.txt, in an environment of its own: make test PYSPARK=4.1
+PYSPARK ?=
+VENV := .venv$(if $(PYSPARK),-pyspark-$(PYSPARK))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-cluster test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables format clean
+.PHONY: demo test test-cluster test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize format clean help
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -15,6 +17,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shr
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip setuptools wheel
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[fast,pandas,polars,spark]'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	$(if $(PYSPARK),$(BIN)/python -m pip install --quiet 'pyspark==$(PYSPARK).*')
 	@touch $@
 
 demo: $(STAMP) java  ## telemetry into tables, killed on the way, asked, changed and counted by every engine; ends in a report
@@ -39,6 +42,9 @@ check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 -m "not slow and not interop and not spark"
+
+sanitize: $(STAMP)  ## the C code under ASan and UBSan: its tests, and a fuzz of FUZZ_ROUNDS=300 rounds from FUZZ_SEED=7
+	$(BIN)/python tests/sanitize/run.py
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks
@@ -78,5 +84,8 @@ format: $(STAMP)  ## put every file in shape
 	$(BIN)/ruff format src tests benchmarks
 	$(BIN)/ruff check --fix src tests benchmarks
 
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
 clean:  ## forget the environment and all caches
-	rm -rf $(VENV) $(JVM_VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info src/esker/*/*.so
+	rm -rf .venv .venv-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info src/esker/*/*.so
