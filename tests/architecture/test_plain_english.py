@@ -46,6 +46,7 @@ CHECKED = (
     "docs/decisions/0019-a-query-of-numbers.md",
     "docs/decisions/0020-transforms-and-rollups.md",
     "docs/decisions/0021-joins-are-shuffled.md",
+    "docs/decisions/0022-own-grammar-for-statements.md",
     "docs/guide.md",
     "docs/how-it-works.md",
     "docs/ingest.md",
