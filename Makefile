@@ -5,11 +5,12 @@ PYSPARK ?=
 VENV := .venv$(if $(PYSPARK),-pyspark-$(PYSPARK))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs
 JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-cluster test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize format clean help
+.PHONY: demo test test-cluster test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -45,6 +46,23 @@ check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
 
 sanitize: $(STAMP)  ## the C code under ASan and UBSan: its tests, and a fuzz of FUZZ_ROUNDS=300 rounds from FUZZ_SEED=7
 	$(BIN)/python tests/sanitize/run.py
+
+coverage: $(STAMP)  ## branch coverage of the quick tests, the processes they start included; the report is build/coverage/index.html
+	$(BIN)/coverage erase
+	HYPOTHESIS_PROFILE=glance $(BIN)/coverage run -m pytest -m "not slow and not spark and not cluster"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report --format=total | sed 's/^/Branch coverage in per cent: /'
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
+	@touch $@
+
+docs: $(DOCS_STAMP)  ## the documentation site, in build/site/index.html; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+examples: $(STAMP) java  ## run the programs of examples/ again, and store each with its output as a notebook
+	$(BIN)/python tests/support/notebooks.py
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks

@@ -21,6 +21,7 @@ STREAMS = tuple(
     for name in (
         "commands_on_spark",
         "docs_on_spark",
+        "examples_on_spark",
         "ingest_on_spark",
         "kafka_",
         "named_jobs",

@@ -19,7 +19,9 @@ LONGEST_LINE = 120
 CHECKED = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "README.md",
+    "SECURITY.md",
     "docs/benchmarks.md",
     "docs/cli.md",
     "docs/coming-from.md",
@@ -59,7 +61,9 @@ CHECKED = (
     "docs/sql.md",
     "docs/style.md",
     "docs/types.md",
+    "docs/versioning.md",
     "docs/views.md",
+    "examples/README.md",
     "examples/telemetry-pipeline/README.md",
 )  # fmt: skip
 
