@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from esker.metadata_tables import (
-    entries,
-    file_changes,
+from esker.metadata_tables.entries import all_entries, entries
+from esker.metadata_tables.file_changes import file_changes
+from esker.metadata_tables.files import (
+    all_data_files,
+    all_delete_files,
+    all_files,
+    data_files,
+    delete_files,
     files,
-    hierarchy,
-    history,
-    manifests,
-    metadata_log_entries,
-    partitions,
-    position_deletes,
-    refs,
-    snapshots,
 )
+from esker.metadata_tables.hierarchy import Bounds, SnapshotNode, hierarchy
+from esker.metadata_tables.history import history
+from esker.metadata_tables.manifests import all_manifests, manifests
+from esker.metadata_tables.metadata_log_entries import metadata_log_entries
+from esker.metadata_tables.partitions import partitions
+from esker.metadata_tables.position_deletes import position_deletes
+from esker.metadata_tables.refs import refs
+from esker.metadata_tables.snapshots import snapshots
 from esker.metadata_tables.subject import Subject
 from esker.ports.engine import Engine
 from esker.ports.table_format import TableFormat
@@ -45,73 +50,73 @@ class Inspect:
 
     def entries(self, snapshot_id: int | None = None) -> pa.Table:
         """What the snapshot's manifests say of files, entries of deleted files included."""
-        return entries.entries(self._subject, snapshot_id)
+        return entries(self._subject, snapshot_id)
 
     def files(self, snapshot_id: int | None = None, *, columns: Columns = None) -> pa.Table:
         """The snapshot's data and delete files."""
-        return files.files(self._subject, snapshot_id, columns)
+        return files(self._subject, snapshot_id, columns)
 
     def data_files(self, snapshot_id: int | None = None, *, columns: Columns = None) -> pa.Table:
         """The snapshot's data files."""
-        return files.data_files(self._subject, snapshot_id, columns)
+        return data_files(self._subject, snapshot_id, columns)
 
     def delete_files(self, snapshot_id: int | None = None, *, columns: Columns = None) -> pa.Table:
         """The snapshot's delete files."""
-        return files.delete_files(self._subject, snapshot_id, columns)
+        return delete_files(self._subject, snapshot_id, columns)
 
     def history(self) -> pa.Table:
         """Which snapshot was current from when."""
-        return history.history(self._subject)
+        return history(self._subject)
 
     def metadata_log_entries(self) -> pa.Table:
         """The metadata files there were, the present one last."""
-        return metadata_log_entries.metadata_log_entries(self._subject)
+        return metadata_log_entries(self._subject)
 
     def snapshots(self) -> pa.Table:
         """Every snapshot that has not expired."""
-        return snapshots.snapshots(self._subject)
+        return snapshots(self._subject)
 
     def refs(self) -> pa.Table:
         """Branches and tags."""
-        return refs.refs(self._subject)
+        return refs(self._subject)
 
     def manifests(self, snapshot_id: int | None = None) -> pa.Table:
         """The snapshot's manifests."""
-        return manifests.manifests(self._subject, snapshot_id)
+        return manifests(self._subject, snapshot_id)
 
     def partitions(self, snapshot_id: int | None = None) -> pa.Table:
         """Files, rows and deletes per partition of the snapshot."""
-        return partitions.partitions(self._subject, snapshot_id)
+        return partitions(self._subject, snapshot_id)
 
     def all_entries(self) -> pa.Table:
         """The entries of every snapshot's manifests, each manifest read once."""
-        return entries.all_entries(self._subject)
+        return all_entries(self._subject)
 
     def all_files(self, *, columns: Columns = None) -> pa.Table:
         """The files of every snapshot's manifests, each manifest read once."""
-        return files.all_files(self._subject, columns)
+        return all_files(self._subject, columns)
 
     def all_data_files(self, *, columns: Columns = None) -> pa.Table:
         """The data files of every snapshot's manifests."""
-        return files.all_data_files(self._subject, columns)
+        return all_data_files(self._subject, columns)
 
     def all_delete_files(self, *, columns: Columns = None) -> pa.Table:
         """The delete files of every snapshot's manifests."""
-        return files.all_delete_files(self._subject, columns)
+        return all_delete_files(self._subject, columns)
 
     def all_manifests(self) -> pa.Table:
         """The manifests of every snapshot, with the snapshot that lists them."""
-        return manifests.all_manifests(self._subject)
+        return all_manifests(self._subject)
 
     def position_deletes(self, snapshot_id: int | None = None) -> pa.Table:
         """Every position that the snapshot's delete files and deletion vectors delete."""
-        return position_deletes.position_deletes(self._subject, snapshot_id)
+        return position_deletes(self._subject, snapshot_id)
 
     def file_changes(self, from_snapshot: int | None, to_snapshot: int | None) -> pa.Table:
         """Files that only one of two snapshots has; None is the table before its first."""
-        return file_changes.file_changes(self._subject, from_snapshot, to_snapshot)
+        return file_changes(self._subject, from_snapshot, to_snapshot)
 
-    def tree(self, *, snapshots: int = 3, manifests: int = 5, files: int = 3) -> tuple[hierarchy.SnapshotNode, ...]:
+    def tree(self, *, snapshots: int = 3, manifests: int = 5, files: int = 3) -> tuple[SnapshotNode, ...]:
         """The table's tree, so much of each level; broken parts are told where they hang."""
-        bounds = hierarchy.Bounds(snapshots=snapshots, manifests=manifests, files=files)
-        return hierarchy.hierarchy(self._subject, bounds)
+        bounds = Bounds(snapshots=snapshots, manifests=manifests, files=files)
+        return hierarchy(self._subject, bounds)
