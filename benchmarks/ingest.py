@@ -25,7 +25,7 @@ def lake():
 _OURS = (
     _LAKE
     + """
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 
 def run():
     folder, made = lake()
@@ -39,7 +39,7 @@ _THEIRS = (
     + """
 from benchmarks.otlp_loop import from_json, from_protobuf
 from esker.otlp.schemas import SPANS as TABLE
-from esker.otlp.sources import read_file
+from esker.otlp.source.read_requests import read_file
 
 def run():
     folder, made = lake()

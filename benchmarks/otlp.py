@@ -95,8 +95,8 @@ def _write(path: Path, requests: list[bytes]) -> None:
 
 _OURS = """
 from pathlib import Path
-from esker.otlp.sources import read_file
-from esker.otlp.decode import Options, decode
+from esker.otlp.source.read_requests import read_file
+from esker.otlp.decoding.decode import Options, decode
 from esker.otlp.schemas import Profile
 
 options = Options(profile=Profile("{profile}"))
@@ -108,7 +108,7 @@ def run():
 _THEIRS = """
 from pathlib import Path
 from benchmarks.otlp_loop import from_json, from_protobuf
-from esker.otlp.sources import read_file
+from esker.otlp.source.read_requests import read_file
 
 def run():
     return {loop}(request.data for request in read_file(Path({path!r}))).num_rows
@@ -155,10 +155,10 @@ def _written(folder: Path, profile: str) -> int:
     """The bytes of the data files of a table with attributes in that form."""
     import uuid
 
-    from esker.otlp.decode import Options, decode
+    from esker.otlp.decoding.decode import Options, decode
     from esker.otlp.schemas import SPANS as TABLE
     from esker.otlp.schemas import Profile
-    from esker.otlp.sources import read_file
+    from esker.otlp.source.read_requests import read_file
     from esker.wiring import connect
 
     lake = connect(f"sqlite:///{folder}/{uuid.uuid4().hex[:8]}.db")

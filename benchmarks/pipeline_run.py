@@ -47,7 +47,7 @@ def _cpu_by_kind() -> dict[str, float]:
 
 
 def _arrow(paths: list[Path], scratch: Path) -> int:
-    from esker.ingest.telemetry import Asked, ingest_otlp
+    from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 
     lake, checkpoint = _lake(scratch)
     account = ingest_otlp(lake, Asked(paths=paths, checkpoint=checkpoint, engine="arrow"))
@@ -57,7 +57,7 @@ def _arrow(paths: list[Path], scratch: Path) -> int:
 def _on_spark(master: str) -> Callable[[list[Path], Path], int]:
     os.environ["ESKER_SPARK_MASTER"] = master
     from esker.ingest.pipeline.start import pipeline
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     spark = start_session()
 

@@ -16,11 +16,11 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from esker.iceberg.partition_spec import encode_partition_spec
-from esker.iceberg.schema import encode_schema
-from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
-from esker.iceberg.write_manifest_list import encode_manifest_list
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.iceberg.manifests.manifest_list import encode_manifest_list
+from esker.iceberg.manifests.write_manifest import ManifestForm, describe_manifest, encode_manifest
+from esker.iceberg.metadata.partition_and_sort import encode_partition_spec
+from esker.iceberg.metadata.schema import encode_schema
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
 from esker.model.types import DOUBLE, INT, LONG, STRING, TIMESTAMP, Field, Type

@@ -86,7 +86,7 @@ def say(text: str) -> None:
 @contextmanager
 def spark_session() -> Iterator[Any]:
     """A local session with Esker's own settings, for the time of a suite."""
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     spark = start_session()
     try:

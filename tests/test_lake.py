@@ -9,10 +9,10 @@ import pytest
 from tables import empty_table
 
 from esker.catalogs.directory import DirectoryCatalog
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.lake import Lake
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import TableState
 from esker.table import Table
 from esker.wiring import workings_on

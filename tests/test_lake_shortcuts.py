@@ -12,7 +12,7 @@ import esker
 from esker import Lake
 from esker.catalogs.directory import DirectoryCatalog
 from esker.errors import AlreadyExists, NoSuchTable
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
 from esker.tree.table_metadata import TableMetadata
 

@@ -14,9 +14,9 @@ import esker
 from esker.catalogs.memory import memory_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.lake import Lake
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.tree.view_metadata import SqlRepresentation
-from esker.write.commit_view import commit_view
+from esker.write.view_versions import commit_view
 
 SQL = "SELECT id FROM orders"
 

@@ -31,9 +31,7 @@ PLACES = {
     "tests/golden/README.md": "golden-tables.md",
     "examples/README.md": "examples/index.md",
     "examples/telemetry-pipeline/README.md": "examples/telemetry-pipeline.md",
-    **{
-        f"examples/{notebook.name}": f"examples/{notebook.stem}.md" for notebook in (ROOT / "examples").glob("*.ipynb")
-    },
+    **{f"examples/{notebook.name}": f"examples/{notebook.stem}.md" for notebook in (ROOT / "examples").glob("*.ipynb")},
 }
 # Pages that are made here.
 DECISIONS = "decisions/index.md"
@@ -158,5 +156,5 @@ def notebook_text(notebook: dict[str, Any]) -> str:
                 parts.append('<div class="output">' + "".join(data["text/html"]).replace("\n", " ") + "</div>")
             else:
                 shown = "".join(output.get("text") or data.get("text/plain", []))
-                parts.append(f"```text title=\"Output\"\n{shown.rstrip()}\n```")
+                parts.append(f'```text title="Output"\n{shown.rstrip()}\n```')
     return "\n\n".join(parts) + "\n"

@@ -32,7 +32,7 @@ from esker.version import VERSION
 
 if TYPE_CHECKING:
     from esker.lake import Lake
-    from esker.model.column import col
+    from esker.model.predicates.column import col
     from esker.read.plan_tasks import Plan
     from esker.read.scan import Scan
     from esker.table import Table
@@ -74,7 +74,7 @@ _LATE = {
     "Scan": "esker.read.scan",
     "Table": "esker.table",
     "View": "esker.view",
-    "col": "esker.model.column",
+    "col": "esker.model.predicates.column",
     "connect": "esker.wiring",
     "open_table": "esker.wiring",
 }
@@ -84,14 +84,14 @@ _offer("esker.lake", {"connect": "esker.wiring", "open_table": "esker.wiring"})
 _offer(
     "esker.otlp",
     {
-        "PipelineListener": "esker.spark.pipeline_query",
+        "PipelineListener": "esker.ingest.spark.pipeline_query",
         "Rollup": "esker.ingest.pipeline.rollups",
         "SERVICE_RED": "esker.ingest.pipeline.rollups",
         "pipeline": "esker.ingest.pipeline.start",
         "quantile": "esker.ingest.pipeline.rollups",
-        "roll_up": "esker.ingest.pipeline.roll_up",
-        "telemetry_frame": "esker.ingest.telemetry_frame",
-        "telemetry_sink": "esker.ingest.telemetry_sink",
+        "roll_up": "esker.ingest.pipeline.update_rollups",
+        "telemetry_frame": "esker.ingest.spark.telemetry_frame",
+        "telemetry_sink": "esker.ingest.spark.telemetry_sink",
     },
 )
 

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from esker.create_with_rows import create_with, replace_with
 from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
-from esker.made_with_rows import create_with, replace_with
-from esker.model.naming import Namespace, TableName, parse_namespace
-from esker.model.wording import card
-from esker.ports.catalog import Catalog, TableState
+from esker.model.display_text import card
+from esker.model.table_names import Namespace, TableName, parse_namespace
+from esker.ports.catalog import Catalog, TableState, ViewState
 from esker.ports.outer_names import find
-from esker.ports.view_catalog import ViewState
 from esker.table import Table
 from esker.view import View
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from esker.tree.table_metadata import TableMetadata
-    from esker.write.new_table import FromArrow
+    from esker.write.definition.new_table import FromArrow
 
 OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[..., "DataFrame"]  # a statement and its parameters
@@ -208,7 +207,7 @@ class Lake:
             return None
 
     def _as_asked(self, table: Table, asked: TableMetadata) -> Table:
-        from esker.model.schema_fit import misfit
+        from esker.model.evolution.schema_rules import misfit
 
         if (why := misfit(asked.schema, table.schema, table.format_version)) is not None:
             raise AlreadyExists(
@@ -282,7 +281,7 @@ class Lake:
         return table
 
     def _defined(self, name: TableName, *, location: str | None, **definition: Any) -> TableMetadata:
-        from esker.write.new_table import define_table
+        from esker.write.definition.new_table import define_table
 
         return define_table(
             location=self._catalog.location_for(name) if location is None else location,

@@ -8,33 +8,30 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esker.errors import Conflict, InvalidInput
-from esker.model.partition import PartitionSpec
+from esker.model.partition_and_sort import PartitionSpec, SortOrder
 from esker.model.schema import Schema
-from esker.model.sort_order import SortOrder
 from esker.ports.catalog import TableState
-from esker.ports.engine import Engine
-from esker.ports.spark_frames import SparkFrames
+from esker.ports.engine import Engine, SparkFrames
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.read.resolve_snapshot import AsOf
-from esker.read.row_verbs import ScanShortcuts
+from esker.read.result_formats import ScanShortcuts
 from esker.tree.snapshot import Snapshot, SnapshotRef
-from esker.tree.table_card import table_card
-from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata, table_card
 
 # The way up is loaded when a table is changed: a command that only looks must not wait for it.
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
-    from esker.model.unbound import Unbound
+    from esker.model.predicates.unbound_predicate import Unbound
     from esker.ports.merging import MergePlan
     from esker.read.scan import Scan, Where
     from esker.read.scan_changes import ChangeScan
     from esker.read.snapshot_range import SnapshotName
-    from esker.write.alter import Alteration
+    from esker.write.context import Home
+    from esker.write.definition.alter import Alteration
     from esker.write.existing_files import ExistingFile
-    from esker.write.merge import Merge
+    from esker.write.rows.row_change_verbs import Merge
     from esker.write.verbs import Transaction
-    from esker.write.workbench import Home
 
     Predicate = str | Unbound
 
@@ -305,7 +302,7 @@ class Table(ScanShortcuts):
     def merge(self, source: object, on: str, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Merge:
         """Bring rows of a source in, on Spark: ``on`` says which rows match, ``t`` the table's and ``s`` the source's.
         Then say what becomes of them, ``.when_matched_update({…})`` and so on, and ``.commit()``."""
-        from esker.write.merge import Merge
+        from esker.write.rows.row_change_verbs import Merge
 
         def run(plan: MergePlan) -> Snapshot | None:
             with self.transaction(ref=ref, summary=summary) as tx:
@@ -365,7 +362,7 @@ class Table(ScanShortcuts):
 
     def alter(self) -> Alteration:
         """Change the table's definition: ``with table.alter() as change:``, one commit for the whole block."""
-        from esker.write.alter import Alteration
+        from esker.write.definition.alter import Alteration
 
         home = self._at_home()
         return Alteration(
@@ -381,7 +378,7 @@ class Table(ScanShortcuts):
         self, name: str, snapshot_id: int | None = None, *, max_ref_age_ms: int | None = None, replace: bool = False
     ) -> None:
         """Name a snapshot, the current one by default; the name stays with it."""
-        from esker.write.versions import tag
+        from esker.write.refs.branches_and_tags import tag
 
         home = self._at_home()
         base = (home.catalog, home.name, self._state)
@@ -398,7 +395,7 @@ class Table(ScanShortcuts):
         replace: bool = False,
     ) -> None:
         """Make a branch at a snapshot, the current one by default; write to it with ``ref=name``."""
-        from esker.write.versions import branch
+        from esker.write.refs.branches_and_tags import branch
 
         home = self._at_home()
         self._move_to(
@@ -418,14 +415,14 @@ class Table(ScanShortcuts):
 
     def drop_ref(self, name: str) -> None:
         """Forget a branch or tag; its snapshots stay until they expire."""
-        from esker.write.versions import drop_ref
+        from esker.write.refs.branches_and_tags import drop_ref
 
         home = self._at_home()
         self._move_to(drop_ref(home.catalog, home.name, self._state, name))
 
     def rollback(self, snapshot_id: int | None = None, *, as_of: AsOf | None = None) -> None:
         """Take ``main`` back to a snapshot it came from, by id or by the time it was current."""
-        from esker.write.versions import rollback
+        from esker.write.refs.branches_and_tags import rollback
 
         home = self._at_home()
         self._move_to(rollback(home.catalog, home.name, self._state, snapshot_id=snapshot_id, as_of=as_of))
@@ -436,21 +433,21 @@ class Table(ScanShortcuts):
         Raises ``NoSuchSnapshot`` where there is none of that id, and ``Conflict`` where another writer has moved
         ``main``.
         """
-        from esker.write.versions import set_current
+        from esker.write.refs.branches_and_tags import set_current
 
         home = self._at_home()
         self._move_to(set_current(home.catalog, home.name, self._state, snapshot_id))
 
     def fast_forward(self, branch: str, to: str | int) -> None:
         """Move a branch on to where another ref or snapshot is, which must have come from it."""
-        from esker.write.versions import fast_forward
+        from esker.write.refs.branches_and_tags import fast_forward
 
         home = self._at_home()
         self._move_to(fast_forward(home.catalog, home.name, self._state, branch, to))
 
     def cherry_pick(self, snapshot_id: int, *, ref: str = MAIN) -> Snapshot | None:
         """Bring a snapshot's change to a branch, as a staged one is published; gives the branch's new head."""
-        from esker.write.cherry_pick import cherry_pick
+        from esker.write.refs.cherry_pick import cherry_pick
 
         home = self._at_home()
         self._move_to(cherry_pick(home.catalog, home.name, self._state, home.tools, snapshot_id, ref=ref))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from esker.model.naming import TableName
+from esker.model.display_text import card, first_of, shortened
 from esker.model.schema import Schema
-from esker.model.wording import card, first_of, shortened
-from esker.ports.view_catalog import ViewCatalog, ViewState
+from esker.model.table_names import TableName
+from esker.ports.catalog import ViewCatalog, ViewState
 from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.view_versions import COMMENT, QUERY_COLUMNS
 
@@ -105,8 +105,7 @@ class View:
         self._change({}, keys)
 
     def _change(self, changes: dict[str, str], removed: tuple[str, ...]) -> None:
-        from esker.write.commit_view import commit_view
-        from esker.write.view_versions import with_properties
+        from esker.write.view_versions import commit_view, with_properties
 
         name = TableName.parse(self._name)
         self._state = commit_view(self._catalog, name, lambda base: with_properties(base, changes, removed))

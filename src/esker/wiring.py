@@ -9,28 +9,27 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esker.catalogs.open import catalog_address, open_catalog
+from esker.catalogs.open_catalog import catalog_address, open_catalog
 from esker.errors import EskerError, InvalidInput, NoSuchTable
-from esker.iceberg.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.lake import Analyse, CheckView, Lake, RunSql
-from esker.model.naming import TableName
 from esker.model.schema import Schema
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
-from esker.ports.engine import Engine
-from esker.ports.spark_frames import SparkFrames
+from esker.ports.engine import Engine, SparkFrames
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
-from esker.spark.session import SessionSource
+from esker.spark.session.spark_session import SessionSource
 from esker.spark.sql.guard.trust import trust_of
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Table, Workings
-from esker.write.workbench import Home
+from esker.write.context import Home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from esker.write.workbench import Tools
+    from esker.write.context import Tools
 
 # A number in front, but not that of a name which is a UUID alone and may start with eight digits.
 _VERSION = re.compile(r"(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)v?(\d+)(?=[-.])")
@@ -81,13 +80,12 @@ def lake_over(
 
     @cache
     def get_tools() -> Tools:
-        from esker.arrow.delete_writer import ArrowDeleteWriter
+        from esker.arrow.deletes.delete_writer import ArrowDeleteWriter
         from esker.arrow.row_engine import ArrowRowEngine
+        from esker.engines.choose_engine import AnyRowEngine, AnyWriter, LateMerger
         from esker.iceberg.format_writer import IcebergFormatWriter
-        from esker.spark.choose_rows import AnyRowEngine, LateMerger
-        from esker.spark.choose_writer import AnyWriter
-        from esker.spark.rows.keep import RowKeeper
-        from esker.write.workbench import Tools
+        from esker.spark.rows.row_keeper import RowKeeper
+        from esker.write.context import Tools
 
         writer = AnyWriter(storage)
         keeper = RowKeeper(storage)
@@ -126,19 +124,19 @@ def lake_over(
 
 
 def _sql(lake: Lake) -> RunSql:
-    from esker.spark.sql.run import SqlRunner
+    from esker.spark.sql.run_statement import SqlRunner
 
     return SqlRunner(lake, lambda: lake.spark).run
 
 
 def _analysis(lake: Lake) -> Analyse:
-    from esker.spark.sql.run import SqlRunner
+    from esker.spark.sql.run_statement import SqlRunner
 
     return SqlRunner(lake, lambda: lake.spark).analyse
 
 
 def _check_view(lake: Lake) -> CheckView:
-    from esker.spark.sql.run import SqlRunner
+    from esker.spark.sql.run_statement import SqlRunner
 
     return SqlRunner(lake, lambda: lake.spark).check_view
 
@@ -146,7 +144,7 @@ def _check_view(lake: Lake) -> CheckView:
 def _schema_from_arrow(given: object) -> Schema:
     import pyarrow as pa
 
-    from esker.arrow.new_schema import schema_from_arrow
+    from esker.arrow.input.schema_from_arrow import schema_from_arrow
 
     return schema_from_arrow(given if isinstance(given, pa.Schema) else pa.schema(given))
 
@@ -193,15 +191,15 @@ def _iceberg(storage: Storage) -> TableFormat:
 
 
 def _arrow(storage: Storage) -> Engine:
-    from esker.arrow.engine import ArrowEngine
-    from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
+    from esker.arrow.arrow_engine import ArrowEngine
+    from esker.iceberg.metadata.schema import PROPERTY, decode_name_mapping
 
     return ArrowEngine(storage, parse_name_mapping=partial(decode_name_mapping, f"table property {PROPERTY}"))
 
 
 def _spark(sessions: SessionSource, storage: Storage, engine: Engine) -> SparkFrames:
-    from esker.arrow.engine import ArrowEngine
-    from esker.spark.frames import LateFrames
+    from esker.arrow.arrow_engine import ArrowEngine
+    from esker.spark.scan.late_frames import LateFrames
 
     assert isinstance(engine, ArrowEngine)  # made above
     return LateFrames(storage, engine, sessions)

@@ -26,11 +26,11 @@ BY_NAME = {
     "esker": "finds public names when they are first used",
     "esker.cli.main": "imports the module of a command when the command is called",
     "esker.ports.outer_names": "imports what the composition root has named",
-    "esker.read.row_verbs": "imports an optional library",
+    "esker.read.result_formats": "imports an optional library",
     "esker.spark": "finds public names of its own ring when they are first used",
-    "esker.spark.ship": "runs in a worker, which calls the entry that it was sent",
-    "esker.spark.source.shell": "runs where Spark plans, and has no Esker to import from until it is called",
-    "esker.spark.unpack": "runs in a worker, and makes the package importable there",
+    "esker.spark.workers.ship": "runs in a worker, which calls the entry that it was sent",
+    "esker.spark.source.data_source": "runs where Spark plans, and has no Esker to import from until it is called",
+    "esker.spark.workers.unpack_modules": "runs in a worker, and makes the package importable there",
 }
 CLOCKS = {
     "time": {
@@ -221,13 +221,17 @@ def test_an_import_by_name_is_found_however_it_is_written(text: str) -> None:
 
 def test_a_string_may_name_a_module_further_in_or_of_its_own_ring_alone() -> None:
     for text, module in (
-        ("_HOME = 'esker.spark.ship'", "esker.read.scan"),
-        ("load(f'esker.{name}')", "esker.spark.ship"),
+        ("_HOME = 'esker.spark.workers.ship'", "esker.read.scan"),
+        ("load(f'esker.{name}')", "esker.spark.workers.ship"),
         ("load(f'esker.spark.{name}')", "esker.read.scan"),
     ):
         assert list(strings_that_point_outward(module, ast.parse(text))), text
         assert not list(strings_that_point_outward("esker", ast.parse(text)))
-    assert not list(strings_that_point_outward("esker.spark.worker", ast.parse("_HOME = 'esker.spark.ship'")))
+    assert not list(
+        strings_that_point_outward(
+            "esker.spark.workers.arrow_write_worker", ast.parse("_HOME = 'esker.spark.workers.ship'")
+        )
+    )
     assert not list(strings_that_point_outward("esker.cli.main", ast.parse("load(f'esker.cli.{name}')")))
 
 

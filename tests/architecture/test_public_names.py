@@ -15,15 +15,15 @@ from documentation import ROOT
 import esker
 from esker import otlp
 from esker.lake import open_lake, open_table_at
-from esker.model.column import Column
+from esker.model.predicates.column import Column
 from esker.ports.engine import ScanTask
 from esker.read.plan_changes import ChangePlan
 from esker.read.plan_tasks import Funnel, Plan
-from esker.read.row_verbs import RowVerbs, ScanShortcuts
+from esker.read.result_formats import RowVerbs, ScanShortcuts
 from esker.read.scan_changes import ChangeScan
 from esker.tree.snapshot import Snapshot, SnapshotRef
-from esker.write.alter import Alteration
-from esker.write.known_properties import KNOWN, PER_COLUMN, RESERVED
+from esker.write.definition.alter import Alteration
+from esker.write.properties import KNOWN, PER_COLUMN, RESERVED
 from esker.write.verbs import Transaction
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()

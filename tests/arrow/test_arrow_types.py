@@ -10,9 +10,9 @@ from arrow_tables import column, schema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.arrow.constants import array_of, repeated
-from esker.arrow.new_schema import schema_from_arrow
-from esker.arrow.types import FIELD_ID, to_arrow, to_arrow_schema
+from esker.arrow.arrow_types import FIELD_ID, to_arrow, to_arrow_schema
+from esker.arrow.input.schema_from_arrow import schema_from_arrow
+from esker.arrow.value_arrays import array_of, repeated
 from esker.errors import InvalidInput
 from esker.model.schema import walk
 from esker.model.types import (

@@ -10,8 +10,8 @@ import pytest
 from arrow_tables import Files, column, metadata, read, schema, task
 
 from esker.errors import Corrupt
-from esker.model.name_mapping import MappedField
-from esker.model.predicate import Compare, Op
+from esker.model.predicates.predicate import Compare, Op
+from esker.model.schema import MappedField
 from esker.model.types import (
     DATE,
     DOUBLE,

@@ -11,11 +11,11 @@ import pytest
 from deep_parquet import deep_parquet
 
 import esker
-from esker.arrow import open_parquet as opening
-from esker.arrow.file_columns import file_columns
-from esker.arrow.input_file import blaming
-from esker.arrow.open_parquet import open_parquet, refuse_deep_schema
-from esker.arrow.types import FIELD_ID
+from esker.arrow.arrow_types import FIELD_ID
+from esker.arrow.read import open_parquet as opening
+from esker.arrow.read.file_columns import file_columns
+from esker.arrow.read.format_reader import blaming
+from esker.arrow.read.open_parquet import open_parquet, refuse_deep_schema
 from esker.errors import Corrupt, EskerError, InvalidInput
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.arrow.distinct import distinct
+from esker.arrow.equal_rows import distinct
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)))

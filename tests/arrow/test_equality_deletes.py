@@ -12,9 +12,9 @@ from arrow_tables import Files, column, metadata, read, schema, task
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.arrow.equality_keys import KeySet
+from esker.arrow.equal_rows import KeySet
 from esker.errors import Corrupt, Unsupported
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.transform import IdentityTransform
 from esker.model.types import (
     BINARY,

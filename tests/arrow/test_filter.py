@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from esker.arrow.filter import matches, struct_member
+from esker.arrow.read.filter import matches, struct_member
 from esker.errors import InvalidInput
-from esker.model.bind import bind
-from esker.model.predicate import FALSE, TRUE
-from esker.model.predicate_text import parse
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind
+from esker.model.predicates.predicate import FALSE, TRUE
 from esker.model.schema import Schema
 from esker.model.types import (
     BINARY,

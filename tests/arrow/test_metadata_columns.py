@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from arrow_tables import Files, column, metadata, read, schema, task
 
-from esker.model.partition import PartitionField, PartitionSpec
-from esker.model.predicate import Compare, Op
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
+from esker.model.predicates.predicate import Compare, Op
 from esker.model.transform import IdentityTransform
 from esker.model.types import BOOLEAN, INT, LONG, STRING, StructType
 

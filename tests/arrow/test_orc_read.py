@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from arrow_tables import Files, batches, column, metadata, read, schema, task, with_id_key
 
-from esker.arrow.types import to_arrow_schema
+from esker.arrow.arrow_types import to_arrow_schema
 from esker.errors import Unsupported
-from esker.model.predicate import Compare, Op
+from esker.model.predicates.predicate import Compare, Op
 from esker.model.types import (
     BINARY,
     DATE,

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from arrow_tables import Files, column, metadata, read, schema, task
 
+from esker.arrow.arrow_types import to_arrow_schema
 from esker.arrow.parquet_footer import read_statistics
-from esker.arrow.types import to_arrow_schema
-from esker.model.predicate import Compare, OneOf, Op
+from esker.model.predicates.predicate import Compare, OneOf, Op
 from esker.model.types import (
     BOOLEAN,
     DATE,
@@ -114,7 +114,7 @@ def test_a_footer_that_makes_no_sense_is_no_statistics() -> None:
 )
 @pytest.mark.parametrize("as_integer", [True, False])
 def test_t14_every_physical_type_is_read_and_pruned_by_right(type_: Type, values: list[Any], as_integer: bool) -> None:
-    from esker.arrow.constants import array_of
+    from esker.arrow.value_arrays import array_of
 
     of = schema(column(1, "c", type_))
     table = pa.table([array_of(type_, values)], schema=to_arrow_schema(of))

@@ -26,8 +26,8 @@ from parquet_footer import (
     elements,
 )
 
-from esker.arrow.types import to_arrow_schema
-from esker.model.predicate import Compare, Op
+from esker.arrow.arrow_types import to_arrow_schema
+from esker.model.predicates.predicate import Compare, Op
 from esker.model.types import DOUBLE, INT, LONG, STRING, TIMESTAMP, ListType
 
 LIST_OF_INTS = ListType(element_id=2, element=INT, element_required=True)

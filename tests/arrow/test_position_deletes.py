@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from arrow_tables import Files, batches, column, metadata, no_mapping, read, schema, task
 
-from esker.arrow import delete_store
-from esker.arrow.engine import ArrowEngine
+from esker.arrow.arrow_engine import ArrowEngine
+from esker.arrow.deletes import delete_store
 from esker.errors import Corrupt
 from esker.iceberg.deletion_vector import encode_deletion_vector
-from esker.model.file_names import same_file
+from esker.model.file_paths import same_file
 from esker.model.types import INT
 from esker.tree.data_file import DataFile, FileContent
 

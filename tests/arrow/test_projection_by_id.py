@@ -11,14 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from arrow_tables import Files, column, metadata, read, schema, task, with_id_key
 
-from esker.arrow.file_columns import file_columns
-from esker.arrow.project import Origin, project
-from esker.arrow.types import FIELD_ID, to_arrow_schema
+from esker.arrow.arrow_types import FIELD_ID, to_arrow_schema
+from esker.arrow.read.file_columns import file_columns
+from esker.arrow.read.project import Origin, project
 from esker.errors import Corrupt
-from esker.model.name_mapping import MappedField
-from esker.model.partition import PartitionField, PartitionSpec
-from esker.model.predicate import Compare, IsNull, Op
-from esker.model.schema import Schema
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
+from esker.model.predicates.predicate import Compare, IsNull, Op
+from esker.model.schema import MappedField, Schema
 from esker.model.transform import IdentityTransform, parse_transform
 from esker.model.types import (
     DATE,

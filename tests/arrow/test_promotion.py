@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from arrow_tables import Files, column, metadata, read, schema, task
 
+from esker.arrow.arrow_types import to_arrow, to_arrow_schema
 from esker.arrow.convert import convert
-from esker.arrow.types import to_arrow, to_arrow_schema
 from esker.errors import Corrupt
-from esker.model.predicate import Compare, Op
+from esker.model.predicates.predicate import Compare, Op
 from esker.model.types import (
     BINARY,
     BOOLEAN,

@@ -10,7 +10,7 @@ from arrow_tables import Files, column, metadata, read, schema, task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esker.model.predicate import TRUE, And, Bound, Compare, IsNull, Op, Or
+from esker.model.predicates.predicate import TRUE, And, Bound, Compare, IsNull, Op, Or
 from esker.model.schema import Schema
 from esker.model.types import DATE, DOUBLE, FLOAT, INT, LONG, STRING, Field, ListType, StructType
 from esker.tree.data_file import DataFile

@@ -12,7 +12,7 @@ from held_rows import telling
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.arrow.row_numbers import row_numbers, unmatched
+from esker.arrow.equal_rows import row_numbers, unmatched
 
 _FLOATS = st.sampled_from([None, 0.0, -0.0, math.nan, 1.5])
 _TEXTS = st.sampled_from([None, "", "a", "b"])

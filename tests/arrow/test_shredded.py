@@ -13,9 +13,8 @@ from arrow_tables import Files, column, metadata, read, schema, task
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.arrow.shredded import rebuilt
-from esker.arrow.types import FIELD_ID
-from esker.arrow.variant_values import encoded
+from esker.arrow.arrow_types import FIELD_ID
+from esker.arrow.read.shredded_variants import encoded, rebuilt
 from esker.errors import Corrupt, Unsupported
 from esker.model.types import VARIANT
 from esker.model.variant import Dictionary, Moment, _encoded, decode, encode

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from arrow_tables import Files, batches, column, metadata, no_mapping, read, schema, task
 
-from esker.arrow import parquet_file
-from esker.arrow.engine import ArrowEngine
-from esker.arrow.parquet_file import ParquetFile
-from esker.arrow.types import to_arrow_schema
+from esker.arrow.arrow_engine import ArrowEngine
+from esker.arrow.arrow_types import to_arrow_schema
+from esker.arrow.read import parquet_file
+from esker.arrow.read.parquet_file import ParquetFile
 from esker.errors import Corrupt, EskerError, NoSuchFile, Unsupported
-from esker.model.predicate import Compare, Op
+from esker.model.predicates.predicate import Compare, Op
 from esker.model.types import INT, LONG, STRING, ListType
 from esker.ports.engine import ReadRequest
 from esker.storage.local import LocalStorage

@@ -10,7 +10,7 @@ import pytest
 from unknown_groups import ROWS, SCHEMA, annotated
 
 import esker
-from esker.arrow.open_parquet import open_parquet
+from esker.arrow.read.open_parquet import open_parquet
 from esker.errors import Corrupt
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import table_of, write
 
-from esker.arrow.keys import key_schema
-from esker.arrow.new_schema import schema_from_arrow
-from esker.arrow.types import to_arrow
-from esker.arrow.variant_annotation import annotated
+from esker.arrow.arrow_types import to_arrow
+from esker.arrow.equal_rows import key_schema
+from esker.arrow.input.schema_from_arrow import schema_from_arrow
+from esker.arrow.parquet_footer import annotated
 from esker.arrow.variant_arrays import first_unsound
 from esker.errors import InvalidInput
 from esker.model.types import INT, LONG, STRING, VARIANT, Field, ListType, MapType, StructType

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import PRIMITIVES, held_values, table_of, write
 
-from esker.arrow.constants import array_of
-from esker.arrow.writer import ArrowWriter
+from esker.arrow.value_arrays import array_of
+from esker.arrow.write.arrow_writer import ArrowWriter
 from esker.errors import Corrupt, InvalidInput, NoSuchFile
-from esker.iceberg.name_mapping import encode_name_mapping
-from esker.model.name_mapping import mapping_of
+from esker.iceberg.metadata.schema import encode_name_mapping
+from esker.model.schema import mapping_of
 from esker.model.transform import DAY, IDENTITY, VOID, BucketTransform, Transform, TruncateTransform
 from esker.model.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, Field, ListType, StructType, is_floating
 from esker.model.values import from_bytes

@@ -18,12 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import PRIMITIVES, held_values, stored, table_of, write
 
-from esker.arrow.constants import array_of
-from esker.arrow.held import held_array
-from esker.arrow.types import to_arrow_schema
-from esker.arrow.writer import ArrowWriter, Limits
+from esker.arrow.arrow_types import to_arrow_schema
+from esker.arrow.value_arrays import array_of, held_array
+from esker.arrow.write.arrow_writer import ArrowWriter, Limits
 from esker.errors import AlreadyExists, EskerError, InvalidInput, Unsupported
-from esker.model.sort_order import SortField
+from esker.model.partition_and_sort import SortField
 from esker.model.transform import IDENTITY, BucketTransform, TruncateTransform
 from esker.model.types import (
     BINARY,

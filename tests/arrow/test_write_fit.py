@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import PRIMITIVES, held_values
 
-from esker.arrow.constants import array_of
-from esker.arrow.fit import fit
-from esker.arrow.types import to_arrow, to_arrow_schema
+from esker.arrow.arrow_types import to_arrow, to_arrow_schema
+from esker.arrow.input.fit_data import fit
+from esker.arrow.value_arrays import array_of
 from esker.errors import InvalidInput
 from esker.model.schema import Schema
 from esker.model.types import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
-from esker.arrow.fit import fit
+from esker.arrow.input.fit_data import fit
 from esker.errors import InvalidInput
 from esker.model.schema import Schema
 from esker.model.types import DOUBLE, FLOAT, INT, LONG, STRING, Field, ListType, MapType

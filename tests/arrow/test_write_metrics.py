@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import PRIMITIVES, held_values, table_of, write
 
-from esker.arrow.bounds import lower_bound, upper_bound
-from esker.arrow.constants import array_of
+from esker.arrow.value_arrays import array_of
+from esker.arrow.write.metrics import lower_bound, upper_bound
 from esker.errors import InvalidInput
-from esker.model.sort_order import SortField
+from esker.model.partition_and_sort import SortField
 from esker.model.transform import IDENTITY, BucketTransform
 from esker.model.types import (
     BINARY,

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import table_of, write
 
-from esker.arrow.data_location import data_locations
-from esker.arrow.partition_path import partition_path
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.arrow.write.file_locations import data_locations, partition_path
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.transform import DAY, HOUR, IDENTITY, MONTH, VOID, YEAR, BucketTransform, Transform, TruncateTransform
 from esker.model.types import BINARY, BOOLEAN, DATE, LONG, STRING, TIMESTAMPTZ, UUID, Field, Type
 

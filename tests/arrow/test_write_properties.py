@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from write_tables import Written, table_of, write
 
-from esker.arrow import bloom_filters, write_properties
+from esker.arrow.write import bloom_filters, write_properties
 from esker.errors import EskerError, InvalidInput, Unsupported
 from esker.model.types import BOOLEAN, LONG, STRING, Field, ListType
 

@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_tables import PRIMITIVES, held_values, table_of, write
 
-from esker.arrow.constants import array_of
-from esker.arrow.murmur import hash_longs
-from esker.arrow.partitioner import partition_key, partitioner
-from esker.arrow.transforms import transformed
+from esker.arrow.column_transforms import hash_longs, transformed
+from esker.arrow.value_arrays import array_of
+from esker.arrow.write.partition_and_sort_rows import partition_key, partitioner
 from esker.errors import InvalidInput
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import (
     DAY,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from esker.avro import LIMITS, Projection, decode
 from esker.avro import _shred_py as pure
 from esker.avro.container import Block, Memory, read_blocks, read_head
-from esker.avro.program import Program, compile_program
 from esker.avro.shred import FIELDS, MAX_BYTES, Op, Shredder
+from esker.avro.shred_program import Program, compile_program
 
 compiled = pytest.importorskip("esker.avro._shred", reason="the compiled walk was not built")
 Walk = Callable[[bytes, int, int], Shredder]

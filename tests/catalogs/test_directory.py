@@ -15,9 +15,9 @@ from catalog_contract import ORDERS, CatalogContract, count_up, make
 from tables import empty_table, with_properties
 
 from esker.catalogs.directory import DirectoryCatalog
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import Corrupt, InvalidInput, NoSuchNamespace, NoSuchTable, StorageFailed, Unsupported
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected, Unanswered
 
 
@@ -329,7 +329,7 @@ def test_a_folder_that_cannot_be_synced_after_the_link_is_no_answer(
 KILLED = """
 import os, signal, sys
 from esker.catalogs.directory import DirectoryCatalog
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from tables import with_properties
 catalog, step = DirectoryCatalog(sys.argv[1]), sys.argv[2]
 real = getattr(os, step.split(":")[1])

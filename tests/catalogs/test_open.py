@@ -9,7 +9,7 @@ from catalog_contract import ORDERS, make
 
 import esker
 from esker.catalogs.directory import DirectoryCatalog
-from esker.catalogs.open import catalog_address, open_catalog
+from esker.catalogs.open_catalog import catalog_address, open_catalog
 from esker.errors import InvalidInput, NoSuchFile, Unsupported
 
 

@@ -16,13 +16,13 @@ import pytest
 from catalog_contract import ORDERS, CatalogContract, count_up, make
 from tables import empty_table, with_properties
 
-from esker.catalogs.open import open_catalog
-from esker.catalogs.pointer import PointerCatalog
-from esker.catalogs.sql import SqlPointers
+from esker.catalogs.open_catalog import open_catalog
+from esker.catalogs.pointer_catalog import PointerCatalog
+from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse
 from esker.errors import AlreadyExists, Conflict, Corrupt, InvalidInput, NoSuchTable, OutcomeUnknown
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected, Unanswered
 from esker.storage.local import LocalStorage
 

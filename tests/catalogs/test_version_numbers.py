@@ -14,11 +14,11 @@ from tables import with_properties
 from watched_folder import highest, hint_of, walked_from_hint
 
 import esker
-from esker.catalogs import version_folder
 from esker.catalogs.directory import DirectoryCatalog
-from esker.catalogs.version_folder import VersionFolder
 from esker.errors import Corrupt, OutcomeUnknown
 from esker.ports.catalog import Accepted, Rejected, TableState, Unanswered
+from esker.storage import version_folder
+from esker.storage.version_folder import VersionFolder
 
 TIDY = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
 

@@ -11,9 +11,9 @@ from catalog_contract import ORDERS, make
 from view_contract import EUROPE, ViewContract, make_view
 from views import simple_view
 
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import Corrupt, InvalidInput, NoSuchNamespace, NoSuchView, Unsupported
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 
 
 class TestMemoryViews(ViewContract):

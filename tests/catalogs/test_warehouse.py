@@ -9,9 +9,9 @@ import pytest
 from catalog_contract import ORDERS, count_up, make
 from tables import empty_table, with_properties
 
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import EskerError, InvalidInput, Unsupported
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog
 
 

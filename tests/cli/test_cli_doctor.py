@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import run, run_json
 
-from esker.cli import checks
-from esker.cli.settings import Settings
+from esker.cli.commands import doctor
+from esker.cli.shared_options import Settings
 
 
 def _java(folder: Path, says: str) -> str:
@@ -34,7 +34,7 @@ def test_java_is_found_and_must_be_seventeen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, level: str, said: str
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", _java(tmp_path / "jdk", says))
-    check = checks.check_java()
+    check = doctor.check_java()
     assert check.level == level
     assert said in check.said
 
@@ -42,29 +42,29 @@ def test_java_is_found_and_must_be_seventeen(
 def test_no_java_is_a_finding_with_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    check = checks.check_java()
+    check = doctor.check_java()
     assert (check.level, check.said) == ("finding", "not found")
     assert "Java 17" in (check.advice or "")
 
 
 def test_a_package_that_is_needed_and_missing_is_a_finding() -> None:
-    assert checks.check_package("pyarrow", needed=True, why="reads").level == "ok"
-    assert checks.check_package("no-such-package", needed=True, why="reads").level == "finding"
-    optional = checks.check_package("no-such-package", needed=False, why="faster")
+    assert doctor.check_package("pyarrow", needed=True, why="reads").level == "ok"
+    assert doctor.check_package("no-such-package", needed=True, why="reads").level == "finding"
+    optional = doctor.check_package("no-such-package", needed=False, why="faster")
     assert (optional.level, optional.said, optional.advice) == ("note", "not installed", "Faster.")
 
 
 def test_an_old_python_is_a_finding() -> None:
-    assert checks.check_python((3, 10)).level == "finding"
-    assert checks.check_python((3, 11)).level == "ok"
+    assert doctor.check_python((3, 10)).level == "finding"
+    assert doctor.check_python((3, 11)).level == "ok"
 
 
 def test_the_store_is_tried_where_the_warehouse_lies_and_left_clean(tmp_path: Path) -> None:
-    check = checks.check_store(Settings(warehouse=str(tmp_path / "not" / "yet")))
+    check = doctor.check_store(Settings(warehouse=str(tmp_path / "not" / "yet")))
     assert check.level == "ok"
     assert str(tmp_path) in check.said
     assert list(tmp_path.iterdir()) == []
-    by_uri = checks.check_store(Settings(catalog=f"sqlite:///{tmp_path}/catalog.db"))
+    by_uri = doctor.check_store(Settings(catalog=f"sqlite:///{tmp_path}/catalog.db"))
     assert str(tmp_path) in by_uri.said
 
 
@@ -72,34 +72,34 @@ def test_a_store_that_creates_a_file_twice_is_a_finding(tmp_path: Path, monkeypa
     from esker.storage.local import LocalStorage
 
     monkeypatch.setattr(LocalStorage, "write_new", lambda self, location, data: Path(location).write_bytes(data))
-    check = checks.check_store(Settings(warehouse=str(tmp_path)))
+    check = doctor.check_store(Settings(warehouse=str(tmp_path)))
     assert check.level == "finding"
     assert "let a file be created twice" in check.said
 
 
 def test_a_store_beyond_this_machine_is_not_judged() -> None:
-    assert checks.check_store(Settings(warehouse="s3://bucket/warehouse")).level == "note"
+    assert doctor.check_store(Settings(warehouse="s3://bucket/warehouse")).level == "note"
 
 
 def test_a_decoder_that_is_not_compiled_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.util, "find_spec", lambda name: None)
-    assert checks.check_decoder().level == "finding"
+    monkeypatch.setattr(doctor.util, "find_spec", lambda name: None)
+    assert doctor.check_decoder().level == "finding"
 
 
 @pytest.mark.parametrize("missing", ["esker.otlp._walk", "esker.otlp._variants"])
 def test_each_compiled_part_of_the_telemetry_decoder_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    find = checks.util.find_spec
-    monkeypatch.setattr(checks.util, "find_spec", lambda name: None if name == missing else find(name))
-    check = checks.check_telemetry_decoder()
+    find = doctor.util.find_spec
+    monkeypatch.setattr(doctor.util, "find_spec", lambda name: None if name == missing else find(name))
+    check = doctor.check_telemetry_decoder()
     assert (check.level, check.said) == ("finding", "not compiled, the pure Python one is used")
     assert "Ingest works but is slower" in (check.advice or "")
 
 
 @pytest.mark.parametrize(("level", "status"), [("ok", 0), ("note", 0), ("finding", 1)])
-def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level: checks.Level, status: int) -> None:
-    monkeypatch.setattr(checks, "every_check", lambda settings: [checks.Check("thing", level, "seen", "do this")])
+def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level: doctor.Level, status: int) -> None:
+    monkeypatch.setattr(doctor, "every_check", lambda settings: [doctor.Check("thing", level, "seen", "do this")])
     facts = run_json("doctor", status=status)
     assert facts["healthy"] == (status == 0)
     assert facts["checks"] == [{"check": "thing", "level": level, "said": "seen", "advice": "do this"}]
@@ -110,7 +110,7 @@ def test_findings_decide_the_exit_status(monkeypatch: pytest.MonkeyPatch, level:
 
 
 def test_the_real_checks_all_run() -> None:
-    names = [check.name for check in checks.every_check(Settings())]
+    names = [check.name for check in doctor.every_check(Settings())]
     assert names == [
         "python",
         "pyarrow",

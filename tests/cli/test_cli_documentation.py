@@ -44,7 +44,7 @@ def test_every_metadata_table_and_column_is_told_of() -> None:
     from fake_ports import inspect_of
 
     from esker.metadata_tables.inspect import Inspect
-    from esker.model.partition import PartitionField, PartitionSpec
+    from esker.model.partition_and_sort import PartitionField, PartitionSpec
     from esker.model.schema import Schema
     from esker.model.transform import IDENTITY
     from esker.model.types import LONG, Field

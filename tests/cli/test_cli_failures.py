@@ -176,7 +176,7 @@ def test_a_mistake_of_ours_is_seventy_and_shows_its_traceback_only_when_asked(mo
     def fail(text: str) -> Any:
         raise ZeroDivisionError("by design")
 
-    monkeypatch.setattr("esker.cli.opening.open_named", fail)
+    monkeypatch.setattr("esker.cli.open_table.open_named", fail)
     quiet = run("info", "a/b")
     assert quiet.exit_code == 70
     assert quiet.stderr == "esker: a mistake inside esker: ZeroDivisionError: by design\n       --debug shows where\n"
@@ -188,7 +188,7 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(text: str) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("esker.cli.opening.open_named", interrupted)
+    monkeypatch.setattr("esker.cli.open_table.open_named", interrupted)
     result = run("info", "a/b")
     assert result.exit_code == 130
     assert "Traceback" not in result.output
@@ -245,7 +245,7 @@ def test_facts_that_json_does_not_have_are_still_told(monkeypatch: pytest.Monkey
     def fail(text: str) -> Any:
         raise EskerError("odd", file=Path("/x"), seen=b"\xff", names={"b", "a"}, much=float("inf"))
 
-    monkeypatch.setattr("esker.cli.opening.open_named", fail)
+    monkeypatch.setattr("esker.cli.open_table.open_named", fail)
     document = run_json("info", "a/b", status=2)
     assert document["error"] == {
         "kind": "EskerError",

@@ -11,7 +11,7 @@ from command_line import run, run_json
 from corpus import corpus_root
 
 import esker
-from esker.cli.settings import Settings
+from esker.cli.shared_options import Settings
 from esker.errors import Corrupt, NoSuchNamespace, NoSuchTable
 
 
@@ -50,7 +50,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings.append(given)
         return _Lake({"empty": (), "sales": ("sales.broken", "sales.orders")})
 
-    monkeypatch.setattr("esker.cli.opening.open_lake", opened)
+    monkeypatch.setattr("esker.cli.open_table.open_lake", opened)
     return settings
 
 

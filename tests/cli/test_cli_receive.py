@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 
-from esker.otlp.spool import Spool
+from esker.otlp.receive.spool import Spool
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.cli.opening import looks_like_path, relative_path
-from esker.cli.plain_values import iso, plain
+from esker.cli.answer import iso, plain
+from esker.cli.humanize import ago, change, counted, duration, number, size
+from esker.cli.open_table import looks_like_path, relative_path
 from esker.cli.screen import clean
-from esker.cli.wording import ago, change, counted, duration, number, size
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 

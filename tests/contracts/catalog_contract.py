@@ -14,9 +14,9 @@ from uuid import uuid4
 import pytest
 from tables import empty_table, with_properties
 
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected, TableState
 
 T = TypeVar("T")

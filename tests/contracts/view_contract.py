@@ -9,13 +9,11 @@ from catalog_contract import ORDERS, all_at_once, make
 from tables import empty_table
 from views import definition, simple_view
 
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
-from esker.model.naming import TableName
-from esker.ports.catalog import Catalog, Rejected
-from esker.ports.view_catalog import ViewAccepted, ViewState
-from esker.write.commit_view import commit_view
-from esker.write.view_versions import replaced, with_properties
+from esker.model.table_names import TableName
+from esker.ports.catalog import Catalog, Rejected, ViewAccepted, ViewState
+from esker.write.view_versions import commit_view, replaced, with_properties
 
 EUROPE = TableName(("sales",), "europe")
 

@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from receiver_process import receiving
 
-from esker.otlp.account import Counts
-from esker.otlp.decode import decode
-from esker.otlp.sources import read_file
-from esker.otlp.spool import sealed_segments
+from esker.otlp.decoding.decode import decode
+from esker.otlp.receive.spool import sealed_segments
+from esker.otlp.record_counts import Counts
+from esker.otlp.source.read_requests import read_file
 
 SPANS = 6_000
 

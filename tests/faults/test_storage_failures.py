@@ -25,11 +25,11 @@ from orders import QUICK, SCHEMA, rows
 from sound_tables import check_sound, rows_of
 
 import esker
-from esker.catalogs.sqlite_failures import sqlite_failure
+from esker.catalogs.sqlite import sqlite_failure
 from esker.errors import InvalidInput, NoSuchFile, OutcomeUnknown, StorageFailed
 from esker.ingest.account import Account
-from esker.ingest.files_job import Target
-from esker.ingest.rows import ingest_files
+from esker.ingest.ingest_rows import ingest_files
+from esker.ingest.row_files_job import Target
 from esker.lake import Lake
 from esker.storage.failures import failure_of
 

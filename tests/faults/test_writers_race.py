@@ -14,10 +14,10 @@ from orders import NAME, SCHEMA, orders, rows
 from sound_tables import check_sound, reachable, rows_of
 
 import esker
-from esker.catalogs.open import open_catalog
+from esker.catalogs.open_catalog import open_catalog
 from esker.errors import Conflict
 from esker.lake import Lake
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog, Swap, TableState
 from esker.tree.table_metadata import TableMetadata
 from esker.wiring import lake_over

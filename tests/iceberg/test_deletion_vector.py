@@ -16,14 +16,13 @@ from pyroaring import BitMap64
 from esker.errors import Corrupt, InvalidInput, Unsupported
 from esker.iceberg.deletion_vector import (
     MAGIC,
+    check_roaring_64,
     decode_deletion_vector,
     decode_positions,
     deletion_vector_blob,
     encode_deletion_vector,
 )
-from esker.iceberg.portable_roaring import check_roaring_64
-from esker.iceberg.puffin import read_blob, read_footer
-from esker.iceberg.write_puffin import encode_puffin
+from esker.iceberg.puffin import encode_puffin, read_blob, read_footer
 
 GOLDEN = bytes.fromhex(
     "00000026 d1d33964 0100000000000000 00000000 3a300000 01000000 0000 0200 10000000 0000 0300 0500 91c28e9c"

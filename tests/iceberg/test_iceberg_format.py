@@ -16,8 +16,8 @@ from manifest_makers import BY_REGION, UNPARTITIONED, a_delete, a_file, a_manife
 from esker.errors import Corrupt, NoSuchFile, Unsupported
 from esker.iceberg import format as format_module
 from esker.iceberg.format import IcebergFormat
-from esker.iceberg.write_manifest_list import encode_manifest_list
-from esker.model.partition import PartitionSpec
+from esker.iceberg.manifests.manifest_list import encode_manifest_list
+from esker.model.partition_and_sort import PartitionSpec
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.storage.memory import MemoryStorage
 from esker.tree.manifest_list import ManifestContent, ManifestFile

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.errors import Corrupt, Unsupported
-from esker.iceberg.schema import decode_schema, decode_schemas, encode_schema
-from esker.iceberg.type_names import PLAIN, parse_primitive
+from esker.iceberg.metadata.schema import PLAIN, decode_schema, decode_schemas, encode_schema, parse_primitive
 from esker.model.schema import MAX_FIELD_ID, Schema
 from esker.model.types import (
     DATE,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from esker.errors import Corrupt
-from esker.iceberg.json_object import JsonObject, decode_json, decode_raw_fields, decode_raw_items
+from esker.iceberg.json_document import JsonObject, decode_json, decode_raw_fields, decode_raw_items
 
 
 def test_fields_nobody_asked_for_are_kept() -> None:

@@ -30,8 +30,8 @@ from manifest_makers import (
 )
 
 from esker.errors import Corrupt, Unsupported
-from esker.iceberg.manifest import decode_manifests
-from esker.model.partition import PartitionSpec
+from esker.iceberg.manifests.manifest import decode_manifests
+from esker.model.partition_and_sort import PartitionSpec
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import DataFile, FileContent, Metrics
 from esker.tree.manifest import ManifestEntry

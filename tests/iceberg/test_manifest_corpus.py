@@ -18,9 +18,9 @@ from manifest_makers import read_entries, table_of
 
 from esker.errors import NoSuchFile, Unsupported
 from esker.iceberg.format import IcebergFormat
-from esker.iceberg.manifest_list import decode_manifest_list
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.iceberg.manifests.manifest_list import decode_manifest_list
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.transform import IDENTITY
 from esker.ports.table_format import EntryColumns
 from esker.storage.memory import MemoryStorage

@@ -25,7 +25,7 @@ from manifest_makers import (
 )
 
 from esker.errors import Corrupt
-from esker.iceberg.inherit import (
+from esker.iceberg.manifests.manifest import (
     Rows,
     inherit_file_sequence_numbers,
     inherit_first_row_ids,

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from manifest_makers import container, renamed_fields, rewritten, without_fields, without_ids, written_header
 
 from esker.errors import Corrupt, InvalidInput, Unsupported
-from esker.iceberg.manifest_list import COLUMNS, OLD_NAMES, decode_manifest_list
-from esker.iceberg.write_manifest_list import assign_first_row_ids, encode_manifest_list
+from esker.iceberg.manifests.manifest_list import (
+    COLUMNS,
+    OLD_NAMES,
+    assign_first_row_ids,
+    decode_manifest_list,
+    encode_manifest_list,
+)
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
 
 LIST = "mem://t/metadata/snap-1.avro"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from manifest_makers import BY_REGION, a_file, a_manifest, one_field, read_entries, rewritten, table_of, without_ids
 
 from esker.errors import Corrupt, Unsupported
-from esker.iceberg.avro_name import avro_name
-from esker.iceberg.partition_avro import avro_type, decimal_width
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.iceberg.manifests.avro_fields import avro_name
+from esker.iceberg.manifests.partition_values import avro_type, decimal_width
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import DAY, HOUR, IDENTITY, VOID, BucketTransform, Transform, UnknownTransform
 from esker.model.types import (

@@ -27,9 +27,9 @@ from manifest_makers import (
 )
 
 from esker.errors import InvalidInput
-from esker.iceberg.partition_summary import summarise_partitions
-from esker.iceberg.write_manifest_list import encode_manifest_list
-from esker.model.partition import PartitionSpec
+from esker.iceberg.manifests.manifest_list import encode_manifest_list
+from esker.iceberg.manifests.partition_values import summarise_partitions
+from esker.model.partition_and_sort import PartitionSpec
 from esker.model.transform import DAY, VOID
 from esker.model.types import DATE, DOUBLE, FLOAT, INT, STRING, TIMESTAMP, DecimalType, Type
 from esker.tree.data_file import FileContent, Metrics

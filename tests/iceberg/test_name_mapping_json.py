@@ -9,9 +9,9 @@ import pytest
 from corpus import corpus_root
 
 from esker.errors import Corrupt
-from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping, encode_name_mapping
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.model.name_mapping import MappedField
+from esker.iceberg.metadata.schema import PROPERTY, decode_name_mapping, encode_name_mapping
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.model.schema import MappedField
 
 TEXT = """[
   {"field-id": 1, "names": ["id", "record.id"]},

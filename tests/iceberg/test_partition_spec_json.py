@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from esker.errors import Corrupt
-from esker.iceberg.partition_spec import (
+from esker.iceberg.metadata.partition_and_sort import (
     decode_partition_fields,
     decode_partition_spec,
     decode_partition_specs,
+    decode_sort_order,
+    decode_sort_orders,
     encode_partition_spec,
+    encode_sort_order,
 )
-from esker.iceberg.sort_order import decode_sort_order, decode_sort_orders, encode_sort_order
-from esker.model.partition import PartitionField, PartitionSpec
-from esker.model.sort_order import SortField, SortOrder
+from esker.model.partition_and_sort import PartitionField, PartitionSpec, SortField, SortOrder
 from esker.model.transform import DAY, IDENTITY, BucketTransform, UnknownTransform
 
 

@@ -16,8 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.errors import Corrupt, Unsupported
-from esker.iceberg.puffin import MAGIC, BlobMetadata, Footer, ReadRange, read_blob, read_footer
-from esker.iceberg.write_puffin import NewBlob, encode_payload, encode_puffin
+from esker.iceberg.puffin import (
+    MAGIC,
+    BlobMetadata,
+    Footer,
+    NewBlob,
+    ReadRange,
+    encode_payload,
+    encode_puffin,
+    read_blob,
+    read_footer,
+)
 
 BLOB = {"type": "t", "fields": [1], "snapshot-id": 2, "sequence-number": 1, "offset": 4, "length": 3}
 

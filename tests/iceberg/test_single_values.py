@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.iceberg.iso_times import format_date, format_timestamp, parse_date, parse_timestamp
-from esker.iceberg.single_values import decode_single_value, encode_single_value
+from esker.iceberg.metadata.single_values import (
+    decode_single_value,
+    encode_single_value,
+    format_date,
+    format_timestamp,
+    parse_date,
+    parse_timestamp,
+)
 from esker.model.types import (
     BINARY,
     BOOLEAN,

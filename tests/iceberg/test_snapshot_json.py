@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from esker.errors import Corrupt
-from esker.iceberg.json_object import JsonObject
-from esker.iceberg.snapshot import (
+from esker.iceberg.json_document import JsonObject
+from esker.iceberg.metadata.snapshot import (
     decode_metadata_log,
     decode_ref,
     decode_snapshot,

@@ -11,7 +11,7 @@ import pytest
 from hostile import fine_or_named
 
 from esker.errors import Corrupt, Unsupported
-from esker.iceberg.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.model.types import LONG
 from esker.tree.snapshot import RefKind, SnapshotRef
 from esker.tree.table_metadata import PartitionStatisticsFile, StatisticsFile, TableMetadata
@@ -134,7 +134,7 @@ def test_d9_a_broken_or_endless_gzip_is_corrupt(monkeypatch: pytest.MonkeyPatch)
         decode_table_metadata("v1.gz.metadata.json", packed[:-20])
     with pytest.raises(Corrupt, match="cannot be decompressed as gzip"):
         decode_table_metadata("m", b"\x1f\x8b" + b"x" * 50)
-    monkeypatch.setattr("esker.iceberg.table_metadata.LARGEST_DOCUMENT", 1000)
+    monkeypatch.setattr("esker.iceberg.metadata.table_metadata.LARGEST_DOCUMENT", 1000)
     with pytest.raises(Corrupt, match="the file decompresses to more than 1,000 bytes"):
         decode_table_metadata("m", gzip.compress(b" " * 10_000_000))
 

@@ -12,8 +12,8 @@ from corpus import corpus_root
 from hostile import fine_or_named
 
 from esker.errors import Corrupt, EskerError, Unsupported
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.model.sort_order import SortField, SortOrder
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.model.partition_and_sort import SortField, SortOrder
 from esker.model.transform import IDENTITY, BucketTransform
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import TableMetadata

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from views import simple_view, view_bytes, view_document
 
 from esker.errors import Corrupt, EskerError, Unsupported
-from esker.iceberg.view_metadata import decode_view_metadata, encode_view_metadata
+from esker.iceberg.metadata.view_metadata import decode_view_metadata, encode_view_metadata
 from esker.tree.view_metadata import OtherRepresentation
 
 FILE = "memory://v/metadata/00001.metadata.json"

@@ -10,8 +10,8 @@ import pytest
 from corpus import corpus_root
 
 from esker.errors import EskerError
-from esker.iceberg.table_metadata import REQUIRED_FROM_V2, decode_table_metadata
-from esker.iceberg.write_table_metadata import encode_table_metadata
+from esker.iceberg.metadata.table_metadata import REQUIRED_FROM_V2, decode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, Field
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef

@@ -15,8 +15,8 @@ import esker
 from esker.errors import Conflict, InvalidInput, Unsupported
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.sources import examine, find_files
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.files.source_files import examine, find_files
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 from esker.lake import Lake
 
 

@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from telemetry_samples import bad_span, logs, span_names, spans, write
 
 import esker
-from esker.cli.ingest import close
-from esker.cli.ingest import command as feeding
+from esker.cli.commands.ingest import close
+from esker.cli.commands.ingest import ingest_command as feeding
 from esker.errors import Conflict, OutcomeUnknown
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint

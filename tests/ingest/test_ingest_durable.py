@@ -9,9 +9,8 @@ from power_cut import WatchedDisk, watch_disk
 from telemetry_samples import logs, spans, write
 
 import esker
-from esker.ingest.counts import BatchCounts
-from esker.ingest.receipts import Receipt, Receipts
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.receipts import BatchCounts, Receipt, Receipts
 
 
 @pytest.fixture

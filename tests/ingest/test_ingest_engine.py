@@ -13,8 +13,8 @@ from telemetry_samples import bad_span, spans, write
 import esker
 from esker.errors import InvalidInput
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.engine import chosen_engine
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.defaults import chosen_engine
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 
 WITHOUT_PYSPARK = """
 import sys
@@ -38,9 +38,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for a session fails."""
-    monkeypatch.setattr("esker.spark.session.running_session", lambda: None)
-    monkeypatch.setattr("esker.spark.session.start_session", lambda: pytest.fail("Spark was started"))
-    monkeypatch.setattr("esker.spark.java.check_java", lambda: None)
+    monkeypatch.setattr("esker.spark.session.spark_session.running_session", lambda: None)
+    monkeypatch.setattr("esker.spark.session.spark_session.start_session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("esker.spark.session.jvm.check_java", lambda: None)
 
 
 def test_without_pyspark_commands_run_in_their_own_process_and_say_so_unless_spark_is_named(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from doors import Door, MemoryLake
 from outages import IMPATIENT, Once, Outage
 from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
-from esker.catalogs.pointer import PointerCatalog
+from esker.catalogs.pointer_catalog import PointerCatalog
 from esker.errors import Conflict, EskerError, OutcomeUnknown
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.deliver import Delivered, deliver
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.replay import pending_receipts, replay_receipts
 from esker.ingest.receipts import Delivery, Receipt
-from esker.ingest.replay import pending_receipts, replay_receipts
-from esker.ingest.telemetry import Asked, ingest_otlp
 from esker.lake import Lake
 from esker.ports.catalog import Rejected
 
@@ -91,7 +91,7 @@ def test_no_batch_goes_ahead_of_one_that_is_pending(tmp_path: Path, monkeypatch:
             return Delivered(failed=[(delivery, error) for delivery in receipt.deliveries])
         return deliver(lake, receipt, place)
 
-    monkeypatch.setattr("esker.ingest.run.deliver", deliver_later)
+    monkeypatch.setattr("esker.ingest.run_batches.deliver", deliver_later)
     account = ingest_otlp(held.lake(), small)
     assert (account.pending, tried) == (1, [0])
     assert not span_names(held.lake())
@@ -246,7 +246,7 @@ def test_two_drivers_that_know_nothing_of_each_other_still_add_nothing_twice(
             second.append(ingest_otlp(held.lake(), asked(tmp_path)))
         return deliver(*arguments)
 
-    monkeypatch.setattr("esker.ingest.run.deliver", outrun)
+    monkeypatch.setattr("esker.ingest.run_batches.deliver", outrun)
     if fenced:
         with pytest.raises(Conflict, match="another process drives it by now; stop this one"):
             ingest_otlp(held.lake(), asked(tmp_path))

@@ -16,12 +16,12 @@ import pytest
 import esker
 from esker.errors import InvalidInput, NoSuchTable, StorageFailed
 from esker.ingest.account import Account
-from esker.ingest.data_files import DataFiles
-from esker.ingest.files_job import Target
-from esker.ingest.row_files import Reading, RowFormat, format_of
-from esker.ingest.rows import ingest_files
-from esker.ingest.rows_worker import Piece, RowsOrder, carry_out
-from esker.ingest.spark_job import table_order
+from esker.ingest.ingest_rows import ingest_files
+from esker.ingest.job import DataFiles
+from esker.ingest.read_row_files import Reading, RowFormat, format_of
+from esker.ingest.row_files_job import Target
+from esker.ingest.spark.rows_worker import Piece, RowsOrder, carry_out
+from esker.ingest.spark.telemetry_job import table_order
 from esker.lake import Lake
 from esker.storage.local import LocalStorage
 

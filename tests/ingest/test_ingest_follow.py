@@ -20,11 +20,11 @@ from esker.errors import Conflict, InvalidInput
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace
-from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, follow_otlp, ingest_otlp
 from esker.lake import Lake
-from esker.otlp.messages import Signal
-from esker.otlp.segment import frame
-from esker.otlp.spool import Spool
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.receive.spool import Spool
+from esker.otlp.source.segment import frame
 
 QUICK = Pace(every_s=0.02, settle_s=0.0, idle_s=0.3, first_wait_s=0.05)
 

@@ -18,8 +18,8 @@ import esker
 from esker.errors import Conflict, StorageFailed
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace
+from esker.ingest.otlp.ingest_otlp import Asked, follow_otlp, ingest_otlp
 from esker.ingest.receipts import Receipts
-from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
 from esker.lake import Lake
 
 QUICK = Pace(every_s=0.01, settle_s=0, half_line_s=0, idle_s=0, first_wait_s=0.001)

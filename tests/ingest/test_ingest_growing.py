@@ -19,19 +19,20 @@ from otlp_files import after_lengths, of_the_exporter
 from telemetry_samples import log_bodies, logs
 
 from esker.errors import InvalidInput
-from esker.ingest import growing, otlp_job, sources
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint, Plan
+from esker.ingest.files import changing_files, source_files
+from esker.ingest.files.planner import Planner
+from esker.ingest.files.recognise import Recognition
+from esker.ingest.files.source_files import Found, Measured, SourceFile, find_files
 from esker.ingest.follow import Pace, follow
 from esker.ingest.job import Staged
-from esker.ingest.otlp_job import OtlpJob
-from esker.ingest.planner import Planner
-from esker.ingest.recognise import Recognition
-from esker.ingest.run import Run
-from esker.ingest.sources import Found, Measured, SourceFile, find_files
-from esker.ingest.telemetry import Asked, ingest_otlp
-from esker.ingest.telemetry_tables import TelemetryTables
-from esker.otlp.wire import sized
+from esker.ingest.otlp import otlp_job
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.otlp_job import OtlpJob
+from esker.ingest.otlp.telemetry_tables import TelemetryTables
+from esker.ingest.run_batches import Run
+from esker.otlp.protocol.wire import sized
 
 LOOK = Pace(every_s=0.01, settle_s=0.0, idle_s=0.0)
 FEW = 3_000_000  # bytes that a look may cost however long the file is: its head and its last bytes, several times
@@ -127,7 +128,7 @@ class Followed:
 
 @pytest.fixture
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_SAMPLE", 512)
+    monkeypatch.setattr(source_files, "_SAMPLE", 512)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -210,8 +211,8 @@ def recognised(checkpoint: Checkpoint, log: Followed) -> list[SourceFile]:
 
 
 def test_no_more_files_are_remembered_than_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growing, "_MOST", 3)
-    memory = growing.GrowingFiles()
+    monkeypatch.setattr(changing_files, "_MOST", 3)
+    memory = changing_files.GrowingFiles()
     paths = []
     for number in range(6):
         paths.append(tmp_path / f"{number}.log")
@@ -226,14 +227,14 @@ def test_no_more_files_are_remembered_than_a_bound(tmp_path: Path, monkeypatch: 
 def test_long_files_are_read_ahead_each_once_and_found_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growing, "_SMALL", 1)
+    monkeypatch.setattr(changing_files, "_SMALL", 1)
     read: Counter[tuple[str, bool]] = Counter()
 
     def measure(found: Found, *args: Any, **kwargs: Any) -> Measured | None:
         read[found.path.name, threading.current_thread() is threading.main_thread()] += 1
-        return sources.measure(found, *args, **kwargs)
+        return source_files.measure(found, *args, **kwargs)
 
-    monkeypatch.setattr(growing, "measure", measure)
+    monkeypatch.setattr(changing_files, "measure", measure)
     folder = tmp_path / "logs"
     folder.mkdir()
     for number in range(12):
@@ -274,7 +275,7 @@ def test_a_log_that_grows_while_its_batch_is_made_is_read_once(
 
 
 def test_a_sample_is_as_long_as_the_page_says() -> None:
-    assert sources._SAMPLE == 64 << 10
+    assert source_files._SAMPLE == 64 << 10
 
 
 def test_a_file_that_is_written_again_with_the_same_bytes_is_known(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from telemetry_samples import letters, log_bodies, logs, span_names, spans
 import esker
 from esker.errors import EskerError, InvalidInput
 from esker.ingest.follow import Pace
-from esker.ingest.kafka import KafkaTopics
-from esker.ingest.telemetry import Asked
+from esker.ingest.otlp.ingest_otlp import Asked
+from esker.ingest.otlp.kafka_topics import KafkaTopics
 from esker.kafka.address import source_of
-from esker.kafka.source import Source
+from esker.kafka.subscription import Source
 from esker.lake import Lake
 
 QUICK = Pace(every_s=0.02, idle_s=0.5, first_wait_s=0.05)

@@ -12,10 +12,10 @@ from rotated_logs import RotatedLog, Rotation
 from telemetry_samples import letters, log_bodies, logs, span_names, spans, write
 
 import esker
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 from esker.lake import Lake
-from esker.otlp.messages import Signal
-from esker.otlp.segment import SPOOL_MAGIC, frame
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.source.segment import SPOOL_MAGIC, frame
 
 FIRST, SECOND = "1700000000001-0000001-000001.otlp", "1700000000002-0000001-000002.otlp"
 

@@ -21,13 +21,12 @@ from telemetry_samples import spans, write
 import esker
 from esker.errors import StorageFailed
 from esker.ingest.account import Account
-from esker.ingest.files_job import Target
 from esker.ingest.follow import Pace
-from esker.ingest.json_depth import is_too_deep
-from esker.ingest.replay import kind_of, replay_receipts
-from esker.ingest.row_files import Reading, RowFormat
-from esker.ingest.rows import ingest_files
-from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
+from esker.ingest.ingest_rows import ingest_files
+from esker.ingest.otlp.ingest_otlp import Asked, follow_otlp, ingest_otlp
+from esker.ingest.otlp.replay import kind_of, replay_receipts
+from esker.ingest.read_row_files import Reading, RowFormat, is_too_deep
+from esker.ingest.row_files_job import Target
 from esker.lake import Lake
 
 
@@ -131,7 +130,7 @@ def test_a_file_that_was_set_aside_is_not_read_again_until_something_changes(
     first = ingest(lake, folder)
     assert first.refused[0][1].endswith("say so with --format parquet, csv or json")
     with monkeypatch.context() as patch:
-        patch.setattr("esker.ingest.growing.measure", lambda *_, **__: pytest.fail("it was read again"))
+        patch.setattr("esker.ingest.files.changing_files.measure", lambda *_, **__: pytest.fail("it was read again"))
         assert ingest(lake, folder).refused == first.refused
     assert ingest(lake, folder, reading=Reading(format=RowFormat.CSV)).refused[0][1].startswith("the data has a column")
     assert ingest(lake, folder, reading=Reading(format=RowFormat.CSV, delimiter=";")).received == 1
@@ -155,7 +154,7 @@ def test_a_replay_lets_files_be_tried_again(
 ) -> None:
     (folder / "a.json").write_text('{"id": 1}\n')
     with monkeypatch.context() as patch:
-        patch.setattr("esker.ingest.row_files.is_too_deep", lambda *_: True)  # a limit that a fix raises
+        patch.setattr("esker.ingest.read_row_files.is_too_deep", lambda *_: True)  # a limit that a fix raises
         assert ingest(lake, folder).refused[0][1] == "its JSON is nested deeper than 64 levels"
     assert len(ingest(lake, folder).refused) == 1
     place = tmp_path / "checkpoint"
@@ -281,7 +280,7 @@ def test_a_disk_that_fails_is_not_a_files_fault(lake: Lake, folder: Path, monkey
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("esker.ingest.row_files._opened", fail)
+        patch.setattr("esker.ingest.read_row_files._opened", fail)
         with pytest.raises(StorageFailed, match="Input/output error"):
             ingest(lake, folder)
     assert ingest(lake, folder).received == 1

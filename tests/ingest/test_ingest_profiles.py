@@ -12,8 +12,8 @@ from telemetry_samples import by_name, logs, span_names, spans, write
 import esker
 from esker.errors import InvalidInput
 from esker.ingest.account import Account
-from esker.ingest.replay import replay_letters
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.replay import replay_letters
 from esker.lake import Lake
 from esker.model.variant import decode
 

@@ -14,12 +14,12 @@ from telemetry_samples import logs, span_names, spans, write
 import esker
 from esker.errors import EskerError
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.data_files import DataFiles
-from esker.ingest.replay import pending_receipts
-from esker.ingest.run import BATCH_BYTES
-from esker.ingest.sources import examine, find_files
-from esker.ingest.telemetry import Asked, ingest_otlp
-from esker.otlp.decode import Limits
+from esker.ingest.files.source_files import examine, find_files
+from esker.ingest.job import DataFiles
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.replay import pending_receipts
+from esker.ingest.run_batches import BATCH_BYTES
+from esker.otlp.decoding.decode import Limits
 
 PAGE = (ROOT / "docs" / "ingest.md").read_text()
 

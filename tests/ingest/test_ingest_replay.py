@@ -11,8 +11,8 @@ from outages import IMPATIENT, Outage
 from telemetry_samples import bad_span, by_name, letters, log_bodies, logs, span_names, spans, write
 
 from esker.errors import Corrupt
-from esker.ingest.replay import pending_receipts, replay_letters, replay_receipts
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.replay import pending_receipts, replay_letters, replay_receipts
 
 
 def ingested(folder: Path, held: MemoryLake, *, strict: bool = False) -> None:

@@ -19,9 +19,9 @@ from telemetry_samples import DAY_NS, START_NS, letters, log_bodies, logs, span_
 
 from esker.errors import InvalidInput
 from esker.ingest.account import Account
-from esker.ingest.replay import pending_receipts, replay_letters
-from esker.ingest.telemetry import Asked, ingest_otlp
-from esker.otlp.decode import Decoded, Limits, Options, decode
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.replay import pending_receipts, replay_letters
+from esker.otlp.decoding.decode import Decoded, Limits, Options, decode
 
 BATCHES = 3
 
@@ -160,7 +160,7 @@ def test_copies_in_other_parts_of_a_batch_are_found(tmp_path: Path, monkeypatch:
     def in_small_parts(*requests: Any, options: Options, **more: Any) -> Iterator[Decoded]:
         return decode(*requests, options=replace(options, limits=Limits(batch=30_000)), **more)
 
-    monkeypatch.setattr("esker.ingest.otlp_job.decode", in_small_parts)
+    monkeypatch.setattr("esker.ingest.otlp.otlp_job.decode", in_small_parts)
     held = MemoryLake()
     sent = [spans(range(10 * at + 1, 10 * at + 31)) for at in range(50)]
     sent += [logs(range(5 * at, 5 * at + 30)) for at in range(20)]

@@ -17,15 +17,15 @@ from doors import MemoryLake
 from rotated_logs import ROTATIONS, RotatedLog, Rotation
 from telemetry_samples import log_bodies, logs, write
 
-from esker.ingest import sources
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.files_job import Target
+from esker.ingest.files import source_files
+from esker.ingest.files.recognise import Recognition
+from esker.ingest.files.source_files import examine, find_files
 from esker.ingest.follow import Pace
-from esker.ingest.recognise import Recognition
-from esker.ingest.rows import ingest_files
-from esker.ingest.sources import examine, find_files
-from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
+from esker.ingest.ingest_rows import ingest_files
+from esker.ingest.otlp.ingest_otlp import Asked, follow_otlp, ingest_otlp
+from esker.ingest.row_files_job import Target
 
 ONCE = Pace(every_s=0.01, settle_s=0.0, idle_s=0.0)
 
@@ -142,8 +142,8 @@ def test_a_new_file_that_begins_like_one_that_was_renamed_is_another(ingest: Ing
 
 
 def test_the_inode_of_a_deleted_file_is_no_evidence(ingest: Ingest, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sources._look
-    monkeypatch.setattr(sources, "_look", lambda path: (one := real(path)) and replace(one, identity="1:1"))
+    real = source_files._look
+    monkeypatch.setattr(source_files, "_look", lambda path: (one := real(path)) and replace(one, identity="1:1"))
     for number, requests in enumerate(([0], [0], [0, 1])):
         path = write(ingest.folder, f"file-{'abc'[number]}.jsonl", *(logs([one]) for one in requests))
         assert ingest().received == len(requests)
@@ -153,18 +153,18 @@ def test_the_inode_of_a_deleted_file_is_no_evidence(ingest: Ingest, monkeypatch:
 def test_a_replaced_file_has_grown_though_another_got_its_old_inode(
     ingest: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (old,) = sources.find_files([write(ingest.folder, "app.log", logs([0]))])
+    (old,) = source_files.find_files([write(ingest.folder, "app.log", logs([0]))])
     ingest()
     write(ingest.folder, "app.log", logs([0]), logs([1]))
     write(ingest.folder, "other.log", logs([2]))
-    real = sources._look
+    real = source_files._look
 
-    def look(path: Path) -> sources.Found | None:
+    def look(path: Path) -> source_files.Found | None:
         found = real(path)
         assert found is not None
         return replace(found, identity=old.identity if path.name == "other.log" else "1:1")
 
-    monkeypatch.setattr(sources, "_look", look)
+    monkeypatch.setattr(source_files, "_look", look)
     assert ingest().received == 2
     assert ingest.bodies == numbered(3)
 
@@ -256,7 +256,9 @@ def test_rotated_files_are_not_read_again_to_know_them(
     ingest()
     log.compress_the_second()
     ingest()
-    monkeypatch.setattr("esker.ingest.growing.measure", lambda *_, **__: pytest.fail("a known file was read"))
+    monkeypatch.setattr(
+        "esker.ingest.files.changing_files.measure", lambda *_, **__: pytest.fail("a known file was read")
+    )
     log.rename()
     assert ingest().known_files == 2
 

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from esker.errors import InvalidInput
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.counts import BatchCounts
-from esker.ingest.kafka_feed import KafkaFeed, Taken
+from esker.ingest.otlp.kafka_feed import KafkaFeed, Taken
+from esker.ingest.receipts import BatchCounts
 from esker.kafka.client import Client
-from esker.kafka.ranges import Bounds, Partition
-from esker.kafka.source import Source, Topics
+from esker.kafka.subscription import Bounds, Partition, Source, Topics
 
 
 class FakeClient:

@@ -12,7 +12,7 @@ import pytest
 from pipeline_feed import Query
 from telemetry_samples import spans, write
 
-from esker.ingest import recognise
+from esker.ingest.files import recognise
 
 
 def told(tmp_path: Path, files: int) -> Query:

@@ -13,8 +13,8 @@ from pipeline_feed import Query
 from telemetry_samples import logs, spans, write
 
 from esker.errors import Conflict, InvalidInput, StorageFailed
-from esker.ingest import sources
 from esker.ingest.checkpoint import Checkpoint
+from esker.ingest.files import source_files
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_look_that_fails_is_no_batch_and_the_next_look_goes_on(query: Query, m
         def fail(*_: Any, **__: Any) -> Any:
             raise OSError(errno.EIO, "the disk is away")
 
-        broken.setattr(sources, "find_files", fail)
+        broken.setattr(source_files, "find_files", fail)
         assert query.step() == 0
         assert "the disk is away" in query.feed.newest()["trouble"]
         assert query.driver.trouble == query.feed.newest()["trouble"]
@@ -163,13 +163,13 @@ def test_what_may_not_be_looked_at_is_named_and_its_neighbours_are_planned(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(query.folder, "a.jsonl", spans([1]))
-    real = sources.find_files
+    real = source_files.find_files
 
     def find(paths: Any, *, pass_over: Any, **more: Any) -> Any:
         pass_over("secrets", "Permission denied")
         return real(paths, pass_over=pass_over, **more)
 
-    monkeypatch.setattr(sources, "find_files", find)
+    monkeypatch.setattr(source_files, "find_files", find)
     assert query.step() == 1
     assert query.feed.newest()["refused"] == {"secrets": "Permission denied"}
 

@@ -16,15 +16,13 @@ from kafka_broker import Broker, broker
 
 from esker.errors import InvalidInput, StorageFailed
 from esker.ingest.checkpoint import Checkpoint, Plan
-from esker.ingest.counts import BatchCounts
-from esker.ingest.kafka import KIND
-from esker.ingest.pipeline.source import Feed
-from esker.ingest.pipeline.topics import shares_of
-from esker.ingest.pipeline.topics_job import even_shares
-from esker.ingest.pipeline.watch import Watch
+from esker.ingest.otlp.kafka_topics import KIND
+from esker.ingest.pipeline.stream_source import Feed
+from esker.ingest.pipeline.watched_inputs import Watch, shares_of
+from esker.ingest.receipts import BatchCounts
+from esker.ingest.spark.topics_job import even_shares
 from esker.kafka.address import source_of
-from esker.kafka.ranges import OffsetRange
-from esker.kafka.source import Source
+from esker.kafka.subscription import OffsetRange, Source
 
 VALUE = b"x" * 100
 

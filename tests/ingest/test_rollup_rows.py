@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from esker.cli.ingest_account import identity
+from esker.cli.commands.ingest import identity
 from esker.errors import InvalidInput
 from esker.ingest.account import Account
-from esker.ingest.counts import BatchCounts
 from esker.ingest.pipeline.rollups import SERVICE_RED, Rollup, chosen_rollups
+from esker.ingest.receipts import BatchCounts
 
 ROLLUP = Rollup(
     name="a.b",

@@ -9,10 +9,10 @@ from sql_lakes import only_scan, rewritten
 from telemetry_samples import logs, spans, write
 
 import esker
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.otlp.telemetry_tables import TRACES
 from esker.lake import Lake
 from esker.otlp.schemas import TABLES, Profile
-from esker.otlp.views import TRACES
 
 
 def ingested(scratch: Path, lake: Lake, profile: str = "map", *requests: bytes) -> Lake:

@@ -12,9 +12,9 @@ from otlp_messages import random_request
 from telemetry_samples import logs, spans, write
 
 import esker
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 from esker.lake import Lake
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 
 pytestmark = pytest.mark.interop
 

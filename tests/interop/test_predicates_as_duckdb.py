@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from predicate_strategies import arrow_array, every_test, pools
 from predicate_strategies import rows as rows_of
 
-from esker.arrow.filter import matches
-from esker.model.bind import bind, to_sql
-from esker.model.predicate_text import parse
+from esker.arrow.read.filter import matches
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.unbound_predicate import LikeTest, Not
 from esker.model.schema import Schema
 from esker.model.types import (
     BOOLEAN,
@@ -32,7 +33,6 @@ from esker.model.types import (
     StringType,
     Type,
 )
-from esker.model.unbound import LikeTest, Not
 
 pytestmark = pytest.mark.interop
 

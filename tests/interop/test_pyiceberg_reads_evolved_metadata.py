@@ -6,8 +6,8 @@ import pytest
 from commits import NAME, CommittedTable
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from esker.iceberg.write_table_metadata import encode_table_metadata
-from esker.write.versions import tag
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.write.refs.branches_and_tags import tag
 
 pytestmark = pytest.mark.interop
 

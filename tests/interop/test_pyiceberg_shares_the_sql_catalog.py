@@ -10,8 +10,8 @@ from catalog_contract import ORDERS, count_up, make
 from tables import with_properties
 from view_contract import EUROPE, make_view
 
-from esker.catalogs.open import open_catalog
-from esker.model.naming import TableName
+from esker.catalogs.open_catalog import open_catalog
+from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected
 
 pytestmark = [

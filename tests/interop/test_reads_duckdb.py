@@ -20,7 +20,7 @@ from held_rows import telling
 from table_maker import TableMaker
 
 import esker
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
 from esker.model.types import INT, LONG, STRING, Field, StructType

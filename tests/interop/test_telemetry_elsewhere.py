@@ -11,7 +11,7 @@ from otlp_decoding import plain_rows
 from telemetry_tables import telemetry, telemetry_table
 
 import esker
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # theirs
 

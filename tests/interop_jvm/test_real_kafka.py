@@ -22,14 +22,13 @@ from telemetry_samples import span_names, spans
 import esker
 from esker.ingest.account import Account
 from esker.ingest.follow import Pace
-from esker.ingest.kafka import KafkaTopics
-from esker.ingest.kafka_job import KafkaJob
-from esker.ingest.pipeline import topics_job
-from esker.ingest.telemetry import Asked
+from esker.ingest.otlp.ingest_otlp import Asked
+from esker.ingest.otlp.kafka_topics import KafkaJob, KafkaTopics
+from esker.ingest.spark import topics_job
 from esker.kafka.address import source_of
 from esker.lake import Lake
 from esker.otlp import pipeline, telemetry_sink
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 JARS = Path(os.environ.get("ESKER_JVM_ENVIRONMENT", "")) / "kafka"
 pytestmark = [
@@ -51,7 +50,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBroker]:
 @pytest.fixture(scope="module")
 def spark() -> Any:
     """The session of this process, which other modules use after this one: it ends with the process."""
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     os.environ.setdefault("ESKER_SPARK_MASTER", "local[2]")
     os.environ.setdefault("ESKER_SPARK_MEMORY", "1g")

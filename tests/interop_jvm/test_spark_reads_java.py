@@ -9,7 +9,7 @@ from jvm_peer import assert_equal_rows, esker_rows
 from jvm_samples import EVERY_TYPE, every_type
 from jvm_writers import spark
 
-from esker.spark.gather import gathered
+from esker.spark.expressions.arrow_frames import gathered
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

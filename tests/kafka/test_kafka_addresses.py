@@ -8,8 +8,7 @@ import pytest
 
 from esker.errors import InvalidInput
 from esker.kafka.address import is_address, source_of
-from esker.kafka.ranges import Partition
-from esker.kafka.source import Source, Topics
+from esker.kafka.subscription import Partition, Source, Topics
 
 
 def test_an_address_names_brokers_topics_and_settings(tmp_path: Path) -> None:

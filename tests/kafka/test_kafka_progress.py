@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from esker.errors import InvalidInput
 from esker.kafka.progress import first_positions, next_step, shared_out
-from esker.kafka.ranges import Bounds, OffsetRange, Partition, as_json, positions_of
-from esker.kafka.source import assigned_of, pattern_of, topics_of
+from esker.kafka.subscription import (
+    Bounds,
+    OffsetRange,
+    Partition,
+    as_json,
+    assigned_of,
+    pattern_of,
+    positions_of,
+    topics_of,
+)
 
 ZERO, ONE = Partition("t", 0), Partition("t", 1)
 places = st.builds(Partition, st.sampled_from(["a", "b"]), st.integers(0, 5))

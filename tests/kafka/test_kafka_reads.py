@@ -10,11 +10,19 @@ import pytest
 from kafka_broker import Broker
 
 from esker.errors import EskerError, InvalidInput
-from esker.kafka.arrow_rows import batches_of
 from esker.kafka.client import Client
-from esker.kafka.ranges import Bounds, OffsetRange, Partition
-from esker.kafka.read_range import RangeReader
-from esker.kafka.source import SERVERS, Assigned, Pattern, Source, Subscription, Topics
+from esker.kafka.read_range import RangeReader, batches_of
+from esker.kafka.subscription import (
+    SERVERS,
+    Assigned,
+    Bounds,
+    OffsetRange,
+    Partition,
+    Pattern,
+    Source,
+    Subscription,
+    Topics,
+)
 
 
 def source(address: str, subscription: Subscription | None = None, **more: Any) -> Source:

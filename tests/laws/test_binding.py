@@ -12,13 +12,13 @@ from predicate_strategies import TYPES, arrow_array, every_test, pools, predicat
 from predicate_strategies import rows as rows_of
 from spark_oracle import truth
 
-from esker.arrow.filter import matches
-from esker.model.bind import bind, to_sql
-from esker.model.predicate import Bound
-from esker.model.predicate_text import parse
+from esker.arrow.read.filter import matches
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.predicate import Bound
+from esker.model.predicates.unbound_predicate import Not
 from esker.model.schema import Schema
 from esker.model.types import STRING, Field, Type
-from esker.model.unbound import Not
 
 
 def schema_of(type_: Type) -> Schema:

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esker.errors import InvalidInput, Unsupported
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.iceberg.write_table_metadata import encode_table_metadata
-from esker.model.naming import TableName
-from esker.model.promotion import can_promote
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.model.evolution.schema_rules import can_promote
 from esker.model.schema import walk
+from esker.model.table_names import TableName
 from esker.model.transform import VoidTransform
 from esker.model.types import is_nested
 from esker.ports.catalog import TableState
 from esker.tree.table_metadata import TableMetadata
-from esker.write.alter import Alteration
-from esker.write.new_table import define_table
+from esker.write.definition.alter import Alteration
+from esker.write.definition.new_table import define_table
 
 START = (
     "a int not null, b string, c date, s struct<x: int, y: float>, l array<struct<x: int>>, "

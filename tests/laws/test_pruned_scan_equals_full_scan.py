@@ -16,8 +16,8 @@ from row_oracle import row_truth
 from schema_strategies import KEY
 from table_strategies import Story, stories
 
+from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
-from esker.model.unbound import Unbound
 from esker.read.scan import Scan
 
 # Each example is a table: fewer of them in a quick run, as many as the profile says in a short or a long one.

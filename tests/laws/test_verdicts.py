@@ -13,16 +13,16 @@ from predicate_strategies import rows as rows_of
 from spark_oracle import truth
 from statistics_of import by_partition, metrics, partition_values, summary, usable
 
-from esker.arrow.filter import matches
-from esker.model.bind import bind
-from esker.model.column import col
-from esker.model.predicate import And
+from esker.arrow.read.filter import matches
+from esker.model.predicates.bind import bind
+from esker.model.predicates.column import col
+from esker.model.predicates.predicate import And
+from esker.model.predicates.unbound_predicate import AllOf, Unbound
+from esker.model.pruning.evidence import PartitionSummary, PartitionValues, Statistics
+from esker.model.pruning.verdict import examine, judge
 from esker.model.schema import Schema
-from esker.model.statistics import PartitionSummary, PartitionValues, Statistics
 from esker.model.transform import UnknownTransform
 from esker.model.types import INT, Field, Type
-from esker.model.unbound import AllOf, Unbound
-from esker.model.verdict import examine, judge
 from esker.tree.manifest import ColumnMetrics
 
 EXAMPLES = settings(max_examples=8)

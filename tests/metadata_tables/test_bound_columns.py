@@ -10,7 +10,7 @@ from fake_ports import arrow_type
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.metadata_tables.bound_columns import decode_bounds
+from esker.metadata_tables.readable_metrics import decode_bounds
 from esker.model.types import (
     BINARY,
     BOOLEAN,

@@ -7,7 +7,7 @@ import pytest
 from fake_ports import inspect_of
 
 from esker.metadata_tables.inspect import Inspect
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import DAY
 from esker.model.types import LONG, STRING, TIMESTAMPTZ, Field

@@ -11,7 +11,7 @@ import pytest
 from fake_ports import FakeEngine, FakeFormat, entries_of, inspect_of
 
 from esker.errors import InvalidInput, NoSuchSnapshot
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import DAY, IDENTITY, VOID, BucketTransform
 from esker.model.types import INT, LONG, STRING, TIMESTAMPTZ, Field

@@ -7,9 +7,21 @@ import time
 import pytest
 
 from esker.errors import InvalidInput
-from esker.model.bind import bind, to_sql
-from esker.model.predicate import FALSE, TRUE, And, Compare, Op, Or, all_of, any_of, conjuncts, field_ids, terms
-from esker.model.predicate_text import parse
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.predicate import (
+    FALSE,
+    TRUE,
+    And,
+    Compare,
+    Op,
+    Or,
+    all_of,
+    any_of,
+    conjuncts,
+    field_ids,
+    terms,
+)
 from esker.model.schema import Schema
 from esker.model.types import (
     BINARY,

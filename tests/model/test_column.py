@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from esker.errors import InvalidInput
-from esker.model.bind import bind, to_sql
-from esker.model.column import Column, Expression, as_unbound, col
-from esker.model.literal import literal_of
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.column import Column, Expression, as_unbound, col
+from esker.model.predicates.literal import literal_of
+from esker.model.predicates.unbound_predicate import AllOf, Name
 from esker.model.schema import Schema
 from esker.model.types import (
     BINARY,
@@ -35,7 +36,6 @@ from esker.model.types import (
     StructType,
     Type,
 )
-from esker.model.unbound import AllOf, Name
 
 SCHEMA = Schema(
     fields=(

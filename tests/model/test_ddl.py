@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.errors import EskerError, InvalidInput
-from esker.model.ddl import parse_columns, parse_type
-from esker.model.nested import fresh_schema
-from esker.model.partition_change import new_spec
+from esker.model.evolution.nested_fields import fresh_schema
+from esker.model.evolution.partition_change import new_spec
+from esker.model.parsing.column_definitions import columns_from_spark, is_spark_type, parse_columns, parse_type
+from esker.model.parsing.partition_and_sort_terms import parse_partition_term, parse_sort_term, sort_field
 from esker.model.schema import Schema
-from esker.model.spark_schema import columns_from_spark, is_spark_type
-from esker.model.terms import parse_partition_term, parse_sort_term, sort_field
 from esker.model.transform import DAY, IDENTITY, BucketTransform
 from esker.model.types import (
     BINARY,

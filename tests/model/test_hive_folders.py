@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from esker.model.hive_folders import hive_values, type_of_texts, value_of_text
+from esker.model.file_paths import hive_values, type_of_texts, value_of_text
 from esker.model.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, DecimalType, TimestampType, Type
 
 

@@ -6,7 +6,7 @@ import mmh3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esker.model.murmur3 import murmur3, murmur3_in_python
+from esker.model.transform import murmur3, murmur3_in_python
 
 
 @given(st.binary(max_size=40))

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.errors import InvalidInput
-from esker.model.predicate import Op
-from esker.model.predicate_text import MAX_NESTING, MAX_TEXT, parse
-from esker.model.types import DATE, DOUBLE, TIMESTAMP_NS, TIMESTAMPTZ_NS, Type
-from esker.model.unbound import (
+from esker.model.parsing.predicate_text import MAX_NESTING, MAX_TEXT, parse
+from esker.model.predicates.predicate import Op
+from esker.model.predicates.unbound_predicate import (
     AllOf,
     Among,
     AnyOf,
@@ -28,6 +27,7 @@ from esker.model.unbound import (
     Same,
     Unbound,
 )
+from esker.model.types import DATE, DOUBLE, TIMESTAMP_NS, TIMESTAMPTZ_NS, Type
 
 
 def literal(text: str) -> Any:

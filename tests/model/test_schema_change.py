@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from esker.errors import InvalidInput
-from esker.model.ddl import parse_columns, parse_type
-from esker.model.nested import Ids, fresh_schema
-from esker.model.promotion import can_promote
-from esker.model.schema import MAX_FIELD_ID, Schema
-from esker.model.schema_change import (
+from esker.model.evolution.nested_fields import Ids, fresh_schema
+from esker.model.evolution.schema_change import (
     NewColumn,
     Place,
     add_column,
@@ -25,7 +22,9 @@ from esker.model.schema_change import (
     set_identifier_fields,
     widen_column,
 )
-from esker.model.schema_rules import check_schema
+from esker.model.evolution.schema_rules import can_promote, check_schema
+from esker.model.parsing.column_definitions import parse_columns, parse_type
+from esker.model.schema import MAX_FIELD_ID, Schema
 from esker.model.types import DATE, LONG, TIMESTAMP, Field
 
 TEXT = (

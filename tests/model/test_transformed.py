@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from esker.model.bind import bind
-from esker.model.predicate import Compare, Op
+from esker.model.predicates.bind import bind
+from esker.model.predicates.predicate import Compare, Op
+from esker.model.predicates.unbound_predicate import Comparison, Literal, Name
 from esker.model.schema import Schema
 from esker.model.transform import TruncateTransform
 from esker.model.types import DecimalType, Field
-from esker.model.unbound import Comparison, Literal, Name
 
 
 @pytest.mark.parametrize("precision", [4, 38])

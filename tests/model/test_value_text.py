@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from esker.errors import InvalidInput, Unsupported
-from esker.model.unbound import Literal, Name
-from esker.model.value_text import Arithmetic, Value, parse_value
+from esker.model.parsing.value_text import Arithmetic, Value, parse_value
+from esker.model.predicates.unbound_predicate import Literal, Name
 
 
 def shown(value: Value) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from predicate_strategies import TYPES, values
 
 from esker.errors import InvalidInput
-from esker.model.orderable import decode, orderable_literal
+from esker.model.pruning.orderable import decode, orderable_literal
 from esker.model.types import (
     BINARY,
     BOOLEAN,

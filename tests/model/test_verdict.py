@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from esker.model.bind import bind, to_sql
-from esker.model.predicate import TRUE, Compare, OneOf, Op
-from esker.model.predicate_text import parse
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.predicate import TRUE, Compare, OneOf, Op
+from esker.model.pruning.evidence import PartitionSummary, PartitionValues, Statistics
+from esker.model.pruning.verdict import Verdict, examine, judge
 from esker.model.schema import Schema
-from esker.model.statistics import PartitionSummary, PartitionValues, Statistics
 from esker.model.transform import (
     DAY,
     HOUR,
@@ -46,7 +47,6 @@ from esker.model.types import (
     Type,
 )
 from esker.model.values import to_bytes
-from esker.model.verdict import Verdict, examine, judge
 from esker.tree.manifest import ColumnMetrics
 
 DAY_US = 86_400_000_000

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from otlp_files import after_lengths, indented, lines, lines_of_windows, of_the_exporter, spool
 from telemetry_samples import logs
 
-from esker.otlp.begin import Begin, begin_of, ends_in_mid_request
-from esker.otlp.framing import Framing, framing_of
-from esker.otlp.requests import Request
-from esker.otlp.sources import read_requests
-from esker.otlp.unpack import Stream
-from esker.otlp.wire import sized
+from esker.otlp.protocol.wire import sized
+from esker.otlp.source.decompress import Stream
+from esker.otlp.source.framing import Begin, Framing, begin_of, ends_in_mid_request, framing_of
+from esker.otlp.source.read_requests import read_requests
+from esker.otlp.source.requests import Request
 
 LIMIT = 400
 TEXTS = [logs([number]).strip() for number in range(6)]

@@ -14,11 +14,11 @@ from otlp_decoding import WALKS, comparable, decoded, plain_rows, request, using
 from otlp_messages import REQUESTS, random_request, to_json
 from otlp_rows import INGESTED_AT_US, rows_of
 
-from esker.otlp.decode import Limits, Options, decode
-from esker.otlp.messages import Signal
-from esker.otlp.promote import promotions
-from esker.otlp.requests import Request, Trouble
+from esker.otlp.decoding.decode import Limits, Options, decode
+from esker.otlp.decoding.promote import promotions
+from esker.otlp.protocol.messages import Signal
 from esker.otlp.schemas import DEAD_LETTER, Profile
+from esker.otlp.source.requests import Request, Trouble
 
 
 def records(message: Any) -> list[tuple[Any, Any, Any]]:

@@ -13,9 +13,9 @@ from otlp_decoding import WALKS, comparable, decoded, plain_rows, request, using
 from otlp_messages import REQUESTS, random_request, to_json
 from otlp_rows import rows_of
 
-from esker.otlp.decode import Options
-from esker.otlp.messages import PROGRAMS, Signal
-from esker.otlp.program import Node, Op
+from esker.otlp.decoding.decode import Options
+from esker.otlp.protocol.messages import PROGRAMS, Signal
+from esker.otlp.protocol.walk import Node, Op
 from esker.otlp.schemas import TABLES
 
 SIGNALS = list(Signal)

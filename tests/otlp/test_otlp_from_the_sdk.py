@@ -22,8 +22,8 @@ from otlp_decoding import WALKS, comparable, decoded, plain_rows, request, using
 from otlp_messages import to_json
 from otlp_rows import rows_of
 
-from esker.otlp.messages import Signal
-from esker.otlp.signals import signal_of_protobuf
+from esker.otlp.decoding.signals import signal_of_protobuf
+from esker.otlp.protocol.messages import Signal
 
 RESOURCE = Resource({"service.name": "shop", "service.instance.id": "i-1", "cpus": 4})
 

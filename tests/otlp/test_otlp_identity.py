@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from otlp_decoding import decoded, plain_rows, request
 from otlp_messages import random_request
 
-from esker.otlp.decode import Options
-from esker.otlp.identity import common, hints_of, key_columns, keys_of
-from esker.otlp.messages import Signal
+from esker.ingest.otlp.resent_records import common, hints_of, key_columns, keys_of
+from esker.otlp.decoding.decode import Options
+from esker.otlp.protocol.messages import Signal
 from esker.otlp.schemas import TEXTS, Profile
 
 SIGNALS = {"logs": Signal.LOGS, "spans": Signal.TRACES}

@@ -16,10 +16,10 @@ from otlp_decoding import comparable, decoded, plain_rows, request
 from otlp_messages import random_request
 
 from esker.model.variant import decode
-from esker.otlp.decode import Options
-from esker.otlp.messages import Signal
-from esker.otlp.profiles import as_json
-from esker.otlp.promote import promotions
+from esker.otlp.decoding.attributes import as_json
+from esker.otlp.decoding.decode import Options
+from esker.otlp.decoding.promote import promotions
+from esker.otlp.protocol.messages import Signal
 from esker.otlp.schemas import TABLES, TEXTS, Profile, types_name
 
 

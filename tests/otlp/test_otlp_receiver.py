@@ -20,12 +20,12 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from otlp_messages import random_request, to_json
 
 from esker.errors import InvalidInput
-from esker.otlp.decode import decode
-from esker.otlp.intake import Limits
-from esker.otlp.messages import Signal
-from esker.otlp.receiver import Receiver
-from esker.otlp.sources import read_file
-from esker.otlp.spool import Spool, sealed_segments
+from esker.otlp.decoding.decode import decode
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.receive.intake import Limits
+from esker.otlp.receive.receiver import Receiver
+from esker.otlp.receive.spool import Spool, sealed_segments
+from esker.otlp.source.read_requests import read_file
 
 TRACES = random_request(Signal.TRACES, random.Random(8))
 PROTOBUF, JSON = "application/x-protobuf", "application/json"

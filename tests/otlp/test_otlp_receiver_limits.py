@@ -22,15 +22,14 @@ from otlp_messages import random_request
 from receiver_process import ReceiverProcess, receiving
 
 from esker.errors import InvalidInput
-from esker.otlp.check import Checker
-from esker.otlp.decode import decode
-from esker.otlp.intake import Held, Limits, Memory, NoRoom, PacedSocket, TooSlow
-from esker.otlp.messages import Signal
-from esker.otlp.receiver import Receiver
-from esker.otlp.sources import read_file
-from esker.otlp.spool import Spool, sealed_segments
-from esker.otlp.unpack import Coding, Damaged, inflated
-from esker.otlp.wire import sized
+from esker.otlp.decoding.decode import decode
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.protocol.wire import sized
+from esker.otlp.receive.intake import Held, Limits, Memory, NoRoom, PacedSocket, TooSlow
+from esker.otlp.receive.receiver import Checker, Receiver
+from esker.otlp.receive.spool import Spool, sealed_segments
+from esker.otlp.source.decompress import Coding, Damaged, inflated
+from esker.otlp.source.read_requests import read_file
 
 TRACES = random_request(Signal.TRACES, random.Random(8)).SerializeToString()
 HEADERS = {"Content-Type": "application/x-protobuf"}
@@ -286,7 +285,7 @@ def test_a_body_that_is_too_slow_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, steps: list[tuple[float, int]], ends: float
 ) -> None:
     sender = Clocked(*steps)
-    monkeypatch.setattr("esker.otlp.intake.time", sender)
+    monkeypatch.setattr("esker.otlp.receive.intake.time", sender)
     paced = PacedSocket(sender, Limits())  # type: ignore[arg-type]
     paced.expect_body()
     with pytest.raises(TooSlow):
@@ -296,7 +295,7 @@ def test_a_body_that_is_too_slow_is_cut_off(
 
 def test_a_body_that_keeps_to_the_rate_may_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     sender = Clocked((8, 20_000), (9, 20_000), (9, 20_000), (9, 20_000), (0, 0))
-    monkeypatch.setattr("esker.otlp.intake.time", sender)
+    monkeypatch.setattr("esker.otlp.receive.intake.time", sender)
     paced = PacedSocket(sender, Limits())  # type: ignore[arg-type]
     paced.expect_body()
     assert [paced.readinto(bytearray(1 << 16)) for _ in range(5)] == [20_000] * 4 + [0]
@@ -304,7 +303,7 @@ def test_a_body_that_keeps_to_the_rate_may_pause(monkeypatch: pytest.MonkeyPatch
 
 def test_a_head_may_be_waited_for_but_not_trickle(monkeypatch: pytest.MonkeyPatch) -> None:
     sender = Clocked((29, 1), *[(1, 1)] * 100)
-    monkeypatch.setattr("esker.otlp.intake.time", sender)
+    monkeypatch.setattr("esker.otlp.receive.intake.time", sender)
     paced = PacedSocket(sender, Limits())  # type: ignore[arg-type]
     with pytest.raises(TooSlow):
         read_all(paced)

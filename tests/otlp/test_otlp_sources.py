@@ -27,10 +27,10 @@ from otlp_files import (
 )
 from otlp_messages import random_request, to_json
 
-from esker.otlp.messages import Signal
-from esker.otlp.requests import Request
-from esker.otlp.signals import signal_of_json, signal_of_protobuf
-from esker.otlp.sources import read_file, read_requests
+from esker.otlp.decoding.signals import signal_of_json, signal_of_protobuf
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.source.read_requests import read_file, read_requests
+from esker.otlp.source.requests import Request
 
 
 def found(data: bytes, *, limit: int = 1 << 24) -> list[Request]:

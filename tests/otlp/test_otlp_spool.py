@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from esker.errors import Conflict
-from esker.otlp.durable import Disk
-from esker.otlp.messages import Signal
-from esker.otlp.segment import SPOOL_MAGIC, frame
-from esker.otlp.sources import read_file
-from esker.otlp.spool import Spool, SpoolFull, forget, sealed_segments
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.receive.spool import Spool, SpoolFull, forget, sealed_segments
+from esker.otlp.source.read_requests import read_file
+from esker.otlp.source.segment import SPOOL_MAGIC, frame
+from esker.storage.fsync_and_locks import Disk
 
 
 def framed(data: bytes, *, refused: bool = False) -> bytes:
@@ -99,7 +99,7 @@ def test_many_senders_share_syncs_and_each_waits_for_its_own(tmp_path: Path) -> 
 
 
 def test_a_full_spool_takes_more_once_something_is_ingested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esker.otlp.spool._LOOK_AGAIN_S", 0)
+    monkeypatch.setattr("esker.otlp.receive.spool._LOOK_AGAIN_S", 0)
     spool = Spool(tmp_path, cap_bytes=400, segment_bytes=100)
     for _ in range(4):
         spool.append(framed(b"x" * 60))

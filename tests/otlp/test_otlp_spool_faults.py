@@ -19,11 +19,11 @@ import pytest
 from failing_disk import FailingDisk, Fault
 
 from esker.errors import StorageFailed
-from esker.otlp.durable import Disk
-from esker.otlp.messages import Signal
-from esker.otlp.segment import SPOOL_MAGIC, frame
-from esker.otlp.sources import read_file
-from esker.otlp.spool import Spool, SpoolFull, sealed_segments
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.receive.spool import Spool, SpoolFull, sealed_segments
+from esker.otlp.source.read_requests import read_file
+from esker.otlp.source.segment import SPOOL_MAGIC, frame
+from esker.storage.fsync_and_locks import Disk
 
 SENT = [b"first", b"second request", b"3", b"the fourth", b"5th"]
 EVER = 1 << 30
@@ -250,9 +250,9 @@ _CHILD = """
 import resource, signal, sys
 from pathlib import Path
 from esker.errors import StorageFailed
-from esker.otlp.messages import Signal
-from esker.otlp.segment import frame
-from esker.otlp.spool import Spool
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.source.segment import frame
+from esker.otlp.receive.spool import Spool
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 spool = Spool(Path(sys.argv[1]))

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from otlp_messages import random_request, to_json
 
-from esker.otlp import _walk_py as pure
-from esker.otlp.messages import PROGRAMS, Signal
-from esker.otlp.walk import MANY, MAX_BYTES, REASONS
-from esker.otlp.wire import sized
+from esker.otlp.protocol import _walk_py as pure
+from esker.otlp.protocol.messages import PROGRAMS, Signal
+from esker.otlp.protocol.walk import MANY, MAX_BYTES, REASONS
+from esker.otlp.protocol.wire import sized
 
 compiled = pytest.importorskip("esker.otlp._walk", reason="the compiled walk was not built")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from esker.errors import InvalidInput
 from esker.model.variant import decode
-from esker.otlp.variants import VARIANT, _row_by_row, as_variants
+from esker.otlp.decoding.attributes import VARIANT, _row_by_row, as_variants
 
 TEXTS = pa.map_(pa.string(), pa.string())
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)

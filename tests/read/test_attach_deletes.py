@@ -14,7 +14,7 @@ from manifest_makers import UNPARTITIONED, a_file, table_of
 from table_maker import TableMaker
 
 from esker.errors import Corrupt
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY, VOID
 from esker.model.types import DOUBLE, LONG, STRING, Field

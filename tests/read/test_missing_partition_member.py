@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from manifest_makers import a_file, a_manifest, read_entries
 
-from esker.model.partition import PartitionField, PartitionSpec
-from esker.model.predicate import Compare, Op
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
+from esker.model.predicates.predicate import Compare, Op
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
 from esker.model.types import LONG, Field

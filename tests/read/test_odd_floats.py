@@ -9,7 +9,7 @@ import pytest
 
 import esker
 from esker.ports.engine import OddFloats
-from esker.read.odd_floats import MOST, float_columns
+from esker.read.prune_manifest import MOST, float_columns
 
 NAN = math.nan
 

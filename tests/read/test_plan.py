@@ -8,7 +8,7 @@ import pytest
 from counting_storage import CountingStorage
 from table_maker import TableMaker
 
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import DAY, IDENTITY
 from esker.model.types import LONG, STRING, TIMESTAMP, Field

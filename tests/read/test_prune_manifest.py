@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from table_maker import TableMaker, bounded
 
-from esker.model.bind import to_sql
-from esker.model.partition import PartitionField, PartitionSpec
-from esker.model.predicate import TRUE
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
+from esker.model.predicates.bind import to_sql
+from esker.model.predicates.predicate import TRUE
 from esker.model.schema import Schema
 from esker.model.transform import DAY, IDENTITY, Transform
 from esker.model.types import DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, Field, ListType, StructType, Type

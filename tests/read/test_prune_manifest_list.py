@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from esker.model.bind import bind
-from esker.model.partition import PartitionField, PartitionSpec
-from esker.model.predicate import TRUE, conjuncts
-from esker.model.predicate_text import parse
+from esker.model.parsing.predicate_text import parse
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
+from esker.model.predicates.bind import bind
+from esker.model.predicates.predicate import TRUE, conjuncts
 from esker.model.schema import Schema
 from esker.model.transform import DAY, IDENTITY, VOID, BucketTransform, Transform, TruncateTransform, UnknownTransform
 from esker.model.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, Field, Type

@@ -12,9 +12,9 @@ from counting_storage import CountingStorage
 from table_maker import TableMaker
 
 import esker
-from esker.arrow.parquet_file import ParquetFile
+from esker.arrow.read.parquet_file import ParquetFile
 from esker.errors import InvalidInput, NoSuchSnapshot
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY, BucketTransform
 from esker.model.types import LONG, STRING, Field, ListType, MapType, StructType

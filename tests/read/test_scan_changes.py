@@ -14,7 +14,7 @@ from with_deletes import commit_deletes, deletion_vectors, equality_delete, posi
 
 import esker
 from esker.errors import InvalidInput
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
 from esker.model.types import LONG, STRING, Field

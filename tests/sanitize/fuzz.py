@@ -22,9 +22,10 @@ from otlp_messages import random_request, to_json
 
 from esker.avro import LIMITS, Projection, _shred, _shred_py
 from esker.avro.container import Block, Memory, read_blocks, read_head
-from esker.avro.program import Program, compile_program
-from esker.otlp import _variants, _walk, _walk_py
-from esker.otlp.messages import PROGRAMS, Signal
+from esker.avro.shred_program import Program, compile_program
+from esker.otlp import _variants, _walk
+from esker.otlp.protocol import _walk_py
+from esker.otlp.protocol.messages import PROGRAMS, Signal
 
 LEAVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 EDGES = (0, 1, 2, 3, 8, 0x0A, 0x12, 0x22, 0x5B, 0x5C, 0x7B, 0x7F, 0x80, 0xC3, 0xED, 0xFF)

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[Any]:
     """Started once per process."""
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     os.environ.setdefault("ESKER_SPARK_MASTER", "local[2]")
     os.environ.setdefault("ESKER_SPARK_MEMORY", "1g")
@@ -54,7 +54,7 @@ def spark(spark_session: Any) -> Iterator[Any]:
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """How files are handed to Spark: as it is built now, and as if it were built otherwise."""
     if request.param == "by path":
-        from esker.spark.routes import Routes
+        from esker.spark.scan.routes import Routes
 
         begin = Routes.__init__
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from esker.arrow.fit_columns import Leniency, members
+from esker.arrow.input.fit_columns import Leniency, members
 from esker.errors import InvalidInput
-from esker.model.ddl import parse_columns
+from esker.model.parsing.column_definitions import parse_columns
 from esker.model.types import Type
-from esker.spark.sql.assignment import stored
+from esker.spark.rows.store_assignment import stored
 
 
 def type_of(text: str) -> Type:

@@ -10,9 +10,9 @@ from attached import EXPECTED, typed
 
 import esker
 from esker.errors import InvalidInput, NoSuchTable
-from esker.spark.attached.session import Attachment
-from esker.spark.attached.streams import StreamTable, stream_table
-from esker.spark.sql.run import SqlRunner
+from esker.spark.attached.attach import Attachment
+from esker.spark.attached.table_streams import StreamTable, stream_table
+from esker.spark.sql.run_statement import SqlRunner
 
 
 @pytest.mark.spark

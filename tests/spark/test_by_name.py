@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from esker.errors import InvalidInput
-from esker.model.ddl import parse_columns
+from esker.model.parsing.column_definitions import parse_columns
 from esker.model.types import Type
-from esker.spark.rows.by_name import in_order_of, reordered
+from esker.spark.rows.store_assignment import in_order_of, reordered
 
 
 def type_of(text: str) -> Type:

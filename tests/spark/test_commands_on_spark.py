@@ -17,8 +17,9 @@ from telemetry_samples import bad_span, by_name, letters, logs, span_names, span
 
 import esker
 from esker.errors import StorageFailed
-from esker.ingest import deliver, spark_rows
-from esker.ingest.rows_worker import Piece
+from esker.ingest import deliver
+from esker.ingest.spark import write_row_files
+from esker.ingest.spark.rows_worker import Piece
 from esker.lake import Lake
 
 STAMPS = ("_batch_id", "_ingested_at", "batch", "at")
@@ -110,7 +111,7 @@ def test_files_of_rows_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for engine in ("spark", "arrow"):
         lake_of(engine).create_namespace("shop")
         lake_of(engine).create_table("shop.sales", "id bigint, name string, day date", partition_by=["day"])
-    monkeypatch.setattr(spark_rows, "_PIECE", 300)
+    monkeypatch.setattr(write_row_files, "_PIECE", 300)
     jobs = counted_jobs(monkeypatch)
     account = on_both("ingest", "files", "in", "--table", "shop.sales", status=1)
     assert (account["received"], account["holds"], account["files"]) == (104, True, 4)
@@ -125,13 +126,13 @@ def test_files_of_rows_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def counted_jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Piece, ...], ...]]:
-    real, jobs = spark_rows._run, []
+    real, jobs = write_row_files._run, []
 
     def run(session: Any, order: Any) -> Any:
         jobs.append(order.shares)
         return real(session, order)
 
-    monkeypatch.setattr(spark_rows, "_run", run)
+    monkeypatch.setattr(write_row_files, "_run", run)
     return jobs
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from esker.demo.page import write_page
-from esker.demo.report import report
+from esker.demo.report import report, write_page
 from esker.demo.story import Batch, Identity, Story
 from esker.demo.telemetry import Size
 from esker.demo.tour import CLUSTER, take

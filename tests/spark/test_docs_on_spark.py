@@ -11,7 +11,7 @@ from documentation import ROOT, python_of
 from kafka_broker import Broker
 from telemetry_samples import spans, write
 
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from notebooks import EXAMPLES, ON_SPARK, cells_of, lasting, notebook, run
 
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 
 @pytest.mark.slow

@@ -8,13 +8,13 @@ from sql_lakes import lake_of, rewritten
 from esker.errors import Unsupported
 from esker.lake import Lake
 from esker.read.scan import Scan
-from esker.spark.sql.rewrite import Rewritten
+from esker.spark.sql.queries.rewrite_query import Rewritten
 
 
 @pytest.fixture(scope="module")
 def lake() -> Lake:
     with pytest.MonkeyPatch.context() as patch:  # a table of somebody who does not know the names that are reserved
-        patch.setattr("esker.model.schema_rules.RESERVED_NAMES", frozenset())
+        patch.setattr("esker.model.evolution.schema_rules.RESERVED_NAMES", frozenset())
         return _lake()
 
 

@@ -15,10 +15,10 @@ from sql_lakes import lake_of, names_in, rewritten
 import esker
 from esker.errors import InvalidInput
 from esker.lake import Lake
-from esker.model.transformed import transform_named
+from esker.model.predicates.transform_predicate import transform_named
 from esker.model.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, BinaryType, DecimalType, TimeType, Type
 from esker.read.scan import Scan
-from esker.spark.sql.functions.calls import expanded, local_calls
+from esker.spark.expressions.function_calls import expanded, local_calls
 
 EPOCH = datetime.datetime(1970, 1, 1)
 MICRO = datetime.timedelta(microseconds=1)
@@ -222,9 +222,9 @@ def test_conditions_on_functions_leave_files_unread(lake: Lake, where: str, by_p
 
 
 def kept_in(lake: Lake, zone: str, table: str, where: str) -> int:
-    from esker.spark.sql.read_statement import read_statement
-    from esker.spark.sql.rewrite import Surroundings, rewrite
-    from esker.spark.sql.statements import Query
+    from esker.spark.sql.grammar.parse_statement import read_statement
+    from esker.spark.sql.grammar.statements import Query
+    from esker.spark.sql.queries.rewrite_query import Surroundings, rewrite
 
     names = names_in(lake)
     query = read_statement(f"SELECT * FROM {table} WHERE {where}", names)

@@ -18,11 +18,11 @@ from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, s
 
 import esker
 from esker.ingest.account import Account
-from esker.ingest.sources import examine, find_files
-from esker.ingest.spark_job import slices_of
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.files.source_files import examine, find_files
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
+from esker.ingest.spark.telemetry_job import slices_of
 from esker.lake import Lake
-from esker.otlp.wire import sized
+from esker.otlp.protocol.wire import sized
 
 
 def ingest(lake: Lake, folder: Path, engine: str) -> Account:
@@ -94,7 +94,7 @@ def lake_rows(spark: Any, lake: Lake) -> int:
 
 
 def test_slices_of_a_file_share_its_requests_and_none_is_in_two(tmp_path: Path) -> None:
-    from esker.spark.otlp_worker import _requests
+    from esker.ingest.spark.otlp_files_worker import _requests
 
     path = write(tmp_path / "in", "a.jsonl", *(spans([number]) for number in range(50)))
     (source,) = filter(None, map(examine, find_files([path])))
@@ -109,7 +109,7 @@ def test_slices_of_a_file_share_its_requests_and_none_is_in_two(tmp_path: Path) 
 def test_a_slice_does_not_read_what_is_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frame: Callable[[list[bytes]], bytes]
 ) -> None:
-    from esker.spark.otlp_worker import _requests
+    from esker.ingest.spark.otlp_files_worker import _requests
 
     request = b'{"unknown": "' + b"x" * 5000 + b'"}' if frame is lines else sized(1, sized(9, b"x" * 5000))
     path = write(tmp_path / "in", "a.otlp", frame([request] * 2000))
@@ -134,7 +134,7 @@ def test_a_slice_does_not_read_what_is_before_it(
 
 
 def test_the_first_slice_of_a_file_that_has_grown_has_what_was_cut_before(tmp_path: Path) -> None:
-    from esker.spark.otlp_worker import _requests
+    from esker.ingest.spark.otlp_files_worker import _requests
 
     path = write(tmp_path / "in", "a.jsonl", *(spans([number]) for number in range(9)))
     (source,) = filter(None, map(examine, find_files([path])))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from esker.model.predicate import TRUE
-from esker.model.predicate_sql import to_sql
+from esker.model.predicates.predicate import TRUE
+from esker.model.predicates.predicate_sql import to_sql
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, Field
-from esker.spark.rows.join_terms import Names, join_terms
+from esker.spark.rows.resolve_join_keys import Names, join_terms
 
 SCHEMA = Schema(
     fields=(

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.errors import InvalidInput, Unsupported
-from esker.kafka.ranges import Bounds, Partition
-from esker.spark.source.kafka_offsets import UNBEGUN, StreamOffset
+from esker.kafka.subscription import Bounds, Partition
 from esker.spark.source.kafka_options import read_kafka_options
-from esker.spark.source.kafka_read import Feed
+from esker.spark.source.kafka_read import UNBEGUN, Feed, StreamOffset
 
 ZERO, ONE = Partition("t", 0), Partition("t", 1)
 positions = st.dictionaries(st.builds(Partition, st.sampled_from(["a", "b"]), st.integers(0, 3)), st.integers(0, 99))

@@ -11,7 +11,7 @@ import pytest
 from kafka_broker import Broker, broker
 
 import esker
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 
 class Topic:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import esker
-from esker.spark.sql.known_frames import KnownFrames
+from esker.spark.sql.queries.query_frames import KnownFrames
 
 
 def test_a_frame_is_made_once_per_key_and_session() -> None:

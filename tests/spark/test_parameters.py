@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from esker.errors import InvalidInput
-from esker.spark.sql.parameters import with_parameters
+from esker.spark.expressions.sql_text import with_parameters
 
 
 @pytest.mark.parametrize(

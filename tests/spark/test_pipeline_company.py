@@ -17,9 +17,9 @@ from telemetry_samples import log_bodies, logs, span_names, spans, write
 import esker
 from esker.lake import Lake
 from esker.otlp import pipeline
-from esker.otlp.segment import frame
-from esker.otlp.signals import Signal
-from esker.otlp.spool import Spool
+from esker.otlp.decoding.signals import Signal
+from esker.otlp.receive.spool import Spool
+from esker.otlp.source.segment import frame
 
 pytestmark = pytest.mark.skipif(
     not hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="a pipeline needs Spark 4.2"

@@ -15,9 +15,10 @@ from telemetry_samples import bad_span, logs, span_names, spans, write
 
 import esker
 from esker.errors import InvalidInput, StorageFailed
-from esker.ingest import deliver, spark_job
+from esker.ingest import deliver
 from esker.ingest.follow import Pace
-from esker.ingest.telemetry import Asked, follow_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, follow_otlp
+from esker.ingest.spark import telemetry_job
 from esker.lake import Lake
 
 pytestmark = pytest.mark.skipif(
@@ -52,14 +53,14 @@ def test_the_command_ends_by_a_signal_after_the_batch_in_hand(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "in", "a.jsonl", spans([1]))
-    real, begun = spark_job._run, Event()
+    real, begun = telemetry_job._run, Event()
 
     def run(*given: Any) -> Any:
         begun.set()
         os.kill(os.getpid(), signal.SIGTERM)
         return real(*given)
 
-    monkeypatch.setattr(spark_job, "_run", run)
+    monkeypatch.setattr(telemetry_job, "_run", run)
     document = run_json("ingest", "otlp", "in", "--engine", "spark", "--follow", "--settle", "0", "--every", "0.05")
     assert begun.is_set()
     assert (document["received"], document["holds"], document["failures"]) == (1, True, [])
@@ -94,7 +95,7 @@ def test_an_error_of_a_batch_is_raised_as_it_was_and_one_of_the_source_too(
         raise InvalidInput("cannot do that")
 
     with monkeypatch.context() as broken:
-        broken.setattr(spark_job, "_run", refuse)
+        broken.setattr(telemetry_job, "_run", refuse)
         with pytest.raises(InvalidInput, match="cannot do that"):
             follow_otlp(lake, asked(tmp_path), pace=QUICK)
 

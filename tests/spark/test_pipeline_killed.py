@@ -18,11 +18,11 @@ from telemetry_samples import letters, log_bodies, logs, span_names, spans, writ
 
 import esker
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.kafka import KIND as TOPICS
-from esker.ingest.telemetry import KIND as FILES
-from esker.otlp.segment import frame
-from esker.otlp.signals import Signal
-from esker.otlp.spool import Spool
+from esker.ingest.otlp.ingest_otlp import KIND as FILES
+from esker.ingest.otlp.kafka_topics import KIND as TOPICS
+from esker.otlp.decoding.signals import Signal
+from esker.otlp.receive.spool import Spool
+from esker.otlp.source.segment import frame
 
 pytestmark = [
     pytest.mark.spark,

@@ -16,14 +16,14 @@ from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, s
 import esker
 from esker.errors import EskerError, InvalidInput, StorageFailed
 from esker.ingest import deliver
-from esker.ingest.data_files import DataFiles
-from esker.ingest.pipeline.transform import Transform
+from esker.ingest.job import DataFiles
+from esker.ingest.otlp.telemetry_tables import TelemetryTables
+from esker.ingest.pipeline.transform_hook import Transform
 from esker.ingest.receipts import Receipts
-from esker.ingest.telemetry_tables import TelemetryTables
 from esker.lake import Lake
 from esker.otlp import pipeline
-from esker.otlp.decode import decode
-from esker.otlp.whole import whole_request
+from esker.otlp.decoding.decode import decode
+from esker.otlp.source.read_requests import whole_request
 
 pytestmark = pytest.mark.skipif(
     not hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="a pipeline needs Spark 4.2"

@@ -18,8 +18,8 @@ from telemetry_samples import spans, write
 
 import esker
 from esker.errors import InvalidInput, StorageFailed
-from esker.ingest.pipeline import roll_up as rolling
-from esker.ingest.telemetry_tables import TelemetryTables
+from esker.ingest.otlp.telemetry_tables import TelemetryTables
+from esker.ingest.pipeline import update_rollups as rolling
 from esker.lake import Lake
 from esker.otlp import SERVICE_RED, Rollup, pipeline, quantile, roll_up
 from esker.table import Table

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from esker.spark import ship
+from esker.spark.workers import ship
 
-WORKER = "esker.spark.worker"
+WORKER = "esker.spark.workers.arrow_write_worker"
 
 # In a process that cannot import Esker: load what was sent, and say which modules it brought.
 _RECEIVER = """
@@ -25,7 +25,8 @@ try:
     list(task([]))
 except AssertionError:
     pass  # there is no Spark task here
-print(sys.modules["esker.spark.worker"].__spec__.origin, "esker.wiring" in sys.modules, "mmh3" in sys.modules)
+worker = sys.modules["esker.spark.workers.arrow_write_worker"]
+print(worker.__spec__.origin, "esker.wiring" in sys.modules, "mmh3" in sys.modules)
 try:
     import esker.wiring
 except ModuleNotFoundError as error:

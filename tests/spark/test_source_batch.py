@@ -12,7 +12,7 @@ from spark_tables import answers_of
 from with_deletes import commit_deletes, position_delete
 
 import esker
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 EVERY_TYPE = (
     "id bigint not null, b boolean, i int, f float, d double, dec decimal(20, 3), day date, t time, ts timestamp, "

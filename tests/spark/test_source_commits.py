@@ -17,7 +17,7 @@ from esker.ports.catalog import Unanswered
 from esker.spark.source import batch_write, stream_write
 from esker.spark.source.batch_write import Report
 from esker.spark.source.write_worker import as_bytes
-from esker.spark.worker import Order, carry_out
+from esker.spark.workers.arrow_write_worker import Order, carry_out
 
 FRAME = StructType([StructField("id", LongType()), StructField("region", StringType())])
 
@@ -141,7 +141,7 @@ class _silent:  # noqa: N801  # reads as a word in a with statement
         self._patch = monkeypatch
 
     def __enter__(self) -> None:
-        from esker.catalogs.pointer import PointerCatalog
+        from esker.catalogs.pointer_catalog import PointerCatalog
 
         swap, load = PointerCatalog.swap, PointerCatalog.load
 
@@ -154,7 +154,7 @@ class _silent:  # noqa: N801  # reads as a word in a with statement
         self._patch.setattr(PointerCatalog, "swap", unanswered)
 
     def __exit__(self, *how: object) -> None:
-        from esker.catalogs.pointer import PointerCatalog
+        from esker.catalogs.pointer_catalog import PointerCatalog
 
         self._patch.setattr(PointerCatalog, "swap", self._real[0])
         self._patch.setattr(PointerCatalog, "load", self._real[1])

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from orders import NAME, orders, rows
 
 from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
-from esker.model.naming import TableName
-from esker.spark.source.feed import Feed, Manner
-from esker.spark.source.offsets import START, Offset
+from esker.model.table_names import TableName
+from esker.spark.source.table_feed import START, Feed, Manner, Offset
 from esker.table import Table
 
 

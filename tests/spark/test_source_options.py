@@ -8,8 +8,16 @@ import pytest
 
 import esker
 from esker.errors import AlreadyExists, InvalidInput, NoSuchTable
-from esker.spark.source.opening import branch_of, open_lake, open_or_create, open_table
-from esker.spark.source.options import OPTIONS, Use, known_options, read_options
+from esker.spark.source.source_options import (
+    OPTIONS,
+    Use,
+    branch_of,
+    known_options,
+    open_lake,
+    open_or_create,
+    open_table,
+    read_options,
+)
 
 
 @pytest.mark.parametrize("spelling", ["snapshot-id", "snapshotId", "snapshot_id", "SNAPSHOTID"])

@@ -27,13 +27,13 @@ from pyspark.sql.datasource import (
 )
 
 import esker
-from esker.model.bind import bind
-from esker.model.predicate_text import parse
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind
 from esker.model.schema import Schema
 from esker.spark.source.batch_read import parts, pin, schema_of
-from esker.spark.source.pushed import unbound_filters
+from esker.spark.source.pushed_filters import unbound_filters
 from esker.spark.source.read_worker import unpacked
-from esker.write.new_table import define_table
+from esker.write.definition.new_table import define_table
 
 DDL = "id bigint, name string, d date, tz timestamp, ntz timestamp_ntz, f double, dec decimal(9, 2), s struct<a: int>"
 NOON = datetime.datetime(2026, 1, 2, 12)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
 import esker
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 needs_limits = pytest.mark.skipif(
     not hasattr(DataSourceStreamReader, "getDefaultReadLimit"),

@@ -20,7 +20,7 @@ from table_strategies import Story, stories
 import esker
 from esker.model.schema import Schema
 from esker.model.types import DOUBLE, LONG, STRING, Field, ListType, MapType, StructType, TimestampType, children
-from esker.ports.changes import CHANGE_COLUMNS
+from esker.ports.engine import CHANGE_COLUMNS
 from esker.read.scan_changes import ChangeScan
 from esker.tree.data_file import DataFile
 from esker.tree.manifest import EntryStatus

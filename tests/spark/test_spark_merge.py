@@ -234,7 +234,7 @@ def test_a_dataframe_is_upserted_null_equal_to_null(
     bounds = {"rows": "_ROWS", "files": "_FILES"}
     for word, bound in bounds.items():
         if f"the {word} " in by:
-            monkeypatch.setattr(f"esker.spark.rows.small.{bound}", 1)
+            monkeypatch.setattr(f"esker.engines.choose_engine.{bound}", 1)
     real, by_workers = SparkMerger.merge, []
 
     def merge(self: SparkMerger, view: RowView, prepared: PreparedMerge) -> RowDelta:

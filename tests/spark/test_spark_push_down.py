@@ -15,7 +15,7 @@ import pytest
 import esker
 from esker.lake import Lake
 from esker.model.types import TIMESTAMP
-from esker.spark.literals import number_of
+from esker.spark.expressions.column_expressions import number_of
 
 NAN = math.nan
 

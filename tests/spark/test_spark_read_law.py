@@ -45,7 +45,7 @@ def ask(spark: Any, data: st.DataObject, story: Story) -> None:
 
 
 def _asked(scan: Any) -> frozenset[int]:
-    from esker.model.predicate import field_ids
+    from esker.model.predicates.predicate import field_ids
 
     return field_ids(scan.filter)
 

@@ -17,7 +17,7 @@ from table_maker import TableMaker
 
 import esker
 from esker.errors import InvalidInput
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY
 from esker.model.types import (

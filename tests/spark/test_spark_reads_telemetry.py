@@ -9,7 +9,7 @@ from otlp_decoding import plain_rows
 from telemetry_tables import telemetry, telemetry_table
 
 import esker
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 
 
 def test_spark_reads_the_rows_that_were_decoded(tmp_path: Path, spark: Any) -> None:

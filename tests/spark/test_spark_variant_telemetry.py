@@ -12,10 +12,10 @@ from otlp_messages import random_request
 from telemetry_samples import spans, write
 
 import esker
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 from esker.lake import Lake
 from esker.model.variant import decode
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 
 TYPED = b"""[{"key": "status", "value": {"intValue": "503"}}, {"key": "ok", "value": {"boolValue": false}},
     {"key": "took", "value": {"doubleValue": 0.25}}, {"key": "raw", "value": {"bytesValue": "AAE="}},

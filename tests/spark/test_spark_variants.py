@@ -16,7 +16,7 @@ import esker
 from esker.errors import EskerError, NoSuchTable
 from esker.model.variant import decode, encode
 from esker.model.variant_text import to_json
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 # What Spark makes a variant of, and how it reads in Python.
 VALUES = [
@@ -235,6 +235,6 @@ def test_files_that_arrow_reads_for_spark_give_variants(
         taken.append(column)
         return False
 
-    monkeypatch.setattr("esker.spark.layouts.reads_natively", unreadable)
+    monkeypatch.setattr("esker.spark.scan.file_layouts.reads_natively", unreadable)
     assert by_spark(table) == expected()
     assert taken

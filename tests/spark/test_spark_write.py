@@ -12,7 +12,7 @@ from spark_writes import COLUMNS, described, files_of, frame, lake_at, on_disk, 
 
 import esker
 from esker.errors import InvalidInput
-from esker.spark.gather import gathered
+from esker.spark.expressions.arrow_frames import gathered
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from spark_writes import files_of, lake_at, on_disk
 
 import esker
-from esker.spark.layout import distribution_mode
+from esker.spark.write.distribution import distribution_mode
 
 SCATTERED = ["id", "cast(id % 8 as int) part", "if(id % 9 = 0, double('NaN'), if(id % 2 = 0, -0D, 0D) * id) f"]
 

@@ -11,8 +11,8 @@ from sql_lakes import lake_of, read_in
 import esker
 from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
-from esker.spark.sql import alterations as altered
-from esker.spark.sql import statements as said
+from esker.spark.sql.grammar import alter_statements as altered
+from esker.spark.sql.grammar import statements as said
 
 # ---------------------------------------------------------------- read, without Spark
 

@@ -11,7 +11,7 @@ from sql_lakes import lake_of, read_in
 import esker
 from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
-from esker.spark.sql.statements import CacheTable, Explain, Foreign, Query
+from esker.spark.sql.grammar.statements import CacheTable, Explain, Foreign, Query
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import esker
 from esker.errors import InvalidInput, NoSuchSnapshot, Unsupported
 from esker.lake import Lake
-from esker.spark.sql.run import SqlRunner
+from esker.spark.sql.run_statement import SqlRunner
 
 
 class Answers:

@@ -7,7 +7,7 @@ from sql_lakes import lake_of, read_in
 
 from esker.errors import InvalidInput
 from esker.lake import Lake
-from esker.spark.sql import statements as said
+from esker.spark.sql.grammar import statements as said
 
 
 @pytest.fixture(scope="module")

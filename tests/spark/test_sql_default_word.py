@@ -11,8 +11,8 @@ from sql_lakes import lake_of, read_in
 import esker
 from esker.errors import InvalidInput
 from esker.lake import Lake
-from esker.spark.sql import statements as said
-from esker.spark.sql.insert import query_of
+from esker.spark.sql.changes.insert_rows import query_of
+from esker.spark.sql.grammar import statements as said
 
 
 @pytest.fixture(scope="module")

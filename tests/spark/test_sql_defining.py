@@ -11,8 +11,8 @@ from sql_lakes import read_in
 import esker
 from esker.errors import AlreadyExists, Conflict, EskerError, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.lake import Lake
-from esker.spark.sql.frames import Answer
-from esker.spark.sql.run import SqlRunner
+from esker.spark.sql.queries.query_frames import Answer
+from esker.spark.sql.run_statement import SqlRunner
 
 
 def no_spark() -> Any:

@@ -11,11 +11,11 @@ from sql_lakes import lake_of, names_in
 
 from esker.errors import EskerError
 from esker.lake import Lake
-from esker.spark.sql.call_arguments import Caller
+from esker.spark.sql.grammar.parse_statement import read_statement
+from esker.spark.sql.grammar.statements import Call, Foreign, Statement
 from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.procedures import call
-from esker.spark.sql.read_statement import read_statement
-from esker.spark.sql.statements import Call, Foreign, Statement
+from esker.spark.sql.procedures.call_arguments import Caller
+from esker.spark.sql.procedures.call_procedure import call
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 _COLUMNS = "id bigint not null, region string, ts timestamp"

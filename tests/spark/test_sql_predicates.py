@@ -12,18 +12,17 @@ from predicate_spelling import CannotSpell, as_sql
 from predicate_strategies import TYPES, pools, predicates
 
 from esker.errors import EskerError, InvalidInput
-from esker.model.bind import bind, to_sql
-from esker.model.ddl import parse_columns
-from esker.model.nested import fresh_schema
-from esker.model.predicate import FALSE, conjuncts
-from esker.model.predicate_text import parse
+from esker.model.evolution.nested_fields import fresh_schema
+from esker.model.parsing.column_definitions import parse_columns
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.predicate import FALSE, conjuncts
+from esker.model.predicates.unbound_predicate import AllOf, Unbound
 from esker.model.schema import Schema
 from esker.model.types import Field, Type
-from esker.model.unbound import AllOf, Unbound
-from esker.spark.sql.conditions import find_conditions
-from esker.spark.sql.references import find_references, parse_query
-from esker.spark.sql.session_zone import instant_of
-from esker.spark.sql.spark_predicate import Reading, predicate_of, rejects_nulls
+from esker.spark.expressions.spark_predicate import Reading, instant_of, predicate_of, rejects_nulls
+from esker.spark.sql.grammar.table_references import find_references, parse_query
+from esker.spark.sql.queries.prune_conditions import find_conditions
 
 NEW_YORK = Reading(zone="America/New_York", strict=True)
 SCHEMA = fresh_schema(

@@ -8,7 +8,7 @@ from sql_lakes import FakeSpark, lake_of, only_scan, rewritten
 from esker.errors import InvalidInput, NoSuchSnapshot, NoSuchTable
 from esker.lake import Lake
 from esker.read.scan_changes import ChangeScan
-from esker.spark.sql.rewrite import MetadataRows
+from esker.spark.sql.queries.rewrite_query import MetadataRows
 
 
 @pytest.fixture(scope="module")

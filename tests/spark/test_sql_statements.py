@@ -7,9 +7,9 @@ from sql_lakes import FakeSpark, lake_of, read_in
 
 from esker.errors import InvalidInput, Unsupported
 from esker.lake import Lake
-from esker.spark.sql import alterations as altered
-from esker.spark.sql import statements as said
-from esker.spark.sql.words import Span
+from esker.spark.sql.grammar import alter_statements as altered
+from esker.spark.sql.grammar import statements as said
+from esker.spark.sql.grammar.words import Span
 from esker.tree.snapshot import RefKind
 
 

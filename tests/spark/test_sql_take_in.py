@@ -14,7 +14,7 @@ import pytest
 import esker
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, NoSuchTable, Unsupported
 from esker.lake import Lake
-from esker.spark.sql.run import SqlRunner
+from esker.spark.sql.run_statement import SqlRunner
 
 
 class Answers:

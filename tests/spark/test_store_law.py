@@ -14,7 +14,7 @@ import pytest
 import esker
 from esker.errors import InvalidInput
 from esker.lake import Lake
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

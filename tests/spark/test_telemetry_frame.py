@@ -14,10 +14,10 @@ from telemetry_samples import bad_span, letters, logs, span_names, spans, write
 
 import esker
 from esker.errors import InvalidInput, Unsupported
-from esker.ingest.telemetry import Asked, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 from esker.lake import Lake
 from esker.otlp import telemetry_frame
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 
 
 @pytest.fixture

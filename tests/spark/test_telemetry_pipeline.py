@@ -19,15 +19,16 @@ from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, s
 
 import esker
 from esker.errors import Conflict, InvalidInput, StorageFailed, Unsupported
-from esker.ingest import deliver, spark_job
+from esker.ingest import deliver
+from esker.ingest.defaults import default_spool
 from esker.ingest.job import Refused
 from esker.ingest.pipeline.batches import Hand
-from esker.ingest.places import default_spool
+from esker.ingest.spark import telemetry_job
 from esker.lake import Lake
 from esker.otlp import PipelineListener, pipeline
-from esker.otlp.segment import frame
-from esker.otlp.signals import Signal
-from esker.otlp.spool import Spool
+from esker.otlp.decoding.signals import Signal
+from esker.otlp.receive.spool import Spool
+from esker.otlp.source.segment import frame
 
 pytestmark = pytest.mark.skipif(
     not hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="a pipeline needs Spark 4.2"
@@ -86,7 +87,7 @@ def named(*ids: int) -> Counter[str]:
 def test_a_batch_for_each_file_and_an_end_by_itself(
     spark: Any, tmp_path: Path, lake: Lake, drained: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_job.slices_of, "__kwdefaults__", {"size": 100})  # a task has several shares
+    monkeypatch.setattr(telemetry_job.slices_of, "__kwdefaults__", {"size": 100})  # a task has several shares
     write(tmp_path / "in", "a.jsonl", spans([1, 2]), bad_span(9))
     write(tmp_path / "in", "b.jsonl", logs([1]))
     write(tmp_path / "in", "c.jsonl", spans([3]))
@@ -177,10 +178,10 @@ def test_a_commit_that_cannot_be_made_is_tried_again_until_the_query_is_stopped(
         assert (query.isActive, query.exception()) == (False, None)
     assert len(trouble) == 1
     assert "the catalog is away" in trouble[0]
-    decoded = spark_job._run
-    monkeypatch.setattr(spark_job, "_run", lambda *_: pytest.fail("what has a receipt is not decoded again"))
+    decoded = telemetry_job._run
+    monkeypatch.setattr(telemetry_job, "_run", lambda *_: pytest.fail("what has a receipt is not decoded again"))
     assert drained().account.received == 1
-    monkeypatch.setattr(spark_job, "_run", decoded)
+    monkeypatch.setattr(telemetry_job, "_run", decoded)
     assert span_names(lake) == named(1)
 
 
@@ -204,7 +205,7 @@ def test_a_query_that_is_stopped_while_it_decodes_has_not_failed_and_loses_nothi
         return run
 
     with monkeypatch.context() as slow:
-        slow.setattr(spark_job, "shipped", sleeping)
+        slow.setattr(telemetry_job, "shipped", sleeping)
         query = started()
         wait_for(lambda: bool(spark.sparkContext.statusTracker().getActiveJobsIds()))
         query.stop()
@@ -217,7 +218,7 @@ def test_a_batch_goes_on_when_the_catalog_is_back_and_one_that_was_withdrawn_is_
     tmp_path: Path, lake: Lake, drained: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "in", "a.jsonl", spans([1]))
-    failing = {(deliver, "commit"): 1, (spark_job, "_run"): 1}
+    failing = {(deliver, "commit"): 1, (telemetry_job, "_run"): 1}
     for module, name in list(failing):
         real = getattr(module, name)
 
@@ -246,7 +247,7 @@ def test_a_file_that_cannot_be_read_is_refused_once_and_the_others_go_in(
             if source.path.endswith("b.jsonl"):
                 raise Refused(source, "it was changed after its batch was planned")
 
-    monkeypatch.setattr(spark_job, "check_sources", refusing)
+    monkeypatch.setattr(telemetry_job, "check_sources", refusing)
     query = drained()
     assert [Path(file).name for file, _ in query.account.refused] == ["b.jsonl"]
     assert query.account.holds

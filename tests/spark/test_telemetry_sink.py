@@ -14,11 +14,11 @@ from telemetry_samples import bad_span, letters, log_bodies, logs, span_names, s
 
 import esker
 from esker.errors import EskerError, InvalidInput
-from esker.ingest.replay import replay_receipts
-from esker.ingest.telemetry_sink import TelemetrySink
+from esker.ingest.otlp.replay import replay_receipts
+from esker.ingest.spark.telemetry_sink import TelemetrySink
 from esker.lake import Lake
 from esker.otlp import telemetry_sink
-from esker.spark.source.register import PUSH_DOWN
+from esker.spark.source.register_source import PUSH_DOWN
 from esker.write.exactly_once import EPOCH, QUERY
 
 

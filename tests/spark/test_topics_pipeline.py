@@ -22,9 +22,9 @@ import esker
 from esker.errors import InvalidInput, StorageFailed, Unsupported
 from esker.ingest import deliver
 from esker.ingest.follow import Pace
-from esker.ingest.kafka import KafkaTopics
-from esker.ingest.pipeline import topics_job
-from esker.ingest.telemetry import Asked
+from esker.ingest.otlp.ingest_otlp import Asked
+from esker.ingest.otlp.kafka_topics import KafkaTopics
+from esker.ingest.spark import topics_job
 from esker.kafka.address import source_of
 from esker.lake import Lake
 from esker.otlp import pipeline

@@ -15,9 +15,9 @@ from sql_lakes import FakeSpark, lake_of, rewritten
 import esker
 from esker.errors import EskerError, InvalidInput, NoSuchTable
 from esker.lake import Lake
+from esker.spark.sql.guard.check_plan import _check_nodes, check_plan
 from esker.spark.sql.guard.lexer import without_comments
-from esker.spark.sql.guard.plan import _check_nodes, check_plan
-from esker.spark.sql.guard.reader import read_shape
+from esker.spark.sql.guard.query_reader import read_shape
 from esker.spark.sql.guard.trust import Trust
 from esker.wiring import lake_over
 

@@ -10,12 +10,11 @@ from sql_lakes import FakeSpark, lake_of, only_scan, rewritten
 
 from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.tree.view_metadata import SqlRepresentation, ViewVersion
 from esker.wiring import lake_over
-from esker.write.commit_view import commit_view
 from esker.write.make_view import make_view
-from esker.write.view_versions import QUERY_COLUMNS
+from esker.write.view_versions import QUERY_COLUMNS, commit_view
 
 
 @pytest.fixture

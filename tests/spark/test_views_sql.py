@@ -12,9 +12,9 @@ from telemetry_tables import telemetry, telemetry_table
 
 import esker
 from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
-from esker.ingest.telemetry_views import make_traces_view
+from esker.ingest.otlp.telemetry_tables import make_traces_view
 from esker.lake import Lake
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 from esker.otlp.schemas import Profile
 
 

@@ -19,19 +19,19 @@ from sql_lakes import lake_of, names_in, read_in, rewritten
 
 from esker.errors import InvalidInput
 from esker.lake import Lake
-from esker.model.ddl import parse_columns
+from esker.model.parsing.column_definitions import parse_columns
 from esker.model.schema import Schema
 from esker.model.types import LONG, Type
 from esker.ports.merging import Clause, InsertRow, MergePlan, Side, SqlText, UpdateRow
-from esker.spark.rows import upsert
-from esker.spark.rows.by_name import reordered
-from esker.spark.rows.expressions import Scope
-from esker.spark.rows.outputs import Outputs
-from esker.spark.sql import insert
-from esker.spark.sql.change import Changer
-from esker.spark.sql.rewrite import Surroundings
-from esker.spark.sql.statements import Insert, Merge, Update
-from esker.spark.sql.wap import Destination
+from esker.spark.rows import resolve_source
+from esker.spark.rows.resolve_expressions import Scope
+from esker.spark.rows.resolve_outputs import Outputs
+from esker.spark.rows.store_assignment import reordered
+from esker.spark.sql.changes import insert_rows
+from esker.spark.sql.changes.update_delete_merge import Changer
+from esker.spark.sql.changes.write_audit_publish import Destination
+from esker.spark.sql.grammar.statements import Insert, Merge, Update
+from esker.spark.sql.queries.rewrite_query import Surroundings
 
 WIDTHS = (110, 220, 330)
 SLACK = 0.08  # a square adds 22 % of the last count, or 2 of 9
@@ -160,7 +160,7 @@ class Frame:
 @pytest.mark.parametrize("how", ["(COLUMNS) ", "BY NAME ", ""])
 def test_an_insert_lays_many_columns_out_in_even_steps(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out: list[list[str]] = []
-    monkeypatch.setattr(insert, "assigned", _keep(laid_out))
+    monkeypatch.setattr(insert_rows, "assigned", _keep(laid_out))
 
     def make(width: int) -> Callable[[], object]:
         schema, lake = schema_of(width), wide_lake(width)
@@ -172,7 +172,7 @@ def test_an_insert_lays_many_columns_out_in_even_steps(how: str, monkeypatch: py
         def do() -> None:
             statement = read_in(lake, f"INSERT INTO a.wide {listed}SELECT * FROM src")
             assert isinstance(statement, Insert)
-            insert.insert(table, Destination(), statement, Frame(width), zone="UTC", dynamic=False)  # type: ignore[arg-type]
+            insert_rows.insert(table, Destination(), statement, Frame(width), zone="UTC", dynamic=False)  # type: ignore[arg-type]
 
         return do
 
@@ -222,7 +222,7 @@ def test_an_upsert_looks_at_the_columns_of_its_frame_once(monkeypatch: pytest.Mo
     def make(width: int) -> Callable[[], object]:
         metadata = wide_lake(width).table("a.wide").metadata
         frames.append(Frame(width))
-        return lambda: upsert.upsert_plan(metadata, frames[-1], ["k"])
+        return lambda: resolve_source.upsert_plan(metadata, frames[-1], ["k"])
 
     check_growth(make)
     assert {frame.looks for frame in frames} == {2}

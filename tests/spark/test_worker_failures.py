@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 import esker
-from esker.cli.sql import _of_frame
+from esker.cli.commands.sql import _of_frame
+from esker.engines.choose_engine import LateMerger
 from esker.errors import InvalidInput, StorageFailed
-from esker.ingest.frame_requests import Rows, rows_here
-from esker.spark.choose_rows import LateMerger
-from esker.spark.worker_failures import failure_in, noted
+from esker.ingest.spark.telemetry_frame import Rows, rows_here
+from esker.spark.workers.worker_failures import failure_in, noted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ from telemetry_samples import spans, write
 _PROGRAM = """
 import json, sys
 from pathlib import Path
-from esker.ingest.data_files import DataFiles
-from esker.ingest.spark_job import table_order
-from esker.ingest.telemetry_tables import TelemetryTables
-from esker.otlp.decode import Limits, Options
+from esker.ingest.job import DataFiles
+from esker.ingest.spark.telemetry_job import table_order
+from esker.ingest.otlp.telemetry_tables import TelemetryTables
+from esker.otlp.decoding.decode import Limits, Options
 from esker.otlp.schemas import TABLES, Profile
-from esker.spark.otlp_worker import DecodeOrder, Slice, carry_out
+from esker.ingest.spark.otlp_files_worker import DecodeOrder, Slice, carry_out
 from esker.wiring import connect
 
 folder, *files = map(Path, sys.argv[1:])

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spark_writes import lake_at
 
-from esker.arrow.data_location import data_locations
-from esker.arrow.write_layout import file_layout
-from esker.arrow.writer import Limits
+from esker.arrow.write.arrow_writer import Limits
+from esker.arrow.write.file_layout import file_layout
+from esker.arrow.write.file_locations import data_locations
 from esker.errors import InvalidInput
 from esker.model.transform import BucketTransform, TruncateTransform, apply_transform
 from esker.model.types import STRING, DecimalType
-from esker.spark.batch_size import batch_settings
-from esker.spark.bucket_worker import KeyOrder, values
-from esker.spark.frame_schema import is_spark_frame
-from esker.spark.settings import settings
-from esker.spark.worker import Order, carry_out
-from esker.spark.written_files import DDL, SCHEMA, files_of, partition_types
+from esker.spark.session.jobs import settings
+from esker.spark.workers.arrow_write_worker import Order, carry_out
+from esker.spark.workers.transform_worker import KeyOrder, values
+from esker.spark.write.distribution import batch_settings
+from esker.spark.write.frame_schema import is_spark_frame
+from esker.spark.write.written_files import DDL, SCHEMA, files_of, partition_types
 from esker.storage.local import LocalStorage
 
 ROWS, BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"

@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 
-from esker.arrow.engine import ArrowEngine
-from esker.arrow.types import FIELD_ID, to_arrow_schema
+from esker.arrow.arrow_engine import ArrowEngine
+from esker.arrow.arrow_types import FIELD_ID, to_arrow_schema
 from esker.iceberg.deletion_vector import encode_deletion_vector
-from esker.model.name_mapping import MappedField
-from esker.model.partition import PartitionSpec
-from esker.model.predicate import TRUE, Bound
-from esker.model.schema import Schema
+from esker.model.partition_and_sort import PartitionSpec
+from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.schema import MappedField, Schema
 from esker.model.types import LONG, STRING, Field, Type
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.storage.memory import MemoryStorage

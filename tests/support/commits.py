@@ -9,21 +9,20 @@ from typing import Any, cast
 from esker.catalogs.memory import memory_catalog
 from esker.iceberg.format import IcebergFormat
 from esker.iceberg.format_writer import IcebergFormatWriter
-from esker.model.naming import TableName
-from esker.model.predicate import TRUE
+from esker.model.predicates.predicate import TRUE
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, Swap, TableState
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import DataFile, Metrics
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
-from esker.write.alter import Alteration
 from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit import commit
-from esker.write.layout import MetadataNames
-from esker.write.new_table import define_table
+from esker.write.context import MetadataNames, Scratch, Tools
+from esker.write.definition.alter import Alteration
+from esker.write.definition.new_table import define_table
 from esker.write.steps import AddFiles, RemoveRows
 from esker.write.table_changes import MAIN
-from esker.write.workbench import Scratch, Tools
 
 NAME = TableName(("db",), "t")
 

@@ -6,10 +6,9 @@ from esker.ports.engine import WriteRequest
 from esker.table import Table
 from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit import commit
-from esker.write.layout import MetadataNames
-from esker.write.rewrite import noted
+from esker.write.context import MetadataNames, Scratch
+from esker.write.rows.rewrite_file import noted
 from esker.write.steps import AddFiles, RemoveFiles
-from esker.write.workbench import Scratch
 
 
 def compact(table: Table, where: str) -> None:

@@ -181,7 +181,7 @@ def merged(spark: Any, lake: Any) -> dict[str, Any]:
 def sourced(spark: Any, lake: Any, folder: str) -> dict[str, Any]:
     """What the data source read, wrote and streamed; the server plans, in processes of its own."""
     import esker
-    from esker.spark.source.register import PUSH_DOWN
+    from esker.spark.source.register_source import PUSH_DOWN
 
     esker.spark.register(spark, lake)
     table = lake.create_table("a.source", "id bigint, region string", partition_by=["region"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from esker.otlp.wire import varint
+from esker.otlp.protocol.wire import varint
 
 _ROOT = b"\x48\x01r\x15\x02\x00"  # a name, and one child
 _GROUP = b"\x35\x02\x18\x01a\x15\x02\x00"  # optional, a name, one child

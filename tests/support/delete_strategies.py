@@ -10,7 +10,7 @@ from row_oracle import promoted
 from schema_strategies import KEY, leaves_of
 from table_strategies import Story, Written, named
 
-from esker.model.partition import PartitionSpec
+from esker.model.partition_and_sort import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.types import Field, is_floating
 from esker.tree.data_file import DataFile, FileContent, Metrics

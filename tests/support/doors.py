@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, TypeVar
 
-from esker.catalogs.kinds import Kind
 from esker.catalogs.memory import MemoryPointers
-from esker.catalogs.pointer import PointerCatalog
-from esker.catalogs.pointers import Pointers
+from esker.catalogs.pointer_catalog import PointerCatalog, Pointers
+from esker.catalogs.refusals import Kind
 from esker.catalogs.warehouse import Warehouse
 from esker.lake import Lake
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, Swap, TableState
 from esker.ports.storage import Storage, StoredFile
 from esker.storage.memory import MemoryStorage

@@ -22,7 +22,7 @@ def main(folder: Path, batch: int, step: str) -> None:
     """Take in what there is, or die."""
     import esker
     from esker.otlp import pipeline
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     if step:
         dying_pipeline.watch(batch, step)
@@ -51,9 +51,9 @@ def transform(name: str, frame: Any) -> Any:
 
 def watch(batch: int, step: str) -> None:
     """Let the process die at a step of the transform or of the rollup."""
-    from esker.ingest.pipeline import roll_up
-    from esker.ingest.pipeline.transform import Transform
-    from esker.ingest.run import Run
+    from esker.ingest.pipeline import update_rollups
+    from esker.ingest.pipeline.transform_hook import Transform
+    from esker.ingest.run_batches import Run
 
     in_hand: list[int] = []
     finish = Run.finish
@@ -75,8 +75,8 @@ def watch(batch: int, step: str) -> None:
 
     Run.finish = finishing  # type: ignore[method-assign]
     dying(Transform, "apply", "transformed")
-    dying(roll_up, "_take_in", "rollup computed")
-    dying(roll_up, "_once", "rolled up")
+    dying(update_rollups, "_take_in", "rollup computed")
+    dying(update_rollups, "_once", "rolled up")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, os.environ.pop("ESKER_SOURCE"))  # executors do not have it
     warnings.simplefilter("ignore")
 
-from esker.spark.rows.keep import RowKeeper
+from esker.spark.rows.row_keeper import RowKeeper
 
 ROWS = int(os.environ.get("ESKER_ROWS", "100000"))
 FILES = 8

@@ -38,9 +38,9 @@ def fill(folder: Path, number: int) -> None:
     """Spans in files and logs in segments, each record with a number that no other has; and a letter in each file."""
     from telemetry_samples import logs, spans, write
 
-    from esker.otlp.segment import frame
-    from esker.otlp.signals import Signal
-    from esker.otlp.spool import Spool
+    from esker.otlp.decoding.signals import Signal
+    from esker.otlp.receive.spool import Spool
+    from esker.otlp.source.segment import frame
 
     first = number * FILES * RECORDS
     for at in range(FILES):

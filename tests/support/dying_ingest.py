@@ -19,7 +19,7 @@ from dying_writer import Steps
 
 from esker.ingest.checkpoint import Checkpoint
 from esker.ingest.follow import Pace
-from esker.ingest.telemetry import Asked, follow_otlp, ingest_otlp
+from esker.ingest.otlp.ingest_otlp import Asked, follow_otlp, ingest_otlp
 from esker.wiring import connect
 
 _LINE = (
@@ -61,7 +61,7 @@ def _ingest(command: dict[str, Any]) -> None:
     )
     lake = connect(command["uri"])
     if "kafka" in command:
-        from esker.ingest.kafka import KafkaTopics
+        from esker.ingest.otlp.kafka_topics import KafkaTopics
         from esker.kafka.address import source_of
 
         KafkaTopics(source_of(command["kafka"])).ingest(lake, asked)

@@ -21,7 +21,7 @@ def main(folder: Path, batch: int, step: str, address: str = "") -> None:
     """Take in what there is, or die."""
     import esker
     from esker.ingest.pipeline.start import pipeline
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     if step:
         watch(batch, step)
@@ -44,7 +44,7 @@ def watch(batch: int, step: str) -> None:
     from esker.ingest import deliver
     from esker.ingest.checkpoint import Checkpoint
     from esker.ingest.receipts import Receipts
-    from esker.ingest.run import Run
+    from esker.ingest.run_batches import Run
 
     in_hand: list[int] = []
 

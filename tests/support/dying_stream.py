@@ -21,7 +21,7 @@ def main(folder: Path, address: str, at: int) -> None:
     import esker
     from esker.ingest import deliver as delivering
     from esker.otlp import telemetry_sink
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     real, made = delivering.commit, [0]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from esker.otlp.durable import Disk
+from esker.storage.fsync_and_locks import Disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from esker.metadata_tables.inspect import Inspect
-from esker.model.partition import PartitionSpec
+from esker.model.partition_and_sort import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.types import (
     BinaryType,

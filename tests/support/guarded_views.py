@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import esker
 from esker.lake import Lake
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.write.make_view import make_view
 
 SECRET = "the secret of a file"

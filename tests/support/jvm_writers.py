@@ -37,7 +37,7 @@ every_writer = pytest.mark.parametrize("write", WRITERS, indirect=True)
 @cache
 def spark() -> Any:
     """Plain Spark with no jar: the session that Esker writes through."""
-    from esker.spark.session import start_session
+    from esker.spark.session.spark_session import start_session
 
     os.environ.setdefault("ESKER_SPARK_MASTER", "local[2]")
     os.environ.setdefault("ESKER_SPARK_MEMORY", "1g")

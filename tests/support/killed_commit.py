@@ -11,11 +11,11 @@ from typing import Any
 
 from tables import with_properties
 
-from esker.catalogs.pointer import PointerCatalog
-from esker.catalogs.sql import SqlPointers
+from esker.catalogs.pointer_catalog import PointerCatalog
+from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.storage.local import LocalStorage
 
 

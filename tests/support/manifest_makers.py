@@ -11,9 +11,9 @@ from typing import Any
 
 import fastavro
 
-from esker.iceberg.manifest import decode_manifests
-from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.iceberg.manifests.manifest import decode_manifests
+from esker.iceberg.manifests.write_manifest import ManifestForm, describe_manifest, encode_manifest
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IDENTITY, Transform
 from esker.model.types import LONG, STRING, Field, Type

@@ -11,11 +11,11 @@ from unittest import mock
 import pyarrow as pa
 from otlp_rows import INGESTED_AT_US
 
-from esker.otlp import _walk_py
-from esker.otlp.decode import Decoded, Options, decode
-from esker.otlp.messages import Signal
-from esker.otlp.program import Program
-from esker.otlp.requests import Request
+from esker.otlp.decoding.decode import Decoded, Options, decode
+from esker.otlp.protocol import _walk_py
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.protocol.walk import Program
+from esker.otlp.source.requests import Request
 
 try:
     from esker.otlp import _walk as compiled
@@ -33,7 +33,7 @@ def using(walk: str) -> Iterator[None]:
     def made(program: Program, *, limit: int, strict: bool = False) -> Any:
         return kind(program.rows, program.slots, limit, strict)
 
-    with mock.patch("esker.otlp.decode.walker", made):
+    with mock.patch("esker.otlp.decoding.decode.walker", made):
         yield
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import zstandard
 
-from esker.otlp.messages import Signal
-from esker.otlp.segment import SPOOL_MAGIC, frame
-from esker.otlp.wire import varint
+from esker.otlp.protocol.messages import Signal
+from esker.otlp.protocol.wire import varint
+from esker.otlp.source.segment import SPOOL_MAGIC, frame
 
 
 def lines(requests: Sequence[bytes]) -> bytes:

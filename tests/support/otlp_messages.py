@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 
 REQUESTS: dict[Signal, type[Message]] = {
     Signal.LOGS: ExportLogsServiceRequest,

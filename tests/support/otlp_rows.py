@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 
 Row = dict[str, Any]
 _KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from esker.ingest.checkpoint import Checkpoint
-from esker.ingest.counts import BatchCounts
-from esker.ingest.pipeline.source import Feed
-from esker.ingest.pipeline.watch import Watch
-from esker.ingest.seen_files import Seen
+from esker.ingest.files.seen_files import Seen
+from esker.ingest.pipeline.stream_source import Feed
+from esker.ingest.pipeline.watched_inputs import Watch
+from esker.ingest.receipts import BatchCounts
 
 DONE = BatchCounts(received=1, rows={"otel.spans": 1})
 

@@ -10,22 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from esker import col
-from esker.model.column import Column, Expression
-from esker.model.predicate import Op
-from esker.model.transform import BucketTransform, TruncateTransform
-from esker.model.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    TimestampType,
-    TimeType,
-    UuidType,
-)
-from esker.model.unbound import (
+from esker.model.predicates.column import Column, Expression
+from esker.model.predicates.predicate import Op
+from esker.model.predicates.unbound_predicate import (
     AllOf,
     Among,
     AnyOf,
@@ -39,6 +26,19 @@ from esker.model.unbound import (
     NullTest,
     Same,
     Unbound,
+)
+from esker.model.transform import BucketTransform, TruncateTransform
+from esker.model.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimeType,
+    UuidType,
 )
 
 _EPOCH = datetime.datetime(1970, 1, 1)

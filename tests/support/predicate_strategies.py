@@ -10,9 +10,23 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from esker.model.like import escaped
-from esker.model.literal import decimal_literal
-from esker.model.predicate import Op
+from esker.model.predicates.literal import decimal_literal
+from esker.model.predicates.predicate import Op, escaped
+from esker.model.predicates.unbound_predicate import (
+    AllOf,
+    Among,
+    AnyOf,
+    Comparison,
+    Constant,
+    LikeTest,
+    Literal,
+    Name,
+    NaNTest,
+    Not,
+    NullTest,
+    Same,
+    Unbound,
+)
 from esker.model.types import (
     BINARY,
     BOOLEAN,
@@ -41,21 +55,6 @@ from esker.model.types import (
     TimestampType,
     TimeType,
     Type,
-)
-from esker.model.unbound import (
-    AllOf,
-    Among,
-    AnyOf,
-    Comparison,
-    Constant,
-    LikeTest,
-    Literal,
-    Name,
-    NaNTest,
-    Not,
-    NullTest,
-    Same,
-    Unbound,
 )
 from esker.model.values import from_unscaled
 

@@ -12,7 +12,8 @@ from predicate_strategies import leaves, own_literal
 from row_oracle import in_java, value_of
 from schema_strategies import KEY, leaves_of
 
-from esker.model.predicate import Op
+from esker.model.predicates.predicate import Op
+from esker.model.predicates.unbound_predicate import AllOf, Among, AnyOf, Comparison, Name, Not, NullTest, Unbound
 from esker.model.schema import Schema
 from esker.model.transform import (
     DAY,
@@ -40,7 +41,6 @@ from esker.model.types import (
     Type,
     UuidType,
 )
-from esker.model.unbound import AllOf, Among, AnyOf, Comparison, Name, Not, NullTest, Unbound
 from esker.model.values import from_unscaled
 
 CALLED = (

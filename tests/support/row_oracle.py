@@ -7,10 +7,10 @@ from typing import Any
 
 from spark_oracle import Truth, truth
 
+from esker.model.predicates.unbound_predicate import AllOf, AnyOf, Constant, Not, Unbound
 from esker.model.schema import Schema
 from esker.model.transform import Transform, TruncateTransform, apply_transform, result_type
 from esker.model.types import DateType, Field, IntType, LongType, StructType, TimestampType, Type
-from esker.model.unbound import AllOf, AnyOf, Constant, Not, Unbound
 
 Row = Mapping[int, Any]
 """Held values by field id as they were written; a struct's value is such a mapping, or None."""

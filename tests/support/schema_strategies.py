@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from predicate_strategies import TYPES, values
 from row_oracle import promoted
 
-from esker.model.partition import PartitionSpec
+from esker.model.partition_and_sort import PartitionSpec
 from esker.model.schema import Schema
 from esker.model.types import (
     DATE,

@@ -8,20 +8,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from esker.model.predicate import Op
-from esker.model.types import (
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LongType,
-    StringType,
-    TimestampType,
-    TimeType,
-    Type,
-)
-from esker.model.unbound import (
+from esker.model.predicates.predicate import Op
+from esker.model.predicates.unbound_predicate import (
     AllOf,
     Among,
     AnyOf,
@@ -34,6 +22,18 @@ from esker.model.unbound import (
     NullTest,
     Same,
     Unbound,
+)
+from esker.model.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimeType,
+    Type,
 )
 
 Truth = bool | None

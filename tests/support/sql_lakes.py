@@ -9,10 +9,10 @@ from typing import Any
 import esker
 from esker.lake import Lake
 from esker.read.scan import Scan
+from esker.spark.sql.grammar.parse_statement import read_statement
+from esker.spark.sql.grammar.statements import Query, Statement
 from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.read_statement import read_statement
-from esker.spark.sql.rewrite import Rewritten, Surroundings, rewrite
-from esker.spark.sql.statements import Query, Statement
+from esker.spark.sql.queries.rewrite_query import Rewritten, Surroundings, rewrite
 
 
 @dataclass

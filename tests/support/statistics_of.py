@@ -10,7 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from predicate_strategies import arrow_array
 
-from esker.model.statistics import PartitionSummary, PartitionValues
+from esker.model.pruning.evidence import PartitionSummary, PartitionValues
 from esker.model.transform import (
     DAY,
     HOUR,

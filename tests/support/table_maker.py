@@ -19,11 +19,11 @@ from held_rows import arrow_table
 from row_formats import avro_bytes, orc_table
 
 from esker.iceberg.deletion_vector import deletion_vector_blob
-from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
-from esker.iceberg.write_manifest_list import assign_first_row_ids, encode_manifest_list
-from esker.iceberg.write_puffin import encode_puffin
-from esker.iceberg.write_table_metadata import encode_table_metadata
-from esker.model.partition import PartitionSpec, fields_of_all
+from esker.iceberg.manifests.manifest_list import assign_first_row_ids, encode_manifest_list
+from esker.iceberg.manifests.write_manifest import ManifestForm, describe_manifest, encode_manifest
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.iceberg.puffin import encode_puffin
+from esker.model.partition_and_sort import PartitionSpec, fields_of_all
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, Field
 from esker.ports.catalog import TableState

@@ -15,7 +15,7 @@ from schema_strategies import KEY, Ids, evolved, first_schema, leaves_of, values
 from statistics_of import bounds, edges, is_nan, partition_of, usable
 from table_maker import TableMaker
 
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform, Transform
 from esker.model.types import Field, ListType, StructType, is_floating

@@ -22,7 +22,7 @@ from typing import Any
 import fastavro
 
 from esker import EskerError, col
-from esker.iceberg.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.ports.catalog import TableState
 from esker.storage.memory import MemoryStorage
 from esker.storage.relocated import RelocatedStorage

@@ -9,7 +9,7 @@ from otlp_decoding import decoded, request
 from otlp_messages import random_request
 
 from esker.lake import Lake
-from esker.otlp.messages import Signal
+from esker.otlp.protocol.messages import Signal
 from esker.otlp.schemas import TABLES
 from esker.table import Table
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from doors import Door
 
 from esker.catalogs.directory import DirectoryCatalog
-from esker.catalogs.version_folder import VersionFile, VersionFolder, version_file
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
+from esker.storage.version_folder import VersionFile, VersionFolder, version_file
 
 
 class WatchedFolder(VersionFolder):

@@ -10,16 +10,15 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from esker.arrow.types import FIELD_ID
+from esker.arrow.arrow_types import FIELD_ID
 from esker.iceberg.deletion_vector import deletion_vector_blob
-from esker.iceberg.write_puffin import encode_puffin
+from esker.iceberg.puffin import encode_puffin
 from esker.table import Table
 from esker.tree.data_file import DataFile, FileContent
 from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit import commit
-from esker.write.layout import MetadataNames
+from esker.write.context import MetadataNames, Scratch
 from esker.write.steps import AddFiles
-from esker.write.workbench import Scratch
 
 
 def _id(name: str, type_: pa.DataType, id_: int) -> pa.Field:

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from esker.arrow.writer import ArrowWriter, Limits
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.arrow.write.arrow_writer import ArrowWriter, Limits
+from esker.model.partition_and_sort import PartitionField, PartitionSpec, SortField, SortOrder
 from esker.model.schema import Schema
-from esker.model.sort_order import SortField, SortOrder
 from esker.model.transform import Transform
 from esker.model.types import (
     BINARY,

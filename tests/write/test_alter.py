@@ -14,13 +14,13 @@ from orders import NAME, orders, rows
 from sound_tables import check_sound
 
 from esker.errors import Conflict, EskerError, InvalidInput, Unsupported
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.iceberg.write_table_metadata import encode_table_metadata
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.transform import UnknownTransform
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
-from esker.write.alter import Alteration
+from esker.write.definition.alter import Alteration
 
 SCHEMA = "id bigint not null, region string, ts timestamp, d date, n int, point struct<x: float, y: float>"
 

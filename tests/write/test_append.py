@@ -255,7 +255,7 @@ def test_d8_snapshot_ids_are_random_over_63_bits(memory: MemoryLake, monkeypatch
     assert all(0 < id_ < 1 << 63 for id_ in ids)
     assert len({id_ >> 40 for id_ in ids}) == 20
     drawn = iter([ids[3], 0, ids[19], 4_242_424_242_424_242_424])
-    monkeypatch.setattr("esker.write.layout.secrets.randbits", lambda bits: next(drawn))
+    monkeypatch.setattr("esker.write.context.secrets.randbits", lambda bits: next(drawn))
     assert memory.lake().table(NAME).append(rows([21])).snapshot_id == 4_242_424_242_424_242_424
 
 
@@ -267,7 +267,7 @@ def test_d8_no_id_is_taken_for_used_because_its_digits_are_in_another(
     for at in range(3):
         table.append(rows([at]))
     drawn = iter([1, 2, 99_999_999_999])
-    monkeypatch.setattr("esker.write.layout.secrets.randbits", lambda bits: next(drawn))
+    monkeypatch.setattr("esker.write.context.secrets.randbits", lambda bits: next(drawn))
     assert memory.lake().table(NAME).append(rows([4])).snapshot_id in (1, 2, 99_999_999_999)
 
 

@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 from sound_tables import check_sound, rows_of
 
 from esker.errors import InvalidInput
-from esker.model.predicate import FALSE, TRUE
+from esker.model.predicates.predicate import FALSE, TRUE
 from esker.ports.row_changes import Mode, RowDelta
 from esker.table import Table
 from esker.write.verbs import Transaction

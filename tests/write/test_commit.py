@@ -12,12 +12,12 @@ from orders import NAME, orders, rows
 from sound_tables import check_sound, reachable, rows_of
 
 from esker.errors import AlreadyExists, Conflict, InvalidInput, NoSuchTable, OutcomeUnknown
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, Rejected, Swap, TableState, Unanswered
 from esker.table import Table
 from esker.tree.table_metadata import TableMetadata
 from esker.wiring import lake_over
-from esker.write.retry import RetryPolicy
+from esker.write.commit import RetryPolicy
 
 FULL_NAME = TableName.parse(NAME)
 
@@ -322,7 +322,7 @@ def test_f14_an_error_in_cleaning_up_after_the_commit_is_still_a_success(
     def fail(*args: object) -> None:
         raise MemoryError("no room to clean up")
 
-    monkeypatch.setattr("esker.write.workbench.Scratch.discard", fail)
+    monkeypatch.setattr("esker.write.context.Scratch.discard", fail)
     table = memory.lake().table(NAME)
     table.append(rows([2]))
     assert rows_of(check_sound(memory.lake(), NAME)) == [1, 2]
@@ -349,7 +349,7 @@ def test_a_location_taken_already_is_said_and_not_overwritten(
     table = memory.lake().table(NAME)
     location = f"{table.location}/metadata/taken.avro"
     memory.storage.write_new(location, b"someone's")
-    monkeypatch.setattr("esker.write.layout.MetadataNames.manifest", lambda self, metadata: location)
+    monkeypatch.setattr("esker.write.context.MetadataNames.manifest", lambda self, metadata: location)
     with pytest.raises(AlreadyExists, match="taken"):
         table.append(rows([2]))
     assert memory.storage.read(location) == b"someone's"
@@ -366,9 +366,9 @@ def test_waits_grow_to_a_ceiling_and_end_with_the_time_allowed(monkeypatch: pyte
         slept.append(seconds)
         clock[0] += seconds
 
-    monkeypatch.setattr("esker.write.retry.time.sleep", sleep)
-    monkeypatch.setattr("esker.write.retry.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("esker.write.retry.random.uniform", lambda low, high: high)
+    monkeypatch.setattr("esker.write.commit.time.sleep", sleep)
+    monkeypatch.setattr("esker.write.commit.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("esker.write.commit.random.uniform", lambda low, high: high)
     policy = RetryPolicy.of(
         {
             "commit.retry.num-retries": "100",
@@ -401,8 +401,8 @@ def test_a_wait_is_drawn_at_random_up_to_its_bound(monkeypatch: pytest.MonkeyPat
         drawn.append((low, high))
         return high / 4
 
-    monkeypatch.setattr("esker.write.retry.time.sleep", slept.append)
-    monkeypatch.setattr("esker.write.retry.random.uniform", draw)
+    monkeypatch.setattr("esker.write.commit.time.sleep", slept.append)
+    monkeypatch.setattr("esker.write.commit.random.uniform", draw)
     assert list(RetryPolicy(retries=3, min_wait_ms=100).attempts()) == [1, 2, 3, 4]
     assert drawn == [(0, 100), (0, 200), (0, 400)]
     assert slept == [0.025, 0.05, 0.1]

@@ -9,12 +9,10 @@ from views import definition, simple_view
 
 from esker.catalogs.memory import memory_catalog
 from esker.errors import Conflict, NoSuchView, OutcomeUnknown
-from esker.model.naming import TableName
-from esker.ports.catalog import Rejected, Unanswered
-from esker.ports.view_catalog import ViewCatalog, ViewState, ViewSwap
+from esker.model.table_names import TableName
+from esker.ports.catalog import Rejected, Unanswered, ViewCatalog, ViewState, ViewSwap
 from esker.tree.view_metadata import ViewMetadata
-from esker.write.commit_view import commit_view
-from esker.write.view_versions import replaced
+from esker.write.view_versions import commit_view, replaced
 
 NAME = TableName(("sales",), "europe")
 

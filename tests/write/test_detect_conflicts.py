@@ -17,9 +17,8 @@ from esker.errors import Conflict, InvalidInput
 from esker.table import Table
 from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit import commit
-from esker.write.layout import MetadataNames
+from esker.write.context import MetadataNames, Scratch
 from esker.write.steps import RemoveFiles
-from esker.write.workbench import Scratch
 
 Verb = Callable[[Any], object]
 SNAPSHOT = {"write.delete.isolation-level": "snapshot"}
@@ -367,7 +366,7 @@ def test_f36_an_upgrade_meanwhile_writes_the_manifest_anew_and_keeps_the_data(me
 
 
 def test_an_isolation_level_nobody_knows_is_refused(memory: MemoryLake) -> None:
-    from esker.write.modes import is_serializable
+    from esker.write.rows.row_change_modes import is_serializable
 
     table = start(memory)
     assert is_serializable(table.metadata, "delete")

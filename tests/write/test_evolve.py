@@ -7,10 +7,10 @@ import pytest
 import esker
 from esker.errors import Conflict, InvalidInput
 from esker.lake import Lake
-from esker.model.ddl import parse_columns
+from esker.model.parsing.column_definitions import parse_columns
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
 from esker.table import Table
-from esker.write.evolve import Wanted, evolved, wanted_of
+from esker.write.definition.evolve import Wanted, evolved, wanted_of
 
 
 @pytest.fixture

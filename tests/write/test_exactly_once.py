@@ -13,14 +13,14 @@ from orders import NAME, orders, rows
 from sound_tables import check_sound, reachable, rows_of
 
 from esker.errors import Conflict, InvalidInput, OutcomeUnknown
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, Swap, TableState, Unanswered
 from esker.table import Table
 from esker.tree.table_metadata import TableMetadata
 from esker.wiring import lake_over
+from esker.write.definition.new_table import define_table
 from esker.write.exactly_once import KEEP_APPLICATIONS, KEEP_MS, PREFIX, Batch, is_applied, with_batch
-from esker.write.new_table import define_table
-from esker.write.written import Written
+from esker.write.existing_files import Written
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from esker.arrow.write_properties import write_options
+from esker.arrow.write.write_properties import write_options
 from esker.errors import EskerError, InvalidInput, Unsupported
-from esker.write.known_properties import KNOWN, PER_COLUMN, checked_properties, renamed_column
-from esker.write.new_table import define_table
+from esker.write.definition.new_table import define_table
+from esker.write.properties import KNOWN, PER_COLUMN, checked_properties, renamed_column
 
 GOOD = {
     "write.format.default": "parquet",

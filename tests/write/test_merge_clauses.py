@@ -8,7 +8,7 @@ import pytest
 
 from esker.errors import InvalidInput
 from esker.ports.merging import MergePlan, Side, SqlText
-from esker.write.merge import Merge
+from esker.write.rows.row_change_verbs import Merge
 
 
 def merge(plans: list[MergePlan] | None = None, source: Any = "rows") -> Merge:

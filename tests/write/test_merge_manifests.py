@@ -7,7 +7,7 @@ import pytest
 
 import esker
 from esker.tree.manifest_list import ManifestContent, ManifestFile
-from esker.write.merge_manifests import MergePolicy
+from esker.write.build_manifests import MergePolicy
 
 MERGE = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "4"}
 

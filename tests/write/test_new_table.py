@@ -7,16 +7,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from esker.arrow.new_schema import schema_from_arrow
+from esker.arrow.input.schema_from_arrow import schema_from_arrow
 from esker.errors import EskerError, InvalidInput, Unsupported
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.iceberg.write_table_metadata import encode_table_metadata
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
 from esker.model.transform import UnknownTransform
 from esker.model.types import LONG, Field, StructType
 from esker.tree.table_metadata import TableMetadata
-from esker.write.new_table import define_table, new_table_metadata, read_schema, read_type
+from esker.write.definition.new_table import define_table, new_table_metadata, read_schema, read_type
 
 
 def table(schema: object = "id bigint not null, ts timestamp, region string", **more: Any) -> TableMetadata:

@@ -14,8 +14,7 @@ from sound_tables import check_sound, manifests_of, rows_of
 import esker
 from esker.errors import InvalidInput, Unsupported
 from esker.iceberg.format_writer import _CODECS
-from esker.write.known_properties import KNOWN
-from esker.write.properties import switch, whole_number
+from esker.write.properties import KNOWN, switch, whole_number
 
 
 @given(st.integers(0, 1 << 70))

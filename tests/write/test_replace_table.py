@@ -15,7 +15,7 @@ from esker.errors import Conflict, NoSuchTable
 from esker.lake import Lake
 from esker.table import Table
 from esker.tree.table_metadata import TableMetadata
-from esker.write.replace_table import replaced
+from esker.write.definition.create_or_replace import replaced
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_another_writer_is_not_overrun_by_a_new_definition_alone(lake: Lake, mon
         lake.table(NAME).append(rows([3]))
         return replaced(old, new)
 
-    monkeypatch.setattr("esker.write.replace_table.replaced", slow)
+    monkeypatch.setattr("esker.write.definition.create_or_replace.replaced", slow)
     with pytest.raises(Conflict, match="another writer has changed it"):
         lake.replace_table(NAME, "id bigint")
     assert sorted(lake.table(NAME).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]

@@ -10,9 +10,9 @@ import pytest
 from esker.errors import InvalidInput
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, StatisticsFile, TableMetadata
-from esker.write.ancestry import ancestors, is_ancestor
-from esker.write.new_table import define_table
-from esker.write.retention import retained, without_snapshots
+from esker.write.definition.new_table import define_table
+from esker.write.refs.retention import retained, without_snapshots
+from esker.write.table_changes import ancestors, is_ancestor
 
 NOW = 1_000_000
 

@@ -12,8 +12,8 @@ from orders import NAME, orders, rows
 from sound_tables import check_sound, entries_of, live_files, manifests_of
 from with_deletes import commit_deletes, deletion_vectors
 
-from esker.iceberg.write_manifest_list import assign_first_row_ids
-from esker.model.naming import TableName
+from esker.iceberg.manifests.manifest_list import assign_first_row_ids
+from esker.model.table_names import TableName
 from esker.ports.catalog import Rejected, Swap, TableState
 from esker.table import Table
 from esker.tree.manifest_list import ManifestContent, ManifestFile

@@ -11,9 +11,9 @@ from esker.errors import AlreadyExists, Conflict, EskerError, InvalidInput, NoSu
 from esker.ports.catalog import Catalog, TableState
 from esker.read.resolve_snapshot import resolve_snapshot
 from esker.tree.snapshot import RefKind, SnapshotRef
-from esker.write import cherry_pick as picks
-from esker.write import versions
-from esker.write.retention import without_snapshots
+from esker.write.refs import branches_and_tags
+from esker.write.refs import cherry_pick as picks
+from esker.write.refs.retention import without_snapshots
 
 
 class Versioned(CommittedTable):
@@ -23,19 +23,19 @@ class Versioned(CommittedTable):
         return cast(Catalog, self.catalog), NAME, base or self.load()
 
     def tag(self, *args: Any, base: TableState | None = None, **more: Any) -> TableState:
-        return versions.tag(*self._home(base), *args, **more)
+        return branches_and_tags.tag(*self._home(base), *args, **more)
 
     def branch(self, *args: Any, base: TableState | None = None, **more: Any) -> TableState:
-        return versions.branch(*self._home(base), self.tools, *args, **more)
+        return branches_and_tags.branch(*self._home(base), self.tools, *args, **more)
 
     def drop_ref(self, *args: Any, **more: Any) -> TableState:
-        return versions.drop_ref(*self._home(None), *args, **more)
+        return branches_and_tags.drop_ref(*self._home(None), *args, **more)
 
     def rollback(self, base: TableState | None = None, **more: Any) -> TableState:
-        return versions.rollback(*self._home(base), **more)
+        return branches_and_tags.rollback(*self._home(base), **more)
 
     def fast_forward(self, *args: Any) -> TableState:
-        return versions.fast_forward(*self._home(None), *args)
+        return branches_and_tags.fast_forward(*self._home(None), *args)
 
     def cherry_pick(self, snapshot_id: int, **more: Any) -> TableState:
         return picks.cherry_pick(*self._home(None), self.tools, snapshot_id, **more)
@@ -225,7 +225,7 @@ def test_a_rollback_goes_to_ancestors_only(table: Versioned) -> None:
     assert "main did not come from it; make a branch of it with branch(name, snapshot_id=" in refusal.value.message
     with pytest.raises(InvalidInput, match="main did not come from it"):
         table.rollback(as_of=second.timestamp_ms)
-    versions.set_current(cast(Catalog, table.catalog), NAME, table.load(), second.snapshot_id)
+    branches_and_tags.set_current(cast(Catalog, table.catalog), NAME, table.load(), second.snapshot_id)
     assert table.paths() == ["a", "b"]
 
 

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import esker
-from esker.arrow.file_columns import every_column, file_columns
-from esker.arrow.fit import fit, fit_batches
-from esker.arrow.new_schema import schema_from_arrow
-from esker.arrow.types import FIELD_ID, to_arrow_schema
+from esker.arrow.arrow_types import FIELD_ID, to_arrow_schema
+from esker.arrow.input.fit_data import fit, fit_batches
+from esker.arrow.input.schema_from_arrow import schema_from_arrow
+from esker.arrow.read.file_columns import every_column, file_columns
 from esker.errors import InvalidInput
-from esker.model.ddl import DEEPEST
-from esker.model.schema_rules import MOST_FILE_LEVELS
+from esker.model.evolution.schema_rules import MOST_FILE_LEVELS
+from esker.model.parsing.column_definitions import DEEPEST
 from esker.table import Table
 
 NARROW, WIDE = 120, 240

@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from esker.arrow.constants import repeated
-from esker.arrow.fit import fit_batches
-from esker.arrow.types import to_arrow
+from esker.arrow.arrow_types import to_arrow
+from esker.arrow.input.fit_data import fit_batches
+from esker.arrow.value_arrays import repeated
 from esker.errors import InvalidInput, Unsupported
+from esker.model.parsing.value_text import Arithmetic, Value
+from esker.model.predicates.unbound_predicate import Literal, Name
 from esker.model.schema import Schema
 from esker.model.types import DecimalType, Field, TimestampType, TimeType, is_floating
-from esker.model.unbound import Literal, Name
-from esker.model.value_text import Arithmetic, Value
 
 _KERNELS: Mapping[str, Callable[..., Any]] = {
     "+": pc.add_checked,

@@ -1,20 +1,110 @@
-"""The statistics in a Parquet footer, read by hand.
-
-pyarrow's own accessors end the whole process on a footer that contradicts itself: a C++ exception crosses into
-Python. So what pruning needs is decoded here, from Thrift's compact encoding, and nothing else is. Whatever cannot
-be understood is no statistics, which prunes nothing; the reader of the rows then says what is wrong with the file.
-"""
+"""Parquet footers by hand: Thrift's compact encoding, the statistics of row groups, and the annotation of variants."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from esker.arrow.compact_thrift import BINARY, I16, I32, I64, LIST, STRUCT, Cursor
+# ---------------------------------------------------------------- compact thrift
+#
+# A cursor over Thrift's compact encoding, in which Parquet writes its footers.
+#
+# Input is hostile: nothing is read past the end, nothing is nested deeper than a footer can be, and whatever makes no
+# sense is a ``ValueError``.
+
+
+_MAX_DEPTH = 32
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+
+
+class Cursor:
+    """Where reading has come to in some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """Id and kind of each field; the caller reads or skips its value before asking for the next."""
+        last = 0
+        while head := self._data[self.take(1)]:
+            last = last + (head >> 4) if head >> 4 else self.number()
+            yield last, head & 15
+
+    def items(self, expected: int) -> range:
+        """The places of a list of that kind; the caller reads or skips each item."""
+        head = self._data[self.take(1)]
+        count = head >> 4 if head >> 4 != 15 else self.varint()
+        if head & 15 != expected or count > len(self._data):
+            raise ValueError("a list of something else")
+        return range(count)
+
+    def skip(self, kind: int, depth: int = 0) -> None:
+        """Step over a value."""
+        if depth > _MAX_DEPTH:
+            raise ValueError("nested too deep")
+        if kind in (I16, I32, I64):
+            self.varint()
+        elif kind == BINARY:
+            self.take(self.varint())
+        elif kind == BYTE:
+            self.take(1)
+        elif kind == DOUBLE:
+            self.take(8)
+        elif kind == STRUCT:
+            for _, inner in self.fields():
+                self.skip(inner, depth + 1)
+        elif kind in (LIST, SET):
+            head = self._data[self.take(1)]
+            count = head >> 4 if head >> 4 != 15 else self.varint()
+            for _ in range(count):
+                self.take(1) if head & 15 in (TRUE, FALSE) else self.skip(head & 15, depth + 1)
+        elif kind not in (TRUE, FALSE):  # maps, which Parquet has none of, included
+            raise ValueError(f"no field of kind {kind}")
+
+    def bytes(self) -> bytes:
+        """Text or binary."""
+        length = self.varint()
+        start = self.take(length)
+        return self._data[start : start + length]
+
+    def number(self) -> int:
+        """A signed number."""
+        number = self.varint()
+        return number >> 1 ^ -(number & 1)
+
+    def varint(self) -> int:
+        """An unsigned one."""
+        number = shift = 0
+        while True:
+            byte = self._data[self.take(1)]
+            number |= (byte & 0x7F) << shift
+            if number >> 64:
+                raise ValueError("a number too large")
+            if byte < 0x80:
+                return number
+            shift += 7
+
+    def take(self, length: int) -> int:
+        """Step over so many bytes; where they start."""
+        start = self.at
+        if start + length > len(self._data):
+            raise ValueError("it ends too early")
+        self.at = start + length
+        return start
+
+
+# ---------------------------------------------------------------- The statistics in a Parquet footer, read by hand
+#
+# pyarrow's own accessors end the whole process on a footer that contradicts itself: a C++ exception crosses into
+# Python. So what pruning needs is decoded here, from Thrift's compact encoding, and nothing else is. Whatever cannot
+# be understood is no statistics, which prunes nothing; the reader of the rows then says what is wrong with the file.
+
 
 MAGIC = b"PAR1"
 LARGEST_FOOTER = 128 << 20
@@ -151,3 +241,123 @@ def _raw(data: bytes | None, physical: int) -> Any:
         return data
     form = _FORMS.get(physical)  # INT96 has none: no two writers agree on its order
     return struct.unpack(form, data)[0] if form is not None and len(data) == struct.calcsize(form) else None
+
+
+# ---------------------------------------------------------------- variant annotation
+#
+# Parquet's mark that a group is a variant, set in the footer as it is written.
+#
+# pyarrow writes such a group but cannot mark it: it knows the annotation in C++, and no type of Python's reaches it.
+# Without the mark other readers take the group for a struct. So the end of the file, which is the footer, is held back
+# when the writer closes; a few bytes are put into the schema's elements for variants; and then it is written. Nothing
+# in a footer points into the footer itself, so nothing else changes.
+
+
+_SCHEMA_ELEMENTS = 2  # of FileMetaData
+_NAME, _CHILD_COUNT, _LOGICAL_TYPE = 4, 5, 10  # of SchemaElement
+# LogicalType's member 16 is a VariantType, whose field 1, a byte, is the version of the encoding.
+_VARIANT = bytes((STRUCT, 16 << 1, 1 << 4 | 3, 1, 0, 0))
+
+Path = tuple[str, ...]
+
+
+class HeldFooter:
+    """A sink that can keep what is written to it for a while."""
+
+    def __init__(self, under: BinaryIO) -> None:
+        self._under = under
+        self._held: list[bytes] | None = None
+        self.closed = False
+
+    def hold(self) -> None:
+        """Keep what is written from here on."""
+        self._held = []
+
+    def release(self, variants: Collection[Path]) -> None:
+        """Write what was kept, with these groups marked."""
+        held, self._held = b"".join(self._held or ()), None
+        self._under.write(annotated(held, variants))
+
+    def write(self, data: bytes) -> int:
+        """Take some bytes."""
+        if self._held is None:
+            return self._under.write(data)
+        self._held.append(bytes(data))
+        return len(data)
+
+    def tell(self) -> int:
+        """How many bytes were written, with those that are kept."""
+        return self._under.tell() + sum(map(len, self._held or ()))
+
+    def flush(self) -> None:
+        """What is kept stays so."""
+        self._under.flush()
+
+    def close(self) -> None:
+        """The file below belongs to somebody else."""
+        self.closed = True
+
+    def readable(self) -> bool:
+        """Never."""
+        return False
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+
+def annotated(data: bytes, variants: Collection[Path]) -> bytes:
+    """The end of a Parquet file, with the groups at these paths of its schema marked as variants."""
+    length = int.from_bytes(data[-8:-4], "little")
+    if data[-4:] != MAGIC or length > len(data) - 8:
+        raise ValueError("these bytes do not end as a Parquet file does")
+    footer = data[len(data) - 8 - length : -8]
+    pieces, start = [], 0
+    for end, last in _ends(footer, frozenset(variants)):
+        pieces += [footer[start:end], bytes((_LOGICAL_TYPE - last << 4 | STRUCT,)), _VARIANT]
+        start = end
+    marked = b"".join((*pieces, footer[start:]))
+    return b"".join((data[: len(data) - 8 - length], marked, len(marked).to_bytes(4, "little"), MAGIC))
+
+
+def _ends(footer: bytes, variants: frozenset[Path]) -> list[tuple[int, int]]:
+    """For each variant where its element's fields end, and the id of the last of them."""
+    cursor = Cursor(footer)
+    found: dict[Path, tuple[int, int]] = {}
+    for id_, kind in cursor.fields():
+        if id_ != _SCHEMA_ELEMENTS or kind != LIST:
+            cursor.skip(kind)
+            continue
+        above: list[tuple[Path, int]] = []  # the groups that are open: a path, and how many children are to come
+        for at in cursor.items(STRUCT):
+            name, children, last = _element(cursor)
+            while above and not above[-1][1]:
+                above.pop()
+            path = (*above[-1][0], name) if above else ()
+            if above:
+                above[-1] = (above[-1][0], above[-1][1] - 1)
+            if children or not at:
+                above.append((path, children))
+            if path in variants and at:
+                found[path] = (cursor.at - 1, last)
+    if found.keys() != variants or any(last >= _LOGICAL_TYPE for _, last in found.values()):
+        raise ValueError(f"the file's schema has no plain groups {sorted(variants)}")
+    return sorted(found.values())
+
+
+def _element(cursor: Cursor) -> tuple[str, int, int]:
+    """An element's name, its number of children, and the id of its last field."""
+    name, children, last = "", 0, 0
+    for id_, kind in cursor.fields():
+        last = id_
+        if id_ == _NAME and kind == BINARY:
+            name = cursor.bytes().decode()
+        elif id_ == _CHILD_COUNT and kind == I32:
+            children = cursor.number()
+        else:
+            cursor.skip(kind)
+    return name, children, last

@@ -1,29 +1,127 @@
-"""Changes of rows with pyarrow, in this process and without a JVM.
-
-One pass finds the rows to change, remembers their positions and gives the rows that take their place; what stays of
-files that are rewritten follows in the same stream, so that one write makes all new files.
-"""
+"""The Arrow engine for changing rows: delete, update, merge and upsert without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from esker.errors import Unsupported
-from esker.model.predicate import TRUE
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from esker.arrow.equal_rows import KeySet
+from esker.arrow.value_arrays import held_array
+from esker.errors import InvalidInput, Unsupported
+from esker.model.predicates.predicate import FALSE, TRUE, Bound, Compare, IsNull, Op, all_of, any_of
+from esker.model.predicates.predicate import OneOf as Among
 from esker.model.schema import Schema
+from esker.model.types import Field
 from esker.ports.engine import Engine, ReadRequest, ScanTask, Writer, WriteRequest
 from esker.ports.row_changes import KeyedRows, RowCounts, RowDelta, RowView
 from esker.read.metadata_columns import metadata_column
 from esker.tree.table_metadata import TableMetadata
-from esker.write.rewrite import with_lineage
+from esker.write.rows.rewrite_file import with_lineage
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyroaring import BitMap64
 
-    from esker.arrow.upsert_source import UpsertSource
+
+# ---------------------------------------------------------------- upsert source
+#
+# The rows of an upsert, by key: which of them replaces which row of the table.
+
+
+Int64s = npt.NDArray[np.int64]
+FEW = 256  # so many keys are looked for one by one; more, between the least and the largest
+_SLICE = 1 << 16
+
+
+@dataclass(slots=True)
+class UpsertSource:
+    """Rows with distinct keys, and which of them have met a row of the table."""
+
+    rows: pa.Table
+    keys: KeySet
+    row_of: Int64s  # the row of each key's number
+    met: npt.NDArray[np.bool_] = field(repr=False)
+
+    @classmethod
+    def of(cls, rows: pa.Table, key: Schema) -> UpsertSource:
+        """``InvalidInput`` names a key that occurs twice: which of its rows should win?"""
+        columns = [_whole(rows.column(f.name)) for f in key]
+        keys = KeySet(columns)
+        numbers = keys.numbers(columns)
+        row_of = np.empty(keys.count, dtype=np.int64)
+        row_of[numbers] = np.arange(rows.num_rows)
+        if keys.count < rows.num_rows:
+            twice = int(np.flatnonzero(row_of[numbers] != np.arange(rows.num_rows))[0])
+            shown = ", ".join(f"{f.name} = {column[twice]}" for f, column in zip(key, columns, strict=True))
+            raise InvalidInput(f"cannot upsert: the key {shown} occurs twice in the rows given", row=twice)
+        return cls(rows, keys, row_of, np.zeros(rows.num_rows, dtype=bool))
+
+    def meeting(self, columns: Sequence[pa.Array]) -> Int64s:
+        """For each row of the table the row that replaces it, -1 for none."""
+        numbers = self.keys.numbers(columns)
+        if not len(self.row_of):
+            return numbers
+        found = np.where(numbers >= 0, self.row_of[numbers], -1)
+        self.met[found[found >= 0]] = True
+        return found
+
+    def take(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
+        """These rows, in their order."""
+        for start in range(0, len(rows), _SLICE):
+            yield from self.rows.take(pa.array(rows[start : start + _SLICE])).combine_chunks().to_batches()
+
+    def unmet(self) -> Iterator[pa.RecordBatch]:
+        """Rows that have met none."""
+        return self.take(np.flatnonzero(~self.met))
+
+
+def key_predicate(rows: pa.Table, key: Schema) -> Bound:
+    """TRUE of every row that may have one of the keys: what prunes the table's files, and what must not arrive
+    meanwhile."""
+    if not rows.num_rows:
+        return FALSE
+    return all_of(_one_key(f, _whole(rows.column(f.name))) for f in key)
+
+
+def _one_key(f: Field, column: pa.Array) -> Bound:
+    held = held_array(column, f.type)
+    null = IsNull(f) if held.null_count else FALSE
+    values = held.drop_null()
+    if not len(values):
+        return null
+    distinct = values.unique()
+    if len(distinct) <= FEW:
+        return any_of((Among(f, frozenset(distinct.to_pylist())), null))
+    ends = _ends(values)
+    if ends is None:
+        return TRUE
+    return any_of((all_of((Compare(f, Op.GE, ends[0]), Compare(f, Op.LE, ends[1]))), null))
+
+
+def _ends(values: pa.Array) -> tuple[Any, Any] | None:
+    try:
+        found = pc.min_max(values)
+    except pa.ArrowNotImplementedError:  # fixed-length bytes have no kernel
+        return None
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+
+
+# ---------------------------------------------------------------- row engine
+#
+# Changes of rows with pyarrow, in this process and without a JVM.
+#
+# One pass finds the rows to change, remembers their positions and gives the rows that take their place; what stays of
+# files that are rewritten follows in the same stream, so that one write makes all new files.
 
 
 class ArrowRowEngine:
@@ -37,8 +135,7 @@ class ArrowRowEngine:
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
         """Rows to upsert, all in memory; ``InvalidInput`` where they do not fit or one key occurs twice."""
-        from esker.arrow.keys import key_schema
-        from esker.arrow.upsert_source import UpsertSource, key_predicate
+        from esker.arrow.equal_rows import key_schema
 
         key = key_schema(metadata.schema, on)
         rows = self._writer.fit(metadata, metadata.schema, data).read_all()
@@ -54,7 +151,7 @@ class ArrowRowEngine:
     def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
         """The rows that match with some columns set to SQL expressions over the old row."""
         from esker.arrow.compute_values import assigned, bind_value
-        from esker.model.value_text import parse_value
+        from esker.model.parsing.value_text import parse_value
 
         schema = view.metadata.schema
         fields = {f.name: f for f in schema}
@@ -174,7 +271,7 @@ class Change:
             yield now[0], batch, row_ids
 
     def _forget(self, task: ScanTask, positions: pa.Array) -> None:
-        from esker.arrow.deleted_positions import bitmap_of
+        from esker.arrow.deletes.deleted_positions import bitmap_of
 
         found = bitmap_of(positions.to_numpy(zero_copy_only=False))
         path = task.data_file.path

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from esker.arrow.types import to_arrow
+from esker.arrow.arrow_types import to_arrow
 from esker.model.types import VARIANT
 from esker.model.variant import Dictionary
 from esker.model.variant_layout import EMPTY_METADATA, NULL_VALUE, SIZES, Basic, Kind

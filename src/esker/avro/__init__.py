@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from esker.avro.container import LIMITS, Header, Limits
 from esker.avro.decoding import AvroColumns, Part, arrow_schema, decode, decode_many, iter_batches, read_header
-from esker.avro.prepend import Prepended, prepend
-from esker.avro.projection import Projection
-from esker.avro.write import write
+from esker.avro.shred_program import Projection
+from esker.avro.write import Prepended, prepend, write
 
 __all__ = [
     "LIMITS",

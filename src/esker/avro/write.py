@@ -1,12 +1,19 @@
-"""Records to an Avro container, by way of fastavro."""
+"""Avro containers written: new ones by fastavro, and ones that extend an existing container without decoding it."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from esker.avro.container import LIMITS, SYNC, CodecError, Memory, codec, read_head
+from esker.errors import Corrupt
+
+# ---------------------------------------------------------------- Records to an Avro container, by way of fastavro
 
 
 def write(
@@ -29,3 +36,98 @@ def write(
     out = io.BytesIO()
     fastavro.writer(out, dict(schema), records, codec=codec, metadata=text, sync_marker=sync)
     return out.getvalue()
+
+
+# ---------------------------------------------------------------- prepend
+#
+# A container with a few records put before those of another, which are copied without being decoded.
+#
+# A commit adds one row to a list of thousands. Records of one schema lie in a block back to back, so blocks can be
+# joined and copied as bytes: the cost is that of the new records and of one small block, whatever the rest weighs.
+
+
+FULL_BLOCK = 64
+"""Rows from which a block is left as it is. Smaller ones are joined with the new rows, so that a thousand commits of
+one row each make sixteen blocks and not a thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepended:
+    """The new container, and how many rows it took over."""
+
+    data: bytes
+    carried: int
+
+
+def prepend(
+    old: bytes,
+    *,
+    file: str,
+    schema: Mapping[str, Any],
+    records: Iterable[Mapping[str, Any]],
+    metadata: Mapping[str, str],
+) -> Prepended | None:
+    """The records, then those of ``old``; None where ``old`` was written with another schema or codec."""
+    source = Memory(memoryview(old), file)
+    header = read_head(source, LIMITS)
+    fresh = write(schema, [], metadata=metadata)
+    ours = read_head(Memory(memoryview(fresh), file), LIMITS)
+    if header.codec != "deflate" or _fields(header.metadata) != _fields(ours.metadata):
+        return None
+    rows, body = _encode(schema, records)
+    carried = 0
+    blocks: list[bytes] = []
+    while source.remaining:
+        count, data = source.long("a block's count"), bytes(source.take(source.long("a block's size"), "a block"))
+        if bytes(source.take(SYNC, "a sync marker")) != header.sync or count < 0:
+            raise Corrupt(file, "a block does not end where it says")
+        carried += count
+        if not blocks and count < FULL_BLOCK and rows < FULL_BLOCK:
+            rows, body = rows + count, body + _inflate(data, file)
+        else:
+            blocks.append(_block(count, data, ours.sync))
+    first = _block(rows, _deflate(body), ours.sync) if rows else b""
+    return Prepended(b"".join((fresh, first, *blocks)), carried)
+
+
+def _fields(metadata: Mapping[str, bytes]) -> Any:
+    """The schema, written as it may be."""
+    return json.loads(metadata["avro.schema"])
+
+
+def _encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> tuple[int, bytes]:
+    import fastavro
+
+    parsed = fastavro.parse_schema(dict(schema))
+    out = io.BytesIO()
+    rows = 0
+    for record in records:
+        fastavro.schemaless_writer(out, parsed, record)
+        rows += 1
+    return rows, out.getvalue()
+
+
+def _block(rows: int, data: bytes, sync: bytes) -> bytes:
+    return b"".join((_long(rows), _long(len(data)), data, sync))
+
+
+def _inflate(data: bytes, file: str) -> bytes:
+    try:
+        return bytes(codec("deflate", file=file)(memoryview(data), LIMITS.block))
+    except CodecError as error:
+        raise Corrupt(file, f"a block {error}") from None
+
+
+def _deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+def _long(number: int) -> bytes:
+    """Zigzag, seven bits a byte; counts and sizes are never negative."""
+    rest, out = number << 1, bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

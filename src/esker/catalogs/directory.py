@@ -20,8 +20,8 @@ from esker.catalogs.metadata_files import (
     forgotten,
     with_log,
 )
-from esker.catalogs.no_views import NoViews
 from esker.catalogs.refusals import (
+    NoViews,
     checked_name,
     checked_namespace,
     dotted,
@@ -31,18 +31,17 @@ from esker.catalogs.refusals import (
     no_such_table,
     table_exists,
 )
-from esker.catalogs.version_folder import Mark, VersionFile, VersionFolder, version_file
 from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import AlreadyExists, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
-from esker.iceberg.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.maintain.purge import DROPPED, dropped_folder
-from esker.model.naming import Namespace, TableName
-from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered
+from esker.model.table_names import Namespace, TableName
+from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered, ViewCatalog
 from esker.ports.storage import Storage
-from esker.ports.view_catalog import ViewCatalog
 from esker.storage.failures import failure_of, is_failure
 from esker.storage.local import LocalStorage, sync_folder
 from esker.storage.location import Location
+from esker.storage.version_folder import Mark, VersionFile, VersionFolder, version_file
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 _METADATA = "metadata"

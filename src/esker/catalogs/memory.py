@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from esker.catalogs.kinds import Kind
-from esker.catalogs.pointer import PointerCatalog
+from esker.catalogs.pointer_catalog import PointerCatalog
 from esker.catalogs.refusals import (
+    Kind,
     dotted,
     missing,
     namespace_exists,
@@ -16,7 +16,7 @@ from esker.catalogs.refusals import (
     table_exists,
 )
 from esker.catalogs.warehouse import Warehouse
-from esker.model.naming import Namespace, TableName
+from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Rejected, Unanswered
 from esker.storage.memory import MemoryStorage
 

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import EskerError, InvalidInput
-from esker.iceberg.table_metadata import decode_table_metadata
-from esker.iceberg.write_table_metadata import encode_table_metadata
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.ports.catalog import TableState
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 

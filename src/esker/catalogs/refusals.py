@@ -1,12 +1,35 @@
-"""What a catalog says when it cannot do as asked, worded once for all of them."""
+"""Errors about the names in a catalog, worded once for all catalogs, and `NoViews` for a catalog that has no views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
+from typing import NoReturn
 
-from esker.catalogs.kinds import Kind
-from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
-from esker.model.naming import Namespace, TableName, parse_namespace
+from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
+from esker.model.table_names import Namespace, TableName, parse_namespace
+from esker.ports.catalog import Catalog, ViewState, ViewSwap
+from esker.tree.view_metadata import ViewMetadata
+
+# ---------------------------------------------------------------- What a name of a catalog may stand for
+
+
+class Kind(Enum):
+    """A table or a view; the values are those of ``iceberg_type`` in a catalog of SQL."""
+
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+
+    @property
+    def word(self) -> str:
+        """The kind in a sentence."""
+        return self.value.lower()
+
+
+# ---------------------------------------------------------------- refusals
+#
+# What a catalog says when it cannot do as asked, worded once for all of them.
+
 
 _NONE = "the catalog has none of that name"
 _LONGEST_NAMESPACE = 255  # what the SQL layout that engines share has room for
@@ -79,3 +102,41 @@ def namespace_in_use(namespace: Namespace, held: Iterable[str]) -> InvalidInput:
     return InvalidInput(
         f"cannot drop namespace {dotted(namespace)}: it holds {shown}", namespace=dotted(namespace), holds=names
     )
+
+
+# ---------------------------------------------------------------- no views
+#
+# A catalog without views. It has none, says so where one is asked for, and makes none.
+
+
+class NoViews:
+    """Keeps the contract of ``ports.view_catalog.ViewCatalog`` for a catalog that cannot hold a view."""
+
+    def __init__(self, catalog: Catalog, why: str) -> None:
+        self._catalog = catalog
+        self._why = why
+
+    def catalog_name(self) -> str | None:
+        return None
+
+    def views(self, namespace: Namespace) -> tuple[TableName, ...]:
+        self._catalog.namespace_properties(namespace)  # says so where there is no such namespace
+        return ()
+
+    def load_view(self, name: TableName) -> ViewState:
+        raise no_such_view(name, self._why)
+
+    def create_view(self, name: TableName, metadata: ViewMetadata) -> ViewState:
+        raise Unsupported(f"cannot create view {name}: {self._why}", feature="views")
+
+    def swap_view(self, name: TableName, base: ViewState, new: ViewMetadata) -> ViewSwap:
+        self._missing(name)
+
+    def drop_view(self, name: TableName) -> None:
+        self._missing(name)
+
+    def rename_view(self, old: TableName, new: TableName) -> None:
+        self._missing(old)
+
+    def _missing(self, name: TableName) -> NoReturn:
+        raise no_such_view(name, self._why)

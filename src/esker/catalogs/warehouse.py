@@ -14,7 +14,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from esker.errors import InvalidInput
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 from esker.ports.storage import Storage
 from esker.storage.location import Location, how_to_allow
 from esker.tree.table_metadata import TableMetadata

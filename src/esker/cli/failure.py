@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from esker.cli.plain_values import to_json
+from esker.cli.answer import to_json
 from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown, StorageFailed
 
 DONE, FINDING, USAGE, CONFLICT, UNKNOWN, CORRUPT, STORAGE = range(7)

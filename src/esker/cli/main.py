@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from esker.cli.failure import describe, report, wants
-from esker.cli.settings import shared_options
+from esker.cli.shared_options import shared_options
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Start": ("init", "demo", "doctor"),
@@ -36,9 +36,22 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Feed": ("ingest", "receive", "replay"),
 }
 
+# Modules of ``esker.cli.commands`` that hold several commands; every other command has a module of its own name.
+_HOMES: Mapping[str, str] = {
+    "init": "create",
+    "register": "create",
+    "rename": "drop",
+    "tag": "refs",
+    "branch": "refs",
+    "rollback": "snapshots",
+    "manifests": "files",
+    "explain": "scan",
+    "replay": "ingest",
+}
+
 
 class Esker(click.Group):
-    """A group whose commands lie in modules of their own names, and whose failures are told in a line or two."""
+    """A group that loads a command's module when it is asked for, and reports a failure in a line or two."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of its section."""
@@ -48,7 +61,8 @@ class Esker(click.Group):
         """The command of that name, loaded now."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        found = import_module(f"esker.cli.{cmd_name}").command
+        home = import_module(f"esker.cli.commands.{_HOMES.get(cmd_name, cmd_name)}")
+        found = getattr(home, f"{cmd_name}_command")
         assert isinstance(found, click.Command)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from esker.cli.plain_values import iso
+from esker.cli.answer import iso
 from esker.model.transform import BucketTransform, IdentityTransform, Transform, TruncateTransform
 
 if TYPE_CHECKING:

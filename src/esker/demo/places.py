@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from esker.ingest.pipeline.rollups import Rollup
+    from esker.ingest.spark.pipeline_query import PipelineQuery
     from esker.lake import Lake
-    from esker.spark.pipeline_query import PipelineQuery
 
 FILES_A_BATCH = 8
 SERVICE_DAYS = "otel.service_days"

@@ -13,7 +13,7 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import esker
-from esker.demo.feed import feed, go_on
+from esker.demo.feed_lake import feed, go_on
 from esker.demo.places import SERVICE_DAYS, Places
 from esker.demo.story import Identity, Story
 from esker.demo.telemetry import Size, check_sdk
@@ -22,7 +22,7 @@ from esker.otlp.schemas import TABLES
 from esker.version import VERSION
 
 if TYPE_CHECKING:
-    from esker.demo.feed import Sent
+    from esker.demo.feed_lake import Sent
 
 SPANS = "otel.spans"
 CLUSTER = "local-cluster[2,1,1024]"  # two executors of one core and 1 GiB, each a process
@@ -32,8 +32,7 @@ def tell(size: Size | None = None) -> int:
     """Take the tour and show it as it goes, the report at its end; the status says whether the sums came out."""
     from rich.console import Console
 
-    from esker.demo.page import write_page
-    from esker.demo.report import report
+    from esker.demo.report import report, write_page
 
     console = Console()
     console.print("\n[bold]Esker[/]: telemetry into Iceberg tables, by a streaming query on plain PySpark\n")
@@ -82,7 +81,7 @@ def _cluster() -> Iterator[str]:
     try:
         yield master
     finally:
-        from esker.spark.session import running_session
+        from esker.spark.session.spark_session import running_session
 
         session = running_session()
         if session is not None:

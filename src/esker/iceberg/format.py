@@ -10,9 +10,9 @@ from itertools import groupby
 
 from esker import avro
 from esker.errors import NoSuchFile, Unsupported
-from esker.iceberg.manifest import decode_manifests
-from esker.iceberg.manifest_list import decode_manifest_list
-from esker.iceberg.spec_of_manifest import spec_id_of_header
+from esker.iceberg.manifests.manifest import decode_manifests
+from esker.iceberg.manifests.manifest_list import decode_manifest_list
+from esker.iceberg.metadata.partition_and_sort import spec_id_of_header
 from esker.ports.storage import Storage
 from esker.ports.table_format import EntryColumns
 from esker.tree.manifest import Entries

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from esker.errors import Unsupported
-from esker.iceberg.write_manifest import ManifestForm, describe_manifest, encode_manifest
-from esker.iceberg.write_manifest_list import (
+from esker.iceberg.manifests.manifest_list import (
     ListForm,
     assign_first_row_ids,
     encode_manifest_list,
     extend_manifest_list,
 )
-from esker.model.partition import PartitionSpec
+from esker.iceberg.manifests.write_manifest import ManifestForm, describe_manifest, encode_manifest
+from esker.model.partition_and_sort import PartitionSpec
 from esker.ports.storage import Storage
 from esker.ports.table_format import EntryColumns, ExtendedList, NewSnapshot, TableFormat
 from esker.tree.manifest import EntryStatus, ManifestEntry

@@ -16,14 +16,14 @@ from uuid import uuid4
 
 import msgspec
 
-from esker.catalogs.sqlite_failures import LOCKED, sqlite_code, sqlite_failure
+from esker.catalogs.sqlite import LOCKED, sqlite_code, sqlite_failure
 from esker.errors import Conflict, Corrupt, EskerError, InvalidInput
-from esker.ingest.counts import BatchCounts
-from esker.ingest.seen_files import SEEN_TABLE, UPGRADE_FILES, Seen, SeenFiles
-from esker.ingest.sources import Found, SourceFile
-from esker.kafka.ranges import OffsetRange, Partition, Positions
-from esker.otlp.durable import locked
+from esker.ingest.files.seen_files import SEEN_TABLE, UPGRADE_FILES, Seen, SeenFiles
+from esker.ingest.files.source_files import Found, SourceFile
+from esker.ingest.receipts import BatchCounts
+from esker.kafka.subscription import OffsetRange, Partition, Positions
 from esker.storage.failures import naming_failures
+from esker.storage.fsync_and_locks import locked
 
 _VERSION = "2"  # 1: files were known by path, size and digest alone
 _TABLES = (

@@ -10,18 +10,17 @@ from pathlib import Path
 from esker.errors import Conflict, Corrupt
 from esker.ingest.receipts import Delivery, Receipt, files_of
 from esker.lake import Lake
-from esker.model.bind import bind
-from esker.model.column import as_unbound, col
+from esker.model.predicates.bind import bind
+from esker.model.predicates.column import as_unbound, col
 from esker.ports.catalog import TableState
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import Proposal, commit
+from esker.write.context import MetadataNames, Scratch
 from esker.write.exactly_once import Batch, is_applied
-from esker.write.layout import MetadataNames
 from esker.write.steps import AddFiles, RemoveRows, Step
 from esker.write.table_changes import MAIN
-from esker.write.workbench import Scratch
 
 FOLDED = "manifests-replaced"
 log = logging.getLogger("esker.ingest")

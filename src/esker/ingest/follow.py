@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Event
 
 from esker.errors import EskerError, InvalidInput, StorageFailed
-from esker.ingest.run import Pending, Run
-from esker.ingest.segments import is_named_like_segment
-from esker.ingest.sources import Found, Lookout, oldest_first
+from esker.ingest.files.source_files import Found, Lookout, oldest_first
+from esker.ingest.files.spool_segments import is_named_like_segment
+from esker.ingest.run_batches import Pending, Run
 from esker.storage.failures import failure_of
 
 log = logging.getLogger("esker.ingest")

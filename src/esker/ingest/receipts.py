@@ -1,7 +1,7 @@
-"""Receipts: what a batch is about to commit, durable before the first of its commits is tried.
+"""Receipts: what a batch is about to commit and how much it held, durable before the first of its commits is tried.
 
-A receipt names the data files, which are written and synced, and the tables they go to. Whoever holds it can make the
-commits, any number of times: each table remembers the batch by its mark.
+A receipt names the data files, which are written and synced, and their tables. With a receipt, the commits can be made
+any number of times.
 """
 
 from __future__ import annotations
@@ -15,11 +15,42 @@ from pathlib import Path
 import msgspec
 
 from esker.errors import Corrupt
-from esker.ingest.counts import BatchCounts
-from esker.otlp.durable import sync_directory
 from esker.storage.failures import failure_of, naming_failures
+from esker.storage.fsync_and_locks import sync_directory
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
+
+# ---------------------------------------------------------------- How much a batch held, as it is written down
+
+
+DEAD_LETTER_TABLE = "otel.dead_letter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCounts:
+    """What came in and where it went. ``received`` is counted where rows are made, the rest where they are written."""
+
+    received: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)  # by table, dead letters among them
+    deduplicated: int = 0  # sent again, and left out because that was asked for
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by a transform, by the table they were decoded for
+    added: Mapping[str, int] = field(default_factory=dict)  # likewise
+    requests: int = 0
+    bytes: int = 0  # of the messages of topics; the size of files is in the plan
+    oddities: Mapping[str, int] = field(default_factory=dict)  # kept, and worth a word
+
+    @property
+    def dead_letters(self) -> int:
+        """Records that no table could take."""
+        return self.rows.get(DEAD_LETTER_TABLE, 0)
+
+
+# ---------------------------------------------------------------- receipts
+#
+# Receipts: what a batch is about to commit, durable before the first of its commits is tried.
+#
+# A receipt names the data files, which are written and synced, and the tables they go to. Whoever holds it can make
+# the commits, any number of times: each table remembers the batch by its mark.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +83,7 @@ def delivery_of(
     """Files of a table as a receipt holds them."""
     import pyarrow as pa
 
-    from esker.spark.written_files import SCHEMA, partition_types, rows_of
+    from esker.spark.write.written_files import SCHEMA, partition_types, rows_of
 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as stream:
@@ -72,7 +103,7 @@ def files_of(delivery: Delivery, metadata: TableMetadata) -> list[DataFile]:
     """The files of a delivery; their partitions are of the spec that they were written by, whatever it is now."""
     import pyarrow as pa
 
-    from esker.spark.written_files import files_of, partition_types
+    from esker.spark.write.written_files import files_of, partition_types
 
     written_by = replace(metadata, default_spec_id=delivery.spec_id)
     try:

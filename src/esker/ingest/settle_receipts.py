@@ -9,7 +9,7 @@ from esker.errors import EskerError
 from esker.ingest.account import Account
 from esker.ingest.deliver import deliver
 from esker.ingest.receipts import Receipt, Receipts
-from esker.ingest.run import Pending
+from esker.ingest.run_batches import Pending
 from esker.lake import Lake
 
 _MANY_PARTS = 500  # of batches whose commits are not looked up yet

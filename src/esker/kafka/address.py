@@ -7,8 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from esker.errors import InvalidInput
 from esker.kafka.client import checked_config
-from esker.kafka.ranges import positions_of
-from esker.kafka.source import SERVERS, Source, Starting, topics_of
+from esker.kafka.subscription import SERVERS, Source, Starting, positions_of, topics_of
 from esker.write.properties import switch
 
 SCHEME = "kafka://"

@@ -10,8 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput, StorageFailed, Unsupported
-from esker.kafka.ranges import Bounds, Partition
-from esker.kafka.source import SERVERS, Assigned, Pattern, Source, Topics
+from esker.kafka.subscription import SERVERS, Assigned, Bounds, Partition, Pattern, Source, Topics
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError

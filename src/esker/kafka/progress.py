@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esker.errors import InvalidInput
-from esker.kafka.ranges import EARLIEST, LATEST, Bounds, OffsetRange, Partition, Positions
-from esker.kafka.source import Starting
+from esker.kafka.subscription import EARLIEST, LATEST, Bounds, OffsetRange, Partition, Positions, Starting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

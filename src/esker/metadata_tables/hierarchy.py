@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esker.errors import EskerError
-from esker.metadata_tables.subject import Subject
+from esker.metadata_tables.inspected_table import Subject
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import DataFile
 from esker.tree.manifest import Entries

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from esker.metadata_tables.entries import all_entries, entries
-from esker.metadata_tables.file_changes import file_changes
 from esker.metadata_tables.files import (
     all_data_files,
     all_delete_files,
+    all_entries,
     all_files,
     data_files,
     delete_files,
+    entries,
+    file_changes,
     files,
+    position_deletes,
 )
 from esker.metadata_tables.hierarchy import Bounds, SnapshotNode, hierarchy
-from esker.metadata_tables.history import history
+from esker.metadata_tables.inspected_table import Subject
 from esker.metadata_tables.manifests import all_manifests, manifests
-from esker.metadata_tables.metadata_log_entries import metadata_log_entries
 from esker.metadata_tables.partitions import partitions
-from esker.metadata_tables.position_deletes import position_deletes
-from esker.metadata_tables.refs import refs
-from esker.metadata_tables.snapshots import snapshots
-from esker.metadata_tables.subject import Subject
+from esker.metadata_tables.snapshots_and_refs import history, metadata_log_entries, refs, snapshots
 from esker.ports.engine import Engine
 from esker.ports.table_format import TableFormat
 from esker.tree.table_metadata import TableMetadata

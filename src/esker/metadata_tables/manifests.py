@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from esker.metadata_tables.human_values import human
-from esker.metadata_tables.subject import Subject, int64s
-from esker.model.partition import PartitionField, PartitionSpec, partition_value_type
+from esker.metadata_tables.inspected_table import Subject, int64s
+from esker.model.partition_and_sort import PartitionField, PartitionSpec, partition_value_type
 from esker.model.values import from_bytes
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata

@@ -1,16 +1,86 @@
-"""``partitions``: files, rows and deletes per partition of one snapshot."""
+"""``partitions``: files, rows and deletes per partition of one snapshot; and the ``partition`` column of other tables.
+
+The column is one struct for all the specs that a table has had, with values in the types that rows have.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from esker.metadata_tables.held_columns import from_held
-from esker.metadata_tables.partition_column import PartitionColumn
-from esker.metadata_tables.subject import UTC_MICROS, Subject
+from esker.metadata_tables.inspected_table import UTC_MICROS, Subject
 from esker.ports.table_format import EntryColumns
+from esker.read.metadata_columns import unified_partition_fields
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import Entries
+
+# ---------------------------------------------------------------- held columns
+#
+# Columns in held form, brought to the types that rows are read in.
+#
+# Partition values arrive as Esker holds them (days, ticks, bytes); beside a table's rows they should look like them.
+
+
+def from_held(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The column as ``type_``: whole numbers become dates and times, bytes become uuids and fixed."""
+    if array.type.equals(type_):
+        return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), type_)
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(from_held(array, type_.storage_type))
+    if pa.types.is_temporal(type_) and pa.types.is_integer(array.type):
+        return array.cast(pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
+    try:
+        return array.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(array), type_)  # a writer held something else: show nothing rather than nonsense
+
+
+# ---------------------------------------------------------------- partition column
+#
+# The ``partition`` column: one struct for all the specs a table has had.
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """The unified partition type of a table, ready to build columns of it."""
+
+    ids: tuple[int, ...]
+    arrow_fields: tuple[pa.Field, ...]
+
+    @classmethod
+    def of(cls, subject: Subject) -> PartitionColumn:
+        """The column for that table."""
+        fields = unified_partition_fields(subject.metadata)
+        arrow = (pa.field(field.name, subject.arrow_type(field.type)) for field in fields)
+        return cls(tuple(field.id for field in fields), tuple(arrow))
+
+    def __bool__(self) -> bool:
+        return bool(self.ids)
+
+    @property
+    def field(self) -> pa.Field:
+        """The column's place in a schema."""
+        return pa.field("partition", pa.struct(self.arrow_fields), nullable=False)
+
+    def members(self, entries: Entries) -> list[pa.Array]:
+        """One array per unified field; all null where the entries' own spec lacks it."""
+        own = {field.field_id: column for field, column in zip(entries.spec.fields, entries.partition, strict=True)}
+        nothing = pa.nulls(len(entries))
+        return [from_held(own.get(id_, nothing), f.type) for id_, f in zip(self.ids, self.arrow_fields, strict=True)]
+
+    def build(self, entries: Entries) -> pa.StructArray:
+        """The column for these entries."""
+        return pa.StructArray.from_arrays(self.members(entries), fields=list(self.arrow_fields))
+
+
+# ---------------------------------------------------------------- partitions
+#
+# ``partitions``: files, rows and deletes per partition of one snapshot.
+
 
 _SUMS = (
     #  column                           of which files                what is summed

@@ -1,9 +1,4 @@
-"""Partition transforms: from a column's value to a partition value.
-
-Values here are *held* values: dates as days, times and timestamps as ticks, decimals as ``Decimal``, uuid, fixed
-and binary as bytes. Every transform maps null to null, and every time transform floors: an instant before 1970
-belongs to a negative day, never to day 0. No time zone enters anywhere.
-"""
+"""Partition transforms: from a column's value to a partition value; and Murmur3, the hash of the bucket transform."""
 
 from __future__ import annotations
 
@@ -13,7 +8,6 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from esker.errors import InvalidInput
-from esker.model.murmur3 import murmur3
 from esker.model.types import (
     DATE,
     INT,
@@ -38,6 +32,56 @@ from esker.model.types import (
     is_nested,
 )
 from esker.model.values import decimal_to_bytes, from_unscaled, unscaled
+
+# ---------------------------------------------------------------- murmur3
+#
+# Murmur3, 32 bits, seed 0: Iceberg's hash. In C where mmh3 is there, which a Spark executor need not have.
+
+
+try:
+    from mmh3 import hash as _in_c
+except ImportError:  # an executor has pyarrow and numpy, and what was sent to it
+    _in_c = None  # type: ignore[assignment]
+
+_C1, _C2, _ALL = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
+
+
+def murmur3(data: bytes) -> int:
+    """The hash as an unsigned number."""
+    return _in_c(data, 0, signed=False) if _in_c is not None else murmur3_in_python(data)
+
+
+def murmur3_in_python(data: bytes) -> int:
+    """The same, by hand."""
+    state = 0
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        state ^= _scrambled(int.from_bytes(data[start : start + 4], "little"))
+        state = (_rotated(state, 13) * 5 + 0xE6546B64) & _ALL
+    if whole < len(data):
+        state ^= _scrambled(int.from_bytes(data[whole:], "little"))
+    state ^= len(data)
+    state = ((state ^ (state >> 16)) * 0x85EBCA6B) & _ALL
+    state = ((state ^ (state >> 13)) * 0xC2B2AE35) & _ALL
+    return state ^ (state >> 16)
+
+
+def _scrambled(word: int) -> int:
+    return (_rotated((word * _C1) & _ALL, 15) * _C2) & _ALL
+
+
+def _rotated(word: int, by: int) -> int:
+    return ((word << by) | (word >> (32 - by))) & _ALL
+
+
+# ---------------------------------------------------------------- transform
+#
+# Partition transforms: from a column's value to a partition value.
+#
+# Values here are *held* values: dates as days, times and timestamps as ticks, decimals as ``Decimal``, uuid, fixed
+# and binary as bytes. Every transform maps null to null, and every time transform floors: an instant before 1970
+# belongs to a negative day, never to day 0. No time zone enters anywhere.
+
 
 SECONDS_PER_DAY = 86_400
 

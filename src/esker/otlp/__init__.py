@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from esker.ports.outer_names import find
 
 if TYPE_CHECKING:
-    from esker.ingest.pipeline.roll_up import roll_up
     from esker.ingest.pipeline.rollups import SERVICE_RED, Rollup, quantile
     from esker.ingest.pipeline.start import pipeline
-    from esker.ingest.telemetry_frame import telemetry_frame
-    from esker.ingest.telemetry_sink import telemetry_sink
-    from esker.spark.pipeline_query import PipelineListener
+    from esker.ingest.pipeline.update_rollups import roll_up
+    from esker.ingest.spark.pipeline_query import PipelineListener
+    from esker.ingest.spark.telemetry_frame import telemetry_frame
+    from esker.ingest.spark.telemetry_sink import telemetry_sink
 
 __all__ = [
     "SERVICE_RED",

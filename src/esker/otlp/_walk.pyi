@@ -1,5 +1,4 @@
-from esker.otlp.program import Row
-from esker.otlp.walk import Bad, Data, SlotBuffers
+from esker.otlp.protocol.walk import Bad, Data, Row, SlotBuffers
 
 class Walker:
     def __init__(self, rows: list[Row], slots: int, limit: int, strict: bool, /) -> None: ...

@@ -1,22 +1,28 @@
-"""What holds the pointer to each table's current metadata, and moves it atomically.
+"""What holds the pointers to the current metadata of tables and views, and moves them atomically.
 
-The whole promise of a table rests on ``swap``: one compare-and-swap per commit. Its outcomes are values, because
-a writer must tell them apart: accepted (ours is visible), rejected (another writer won, nothing of ours is
-visible), unanswered (it may be visible; every file must be kept).
+The promise of a table rests on ``swap``: one compare-and-swap for each commit. Its outcomes are values, because a
+writer must tell them apart: accepted (the commit is visible), rejected (another writer won and nothing of this commit
+is visible), unanswered (the commit may be visible, so every file must be kept).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from esker.model.naming import Namespace, TableName
+from esker.model.table_names import Namespace, TableName
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
+from esker.tree.view_metadata import ViewMetadata
 
-if TYPE_CHECKING:
-    from esker.ports.view_catalog import ViewCatalog
+# ---------------------------------------------------------------- catalog
+#
+# What holds the pointer to each table's current metadata, and moves it atomically.
+#
+# The whole promise of a table rests on ``swap``: one compare-and-swap per commit. Its outcomes are values, because
+# a writer must tell them apart: accepted (ours is visible), rejected (another writer won, nothing of ours is
+# visible), unanswered (it may be visible; every file must be kept).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,4 +126,59 @@ class Catalog(Protocol):
 
     def view_catalog(self) -> ViewCatalog:
         """Its views; those of a catalog that can have none are none."""
+        ...
+
+
+# ---------------------------------------------------------------- view catalog
+#
+# What holds the pointer to each view's current metadata. Tables and views of a catalog share one set of names.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewState:
+    """One state of a view: its metadata and the file that holds it."""
+
+    metadata: ViewMetadata
+    metadata_location: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewAccepted:
+    """The swap happened; this is the view now."""
+
+    state: ViewState
+
+
+ViewSwap: TypeAlias = ViewAccepted | Rejected | Unanswered
+
+
+class ViewCatalog(Protocol):
+    """Names of views, pointers, and one compare-and-swap. A catalog without views has none and makes none."""
+
+    def catalog_name(self) -> str | None:
+        """What other engines call this catalog, where that is known."""
+        ...
+
+    def views(self, namespace: Namespace) -> tuple[TableName, ...]:
+        """Its views, sorted; ``NoSuchNamespace`` where there is none."""
+        ...
+
+    def load_view(self, name: TableName) -> ViewState:
+        """The view as it is now; ``NoSuchView`` where there is none."""
+        ...
+
+    def create_view(self, name: TableName, metadata: ViewMetadata) -> ViewState:
+        """Make the view; ``AlreadyExists`` when the name is taken, ``Unsupported`` where no view can be."""
+        ...
+
+    def swap_view(self, name: TableName, base: ViewState, new: ViewMetadata) -> ViewSwap:
+        """Make ``new`` current if ``base`` still is."""
+        ...
+
+    def drop_view(self, name: TableName) -> None:
+        """Forget the view; ``NoSuchView`` where there is none."""
+        ...
+
+    def rename_view(self, old: TableName, new: TableName) -> None:
+        """Give it another name."""
         ...

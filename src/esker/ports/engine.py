@@ -1,4 +1,7 @@
-"""What moves rows: given the files of a plan, an engine gives batches."""
+"""What moves rows: an engine reads the files of a plan or of a change feed, and a writer makes data files.
+
+`Engine` and `Writer` work with Arrow batches. `SparkFrames` gives the rows of a scan to Spark.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from esker.model.predicate import Bound
+from esker.errors import InvalidInput
+from esker.model.predicates.predicate import Bound
 from esker.model.schema import Schema
+from esker.model.types import INT, LONG, STRING, Field
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
+    from pyspark.sql import DataFrame, SparkSession
 
-    from esker.ports.changes import ChangeRequest
+
+# ---------------------------------------------------------------- no field ids
+#
+# What a writer answers when asked to describe a file that nothing ties to the table's columns.
+
+
+class NoFieldIds(InvalidInput):
+    """A file's columns carry no field ids, and the table has no name mapping to find them by."""
+
+
+# ---------------------------------------------------------------- engine
+#
+# What moves rows: given the files of a plan, an engine gives batches.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,4 +150,82 @@ class Writer(Protocol):
         ``folders`` are partition values as text, by the names of partition fields and columns; None: those that the
         location names.
         """
+        ...
+
+
+# ---------------------------------------------------------------- changes
+#
+# What an engine is told of a change feed: what each snapshot did to the rows, as files to read.
+
+
+INSERT, DELETE = "insert", "delete"
+UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
+
+CHANGE_COLUMNS = (
+    Field(id=2147483543, name="_change_type", type=STRING, required=True, doc="insert or delete"),
+    Field(id=2147483542, name="_change_ordinal", type=INT, required=True, doc="the snapshot's place in the feed"),
+    Field(id=2147483541, name="_commit_snapshot_id", type=LONG, required=True, doc="the snapshot that did it"),
+)
+"""What a row of the feed has besides the table's columns, under the ids that the spec reserves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeGroup:
+    """Rows that one snapshot took out and put in, none of which can equal a row of another group.
+
+    A row that is on both sides was only moved, as copy-on-write does, and is no change.
+    """
+
+    deleted: tuple[ScanTask, ...] = ()
+    inserted: tuple[ScanTask, ...] = ()
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether a row may be on both sides."""
+        return bool(self.deleted and self.inserted)
+
+    @property
+    def tasks(self) -> tuple[ScanTask, ...]:
+        """Both sides, what was taken out first."""
+        return self.deleted + self.inserted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What one snapshot did to the rows of a table."""
+
+    snapshot_id: int
+    ordinal: int
+    groups: tuple[ChangeGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRequest:
+    """Which changes to read, and the shape the rows are wanted in.
+
+    ``keys`` are columns that tell rows apart: a row that one snapshot takes out and puts in again under one key is
+    an update. Without any there are none. ``net``: of rows that come and go, only the difference between the first and
+    the last snapshot is wanted; rows are compared by all columns of ``row_schema``.
+    """
+
+    metadata: TableMetadata
+    commits: Sequence[Commit]
+    row_schema: Schema  # what the filter was bound to; rows are compared as it shows them
+    projection: Schema  # whole columns of it that are wanted; those of the feed come behind them
+    keys: tuple[Field, ...] = ()
+    net: bool = False
+
+
+# ---------------------------------------------------------------- What gives the rows of a scan to Spark
+
+
+class SparkFrames(Protocol):
+    """Makes DataFrames of planned files. Nothing of Spark is loaded before the first one is asked for."""
+
+    def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The rows that pass ``predicate`` and deletes, not read yet; on the session given, or the lake's own."""
+        ...
+
+    def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The changed rows that pass ``predicate``, not read yet and in no order."""
         ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
-from esker.model.predicate import Bound
+from esker.model.predicates.predicate import Bound
 from esker.model.types import Field
 from esker.ports.row_changes import RowDelta, RowView
 from esker.tree.table_metadata import TableMetadata

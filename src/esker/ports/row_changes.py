@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from esker.model.predicate import Bound
+from esker.model.predicates.predicate import Bound
 from esker.ports.engine import ScanTask
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from esker.model.partition import PartitionSpec
+from esker.model.partition_and_sort import PartitionSpec
 from esker.tree.manifest import Entries, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esker.errors import Corrupt
-from esker.model.file_names import same_file, spelt
+from esker.model.file_paths import same_file, spelt
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.prune_manifest import PrunedManifests
 from esker.read.prune_manifest_list import PrunedList

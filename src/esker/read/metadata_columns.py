@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from esker.model.partition import PartitionField, partition_value_type
+from esker.model.partition_and_sort import PartitionField, partition_value_type
 from esker.model.transform import VoidTransform
 from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, StructType
 from esker.tree.table_metadata import TableMetadata

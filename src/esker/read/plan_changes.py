@@ -13,19 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esker.errors import Corrupt
-from esker.model.predicate import Bound
+from esker.model.display_text import card
+from esker.model.predicates.predicate import Bound
 from esker.model.schema import Schema
-from esker.model.wording import card
-from esker.ports.changes import DELETE, INSERT, ChangeGroup, Commit
-from esker.ports.engine import Change, ScanTask
+from esker.ports.engine import DELETE, INSERT, Change, ChangeGroup, Commit, ScanTask
 from esker.ports.table_format import EntryColumns, TableFormat
-from esker.read.applying_deletes import ApplyingDeletes
 from esker.read.attach_deletes import partition_key
+from esker.read.changed_deletes import DELETE_COLUMNS, ApplyingDeletes, ChangedDeletes, ReachedFiles
 from esker.read.compare_manifests import Compared, Differing, compare_manifests, differing
 from esker.read.plan_tasks import Funnel
 from esker.read.prune_manifest import PrunedManifests, columns_asked, prune_entries
 from esker.read.prune_manifest_list import prune_manifest_list
-from esker.read.reached_files import DELETE_COLUMNS, ChangedDeletes, ReachedFiles
 from esker.read.snapshot_range import Step
 from esker.tree.data_file import DataFile
 from esker.tree.manifest import Entries

@@ -1,4 +1,7 @@
-"""Last step down: the files to read, the deletes on each, and how few they are of all there were."""
+"""Last step down: the files to read, the deletes on each, and how few they are of all there were.
+
+Also the same plan as text for a person, and the plan of the files that one snapshot added.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,22 @@ from html import escape
 from itertools import accumulate
 from typing import overload
 
-from esker.model.predicate import Bound, conjuncts
+from esker.model.display_text import show_bytes, show_ms
+from esker.model.predicates.bind import to_sql
+from esker.model.predicates.predicate import TRUE, Bound, conjuncts
 from esker.model.schema import Schema
-from esker.model.wording import show_bytes
 from esker.ports.engine import ScanTask
+from esker.ports.table_format import TableFormat
 from esker.read.attach_deletes import DeleteIndex
-from esker.read.prune_manifest import KeptFiles, PrunedManifests
-from esker.read.prune_manifest_list import PrunedList
+from esker.read.prune_manifest import KeptFiles, PrunedManifests, prune_manifests
+from esker.read.prune_manifest_list import PrunedList, prune_manifest_list
+from esker.tree.manifest_list import ManifestContent
 from esker.tree.snapshot import Snapshot
+from esker.tree.table_metadata import TableMetadata
+
+# ---------------------------------------------------------------- plan tasks
+#
+# Last step down: the files to read, the deletes on each, and how few they are of all there were.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +109,6 @@ class Plan:
         return f"<esker.Plan: {self.funnel.said}>"
 
     def _repr_html_(self) -> str:
-        from esker.read.explain import explain  # which tells of plans
 
         return f"<pre>{escape(explain(self))}</pre>"
 
@@ -142,3 +152,68 @@ def _unopened_files(snapshot: Snapshot | None, listed: PrunedList, opened: int) 
         return sum(known)
     total = (snapshot.summary if snapshot is not None else {}).get("total-data-files", "")
     return max(sum(known), int(total) - opened) if total.isdecimal() and total.isascii() else sum(known)
+
+
+# ---------------------------------------------------------------- explain
+#
+# A plan, told to a person: what each level of the tree dropped, and which term did it.
+
+
+def explain(plan: Plan) -> str:
+    """The funnel from manifests to bytes, then each term with what it alone prunes."""
+    funnel = plan.funnel
+    lines = [
+        _snapshot_line(plan),
+        f"filter     {'none' if plan.filter == TRUE else to_sql(plan.filter, dict(plan.schema.name_by_id))}",
+        f"manifests  {funnel.manifests_read:,} of {funnel.manifests_total:,} opened"
+        f"{_share(funnel.manifests_read, funnel.manifests_total)}",
+        f"files      {funnel.files_kept:,} of {funnel.files_total:,} to read"
+        f"{_share(funnel.files_kept, funnel.files_total)}",
+        f"rows       at most {funnel.rows_kept:,} in {show_bytes(funnel.bytes_kept)}",
+    ]
+    if funnel.deletes_kept:
+        lines.append(f"deletes    {funnel.deletes_kept:,} delete files considered")
+    if plan.effects:
+        lines.append("terms      each alone would drop")
+        names = dict(plan.schema.name_by_id)
+        shown = [(to_sql(effect.term, names), effect) for effect in plan.effects]
+        width = min(60, max(len(text) for text, _ in shown))
+        lines.extend(
+            f"  {text:<{width}}  {effect.manifests:,} manifests by partition, {effect.files:,} files by statistics"
+            for text, effect in shown
+        )
+    return "\n".join(lines)
+
+
+def _snapshot_line(plan: Plan) -> str:
+    if plan.snapshot is None:
+        return "snapshot   none: the table is empty"
+    return f"snapshot   {plan.snapshot.snapshot_id} of {show_ms(plan.snapshot.timestamp_ms)}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f" ({100 * (whole - part) / whole:.1f} % left out)" if whole else ""
+
+
+# ---------------------------------------------------------------- added files
+#
+# What one snapshot added: the step of a reader that follows a table from commit to commit.
+
+
+def added_files(
+    metadata: TableMetadata, table_format: TableFormat, snapshot: Snapshot, schema: Schema, predicate: Bound
+) -> list[ScanTask]:
+    """The data files that a snapshot added and that may hold a match, in the order of its manifests; rows as they were
+    added, whatever was deleted of them since."""
+    new = [
+        manifest
+        for manifest in table_format.manifests(metadata, snapshot)
+        if manifest.content is ManifestContent.DATA
+        and manifest.added_files != 0
+        and manifest.added_snapshot_id in (snapshot.snapshot_id, None)
+    ]
+    listed = prune_manifest_list(metadata, schema, new, predicate)
+    pruned = prune_manifests(metadata, table_format, schema, listed, predicate)
+    tasks = Tasks(pruned.kept, DeleteIndex(metadata, ()))
+    # a manifest that was folded with older ones holds their files too
+    return [task for task in tasks if task.data_file.snapshot_id == snapshot.snapshot_id]

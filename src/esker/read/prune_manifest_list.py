@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from esker.model.arrow_arrays import binary_array, boolean_array
-from esker.model.partition import PartitionSpec
-from esker.model.predicate import Bound, conjuncts
+from esker.model.partition_and_sort import PartitionSpec
+from esker.model.predicates.predicate import Bound, conjuncts
+from esker.model.pruning.evidence import PartitionEvidence, PartitionSummary, Statistics
+from esker.model.pruning.verdict import examine
 from esker.model.schema import Schema
-from esker.model.statistics import PartitionEvidence, PartitionSummary, Statistics
 from esker.model.transform import Transform
-from esker.model.verdict import examine
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from esker.errors import InvalidInput, NoSuchSnapshot
+from esker.model.display_text import show_ms
 from esker.model.schema import Schema
-from esker.model.wording import show_ms
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 

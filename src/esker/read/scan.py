@@ -8,26 +8,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from esker.errors import InvalidInput, Unsupported
-from esker.model.bind import bind, to_sql
-from esker.model.column import Column, Expression
-from esker.model.predicate import TRUE, Bound
-from esker.model.predicate_text import parse
+from esker.model.display_text import card, first_of, shortened
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind, to_sql
+from esker.model.predicates.column import Column, Expression
+from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
 from esker.model.types import Field
-from esker.model.unbound import Unbound
-from esker.model.wording import card, first_of, shortened
-from esker.ports.engine import Engine, ReadRequest, ScanTask
-from esker.ports.spark_frames import SparkFrames
+from esker.ports.engine import Engine, ReadRequest, ScanTask, SparkFrames
 from esker.ports.table_format import TableFormat
 from esker.read.attach_deletes import attach_deletes
-from esker.read.explain import explain
 from esker.read.metadata_columns import is_deleted_column, metadata_column
-from esker.read.odd_floats import float_columns
-from esker.read.plan_tasks import Plan, plan_tasks
-from esker.read.prune_manifest import prune_manifests
+from esker.read.plan_tasks import Plan, explain, plan_tasks
+from esker.read.prune_manifest import float_columns, prune_manifests
 from esker.read.prune_manifest_list import prune_manifest_list
 from esker.read.resolve_snapshot import AsOf, Resolved, resolve_snapshot
-from esker.read.row_verbs import RowVerbs
+from esker.read.result_formats import RowVerbs
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:

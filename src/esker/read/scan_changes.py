@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput, Unsupported
-from esker.model.predicate import Bound
+from esker.model.display_text import card, first_of
+from esker.model.predicates.predicate import Bound
 from esker.model.schema import Schema
 from esker.model.types import Field, VariantType, is_nested
-from esker.model.wording import card, first_of
-from esker.ports.changes import CHANGE_COLUMNS, ChangeRequest, Commit
-from esker.ports.engine import Engine
-from esker.ports.spark_frames import SparkFrames
+from esker.ports.engine import CHANGE_COLUMNS, ChangeRequest, Commit, Engine, SparkFrames
 from esker.ports.table_format import TableFormat
 from esker.read.plan_changes import ChangePlan, ChangePlanner
-from esker.read.row_verbs import RowVerbs
+from esker.read.result_formats import RowVerbs
 from esker.read.scan import Where, bound_filter, exact_count, shown_filter
 from esker.read.snapshot_range import SnapshotName, SnapshotRange, snapshot_range
 from esker.tree.table_metadata import TableMetadata

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from esker.spark.attached.session import attach, detach
-    from esker.spark.source.register import register
+    from esker.spark.attached.attach import attach, detach
+    from esker.spark.source.register_source import register
 
 __all__ = ["attach", "detach", "register"]
 
 _HOMES = {
-    "attach": "esker.spark.attached.session",
-    "detach": "esker.spark.attached.session",
-    "register": "esker.spark.source.register",
+    "attach": "esker.spark.attached.attach",
+    "detach": "esker.spark.attached.attach",
+    "register": "esker.spark.source.register_source",
 }
 
 

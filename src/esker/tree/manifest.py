@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from esker.model.arrow_arrays import arrow_array
-from esker.model.partition import PartitionSpec
+from esker.model.partition_and_sort import PartitionSpec
 from esker.tree.data_file import DataFile, FileContent, Metrics
 from esker.tree.manifest_list import ManifestFile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar, overload
 
-from esker.model.wording import card, show_ms
+from esker.model.display_text import card, show_ms
 
 T = TypeVar("T")
 _MOST_FACTS = 24  # of a snapshot in a notebook

@@ -1,4 +1,4 @@
-"""Table metadata: the root of a table's tree, one immutable version of it."""
+"""Table metadata: the root of a table's tree, one immutable version of it; and the card that a notebook shows of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from esker.model.partition import PartitionSpec, fields_of_all
+from esker.model.display_text import card, first_of, show_ms
+from esker.model.partition_and_sort import UNSORTED, PartitionSpec, SortOrder, fields_of_all
 from esker.model.schema import Schema
-from esker.model.sort_order import UNSORTED, SortOrder
 from esker.model.types import Field
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
+
+# ---------------------------------------------------------------- table metadata
+#
+# Table metadata: the root of a table's tree, one immutable version of it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +133,37 @@ class TableMetadata:
             if self.snapshots[at].snapshot_id == snapshot_id:
                 return self.snapshots[at]
         return None
+
+
+# ---------------------------------------------------------------- table card
+#
+# What a notebook shows of a table: from its metadata alone, so that nothing is read for it.
+
+
+_MOST_COLUMNS = 20
+
+
+def table_card(name: str, metadata: TableMetadata) -> str:
+    """The table's columns, partitioning and current snapshot as HTML."""
+    snapshot = metadata.current_snapshot
+    current = "none: the table is empty"
+    if snapshot is not None:
+        current = f"{snapshot.snapshot_id}, {snapshot.operation or 'unknown'}, {show_ms(snapshot.timestamp_ms)}"
+    return card(
+        name,
+        [
+            ("format", f"v{metadata.format_version}"),
+            ("location", metadata.location),
+            ("current snapshot", current),
+            ("rows", None if snapshot is None else snapshot.summary.get("total-records")),
+            ("partitioned by", partitioning(metadata.spec, metadata.schema) or None),
+            ("columns", first_of(map(str, metadata.schema), _MOST_COLUMNS, "\n")),
+        ],
+    )
+
+
+def partitioning(spec: PartitionSpec, schema: Schema) -> str:
+    """The terms of a spec: ``day(ts), bucket(16, id)``."""
+    return first_of(
+        (f"{part.transform} of {schema.name_by_id.get(part.source_id, part.name)}" for part in spec.fields), 8
+    )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from esker.model.naming import Namespace
 from esker.model.schema import Schema
+from esker.model.table_names import Namespace
 
 SPARK = "spark"  # the dialect that this engine speaks
 

@@ -12,22 +12,18 @@ from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.version import VERSION
-from esker.write.build_manifests import ManifestBuilder
-from esker.write.check_new_files import check_new_files
+from esker.write.build_manifests import ManifestBuilder, MergePolicy
 from esker.write.commit import Proposal
-from esker.write.detect_conflicts import check_columns, detect_conflicts
+from esker.write.context import MetadataNames, Scratch, Tools, new_snapshot_id
+from esker.write.definition.draft import with_mapping
+from esker.write.detect_conflicts import check_columns, check_new_files, detect_conflicts
 from esker.write.exactly_once import Batch, is_applied, with_batch
-from esker.write.layout import MetadataNames, new_snapshot_id
-from esker.write.merge_manifests import MergePolicy
-from esker.write.name_mapping import with_mapping
-from esker.write.outcome import Outcome
 from esker.write.remove import apply_steps
-from esker.write.rewrite import Rewriter
-from esker.write.settle_deletes import DeleteSettler
-from esker.write.steps import AddFiles, Step
+from esker.write.rows.rewrite_file import Rewriter
+from esker.write.rows.settle_deletes import DeleteSettler
+from esker.write.steps import AddFiles, Outcome, Step
 from esker.write.summary import build_summary, row_counts
 from esker.write.table_changes import MAIN, next_ms, with_snapshot
-from esker.write.workbench import Scratch, Tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,233 @@
-"""Asked at every rebase: did someone change what this change was about to replace?
+"""Conflicts with other commits, checked at every rebase: overwrites, row changes, and files added twice.
 
-An append never conflicts, and a delete by predicate can always be applied anew. An overwrite is different: rows
-that arrive inside its filter while it runs would vanish unread. Under serializable isolation, the default, that is
-a conflict; under snapshot isolation it is accepted. Rows that others removed inside the filter are a conflict under
-both: the overwrite may be about to bring them back (L1).
+An append never conflicts, and a delete by predicate can always be applied again. An overwrite conflicts with rows that
+arrive inside its filter; a row change conflicts when one of its files is removed, rewritten or gets deletes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from esker.errors import Conflict
-from esker.model.predicate import field_ids, terms
+from esker.errors import Conflict, InvalidInput
+from esker.model.file_paths import same_file, spelt
+from esker.model.predicates.predicate import field_ids, terms
 from esker.ports.table_format import EntryColumns, TableFormat
-from esker.read.attach_deletes import partition_key
+from esker.read.attach_deletes import DELETE_FILE_PATH_ID, DeleteIndex, partition_key
 from esker.read.prune_manifest import examine_entries
+from esker.tree.data_file import DataFile
 from esker.tree.manifest import Entries, EntryStatus
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
-from esker.write.modes import is_serializable, isolation_property
-from esker.write.row_conflicts import check_row_changes
-from esker.write.since import arrivals, made_by, own_manifests, snapshots_since
+from esker.write.rows.row_change_modes import is_serializable, isolation_property
 from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, Replacement, Step
+from esker.write.table_changes import ancestors
+
+# ---------------------------------------------------------------- What others committed while a change was being made
+
+
+def snapshots_since(
+    metadata: TableMetadata, start: Snapshot | None, head: Snapshot | None, doing: str
+) -> dict[int, Snapshot]:
+    """From the head back to the start, which is left out; a start that is not among the ancestors is a conflict."""
+    stop = None if start is None else start.snapshot_id
+    found: dict[int, Snapshot] = {}
+    for snapshot in ancestors(metadata, None if head is None else head.snapshot_id):
+        if snapshot.snapshot_id == stop:
+            return found
+        found[snapshot.snapshot_id] = snapshot
+    oldest = next(reversed(found.values()), None)
+    if stop is not None or (oldest is not None and oldest.parent_snapshot_id is not None):
+        raise Conflict(
+            f"cannot {doing}: snapshot {stop}, which the change began from, is no longer in the table's past",
+            snapshot_id=stop,
+        )
+    return found
+
+
+def own_manifests(table_format: TableFormat, metadata: TableMetadata, snapshot: Snapshot) -> list[ManifestFile]:
+    """What one snapshot did is told by its own manifests alone: the next may have dropped them."""
+    return [m for m in table_format.manifests(metadata, snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
+
+
+def arrivals(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    since: Mapping[int, Snapshot],
+    manifests: Sequence[ManifestFile],
+    columns: EntryColumns,
+) -> Iterator[Entries]:
+    """Data files whose rows came since. Files that a compaction wrote (the operation "replace") hold no new rows; the
+    files that it removed may: they still count if another of these snapshots had added them."""
+    coming = {id_ for id_, snapshot in since.items() if snapshot.operation != "replace"}
+    # whoever folded or rewrote a manifest since has it in a new one, where the file is listed as existing
+    newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
+    for entries in table_format.entries(metadata, newer, columns):
+        yield entries.take(entries.is_live & made_by(entries, coming))
+    compacted = _removed_by_compaction(table_format, metadata, since)
+    if not compacted:
+        return
+    for id_ in coming:
+        own = [m for m in own_manifests(table_format, metadata, since[id_]) if m.content is ManifestContent.DATA]
+        for entries in table_format.entries(metadata, own, columns):
+            gone = np.array([path in compacted for path in entries.path.to_pylist()], dtype=bool)
+            yield entries.take(entries.is_live & made_by(entries, {id_}) & gone)
+
+
+def _removed_by_compaction(
+    table_format: TableFormat, metadata: TableMetadata, since: Mapping[int, Snapshot]
+) -> set[str]:
+    found: set[str] = set()
+    for id_, snapshot in since.items():
+        if snapshot.operation == "replace":
+            own = own_manifests(table_format, metadata, snapshot)
+            lost = [m for m in own if m.content is ManifestContent.DATA and m.deleted_files != 0]
+            for entries in table_format.entries(metadata, lost, EntryColumns(rest=False)):
+                found.update(entries.take(~entries.is_live & made_by(entries, {id_})).path.to_pylist())
+    return found
+
+
+def made_by(entries: Entries, snapshots: Container[int]) -> npt.NDArray[np.bool_]:
+    """Entries whose file one of these snapshots added or, for one that is gone, removed."""
+    return np.array([id_ in snapshots for id_ in entries.snapshot_id.to_pylist()], dtype=bool)
+
+
+# ---------------------------------------------------------------- row conflicts
+#
+# Whether a change of rows still stands on a newer base.
+#
+# It was computed on files as they were. It falls if one of them is gone, has been rewritten or has got deletes since,
+# under every isolation level; under serializable, the default, also if rows arrived where it looked (L1). Only what
+# was committed since it began is read.
+
+
+def check_row_changes(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    since: Mapping[int, Snapshot],
+    manifests: Sequence[ManifestFile],
+    steps: Sequence[ChangeRows],
+) -> None:
+    """Raise ``Conflict`` where one of the changes no longer stands; it names the file and the snapshot."""
+    for snapshot in since.values():
+        if snapshot.operation != "append":
+            own = own_manifests(table_format, metadata, snapshot)
+            for step in steps:
+                _check_row_files_removed(table_format, metadata, snapshot, own, step)
+                _check_deletes(table_format, metadata, snapshot, own, step)
+    for step in steps:
+        if is_serializable(metadata, step.verb):
+            _check_added(table_format, metadata, since, manifests, step)
+
+
+def _check_row_files_removed(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    own: Sequence[ManifestFile],
+    step: ChangeRows,
+) -> None:
+    paths = {planned.data_file.path for planned in step.files}
+    lost = [m for m in own if m.content is ManifestContent.DATA and m.deleted_files != 0]
+    for entries in table_format.entries(metadata, lost, EntryColumns(rest=False)) if paths else ():
+        gone = entries.take(~entries.is_live & made_by(entries, {snapshot.snapshot_id}))
+        for path in gone.path.to_pylist():
+            if path in paths:
+                raise _conflict(step, "removed", path, snapshot.snapshot_id)
+
+
+def _check_deletes(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    own: Sequence[ManifestFile],
+    step: ChangeRows,
+) -> None:
+    """Deletes that reach a file the change refers to: by name, by position or by key, whatever rows they are of."""
+    added = [m for m in own if m.content is ManifestContent.DELETES and m.added_files != 0]
+    if not added or not step.files:
+        return
+    batches = table_format.entries(metadata, added, EntryColumns(metrics=(DELETE_FILE_PATH_ID,)))
+    index = DeleteIndex(metadata, (entries.take(entries.status == EntryStatus.ADDED) for entries in batches))
+    for planned in step.files:
+        if index and index.applying_to(planned.data_file):
+            raise _conflict(step, "deleted rows of", planned.data_file.path, snapshot.snapshot_id)
+
+
+def _check_added(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    since: Mapping[int, Snapshot],
+    manifests: Sequence[ManifestFile],
+    step: ChangeRows,
+) -> None:
+    columns = EntryColumns(metrics=frozenset(field_ids(step.predicate)))
+    for fresh in arrivals(table_format, metadata, since, manifests, columns):
+        hits = np.flatnonzero(examine_entries(step.predicate, metadata.schema, fresh).verdict.some)
+        if len(hits):
+            at = int(hits[0])
+            way_out = f", or set {isolation_property(step.verb)} = snapshot"
+            raise _conflict(step, "added", fresh.path[at].as_py(), fresh.snapshot_id[at].as_py(), way_out)
+
+
+def _conflict(step: ChangeRows, did: str, path: str, snapshot_id: int | None, way_out: str = "") -> Conflict:
+    return Conflict(
+        f"cannot {step.verb} rows: snapshot {snapshot_id} has {did} {path} meanwhile, which the change has not seen; "
+        f"refresh and try again{way_out}",
+        file=path,
+        snapshot_id=snapshot_id,
+    )
+
+
+# ---------------------------------------------------------------- check new files
+#
+# Files that a user hands over must be new to the table: one that is listed twice is read twice, and one that was
+# removed before may be deleted as garbage of the old snapshot while the new one lives on it (B6).
+
+
+def check_new_files(
+    table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile], files: Iterable[DataFile]
+) -> None:
+    """``InvalidInput`` for a file that is in the table, or was in a snapshot that still is."""
+    asked = {spelt(file.path)[2]: file.path for file in files}
+    data = [m for m in manifests if m.content is ManifestContent.DATA]
+    for path, is_live in _listed(table_format, metadata, data):
+        _check(asked, path, "it is in the table already" if is_live else "the table has removed it before")
+    for snapshot in metadata.snapshots:
+        if snapshot.operation in ("append", None):
+            continue
+        own = (m for m in table_format.manifests(metadata, snapshot) if m.added_snapshot_id == snapshot.snapshot_id)
+        lost = [m for m in own if m.content is ManifestContent.DATA and m.deleted_files != 0]
+        for path, is_live in _listed(table_format, metadata, lost):
+            if not is_live:
+                _check(asked, path, f"the table has removed it in snapshot {snapshot.snapshot_id}")
+
+
+def _listed(
+    table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile]
+) -> Iterator[tuple[str, bool]]:
+    for entries in table_format.entries(metadata, manifests, EntryColumns(rest=False)):
+        yield from zip(entries.path.to_pylist(), entries.is_live.tolist(), strict=True)
+
+
+def _check(asked: dict[str, str], path: str, why: str) -> None:
+    known = asked.get(spelt(path)[2])
+    if known is not None and same_file(known, path):
+        raise InvalidInput(f"cannot add {known}: {why}; add a copy under another name", file=known)
+
+
+# ---------------------------------------------------------------- detect conflicts
+#
+# Asked at every rebase: did someone change what this change was about to replace?
+#
+# An append never conflicts, and a delete by predicate can always be applied anew. An overwrite is different: rows
+# that arrive inside its filter while it runs would vanish unread. Under serializable isolation, the default, that is
+# a conflict; under snapshot isolation it is accepted. Rows that others removed inside the filter are a conflict under
+# both: the overwrite may be about to bring them back (L1).
+
 
 _WAY_OUT = f", or set {isolation_property('delete')} = snapshot"
 

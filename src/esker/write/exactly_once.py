@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from esker.errors import InvalidInput
 from esker.tree.table_metadata import TableMetadata
-from esker.write.ancestry import ancestors
+from esker.write.table_changes import ancestors
 
 PREFIX = "esker.applied."
 APPLICATION, NUMBER = "esker.application", "esker.batch"

@@ -1,5 +1,7 @@
-"""Data files that are there already: those below a folder, the partition values that folders name, and the spec that
-these fit. Nothing is opened here."""
+"""Data files that exist already: files below a folder that a table takes in, and files that workers wrote.
+
+For a folder: the partition values that its sub-folders name, and the spec that these fit. No file is opened here.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from esker.errors import InvalidInput, NoSuchFile, Unsupported
-from esker.model.file_names import same_file, spelt
-from esker.model.hive_folders import HIVE_NULL, hive_values, value_of_text
-from esker.model.partition import PartitionField, PartitionSpec
+from esker.errors import Conflict, InvalidInput, NoSuchFile, Unsupported
+from esker.model.file_paths import HIVE_NULL, hive_values, same_file, spelt, value_of_text
+from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.transform import IdentityTransform, VoidTransform
 from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile
+from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
+
+# ---------------------------------------------------------------- existing files
+#
+# Data files that are there already: those below a folder, the partition values that folders name, and the spec that
+# these fit. Nothing is opened here.
+
 
 OTHER_FORMATS = ("orc", "avro")
 Filter = Mapping[str, str | None]
@@ -203,3 +212,36 @@ def _agrees(metadata: TableMetadata, name: str, value: str | None, values: Mappi
         return bool(one == value_of_text(field.type, value))
     except ValueError:
         return False
+
+
+# ---------------------------------------------------------------- written
+#
+# Data that is written already: workers of another engine made the files, and a commit is all that is left.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Files for a verb to take in place of rows. They are the verb's from then on: where it fails, they are deleted."""
+
+    files: tuple[DataFile, ...]
+    spec_id: int  # that the files are partitioned by
+    began_at: int | None  # the branch's head when the writing began; None for an empty table
+
+    def start(self, metadata: TableMetadata) -> Snapshot | None:
+        """The snapshot that the writing began from; ``Conflict`` where the table has moved away from under it."""
+        if self.spec_id not in metadata.spec_by_id:
+            raise Conflict(
+                f"cannot commit files of partition spec {self.spec_id}: the table has none of that number any more; "
+                "write them again",
+                spec_id=self.spec_id,
+            )
+        if self.began_at is None:
+            return None
+        found = metadata.snapshot(self.began_at)
+        if found is None:
+            raise Conflict(
+                f"cannot commit: snapshot {self.began_at}, which the writing began from, has expired meanwhile; "
+                "write again",
+                snapshot_id=self.began_at,
+            )
+        return found

@@ -7,14 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from esker.errors import AlreadyExists, InvalidInput, NoSuchView
-from esker.model.naming import Namespace, TableName
-from esker.model.schema_rules import NEWEST_VERSION, check_schema
-from esker.ports.catalog import Catalog
-from esker.ports.view_catalog import ViewState
+from esker.model.evolution.schema_rules import NEWEST_VERSION, check_schema
+from esker.model.table_names import Namespace, TableName
+from esker.ports.catalog import Catalog, ViewState
 from esker.tree.view_metadata import ViewMetadata
-from esker.write.commit_view import commit_view
-from esker.write.new_table import FromArrow, read_schema
-from esker.write.view_versions import QUERY_COLUMNS, Definition, new_view, replaced
+from esker.write.definition.new_table import FromArrow, read_schema
+from esker.write.view_versions import QUERY_COLUMNS, Definition, commit_view, new_view, replaced
 
 LONGEST_QUERY = 1 << 20
 _STATED = {"provider": "iceberg", "format-version": "1", "location": None}  # as SHOW CREATE TABLE lists them

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from esker.errors import Conflict, InvalidInput
-from esker.model.predicate import TRUE, any_of
+from esker.model.predicates.predicate import TRUE, any_of
 from esker.ports.engine import ScanTask
 from esker.ports.row_changes import Mode, RowCounts
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest_list import ManifestFile
 from esker.tree.table_metadata import TableMetadata
-from esker.write.change_rows import apply_change, planned_tasks
-from esker.write.modes import mode_of
-from esker.write.outcome import Outcome
-from esker.write.rewrite import Rewriter
+from esker.write.context import Tools
+from esker.write.rows.change_rows import apply_change, planned_tasks
+from esker.write.rows.rewrite_file import Rewriter
+from esker.write.rows.row_change_modes import mode_of
 from esker.write.steps import (
     AddFiles,
     ChangeRows,
     DeleteKeys,
+    Outcome,
     Removal,
     RemoveFiles,
     RemovePartitions,
     RemoveRows,
     Step,
 )
-from esker.write.workbench import Tools
 
 
 def apply_steps(

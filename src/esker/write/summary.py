@@ -13,7 +13,7 @@ from esker.errors import InvalidInput
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.snapshot import ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, Snapshot
-from esker.write.outcome import Outcome
+from esker.write.steps import Outcome
 
 TOTALS = (
     # total                     grows by                   shrinks by

@@ -1,17 +1,48 @@
-"""Pure changes of table metadata: each takes one version and gives the next.
+"""Pure changes of table metadata, each from one version to the next, and the ancestry of snapshots.
 
-Time never steps back: every version is at least a millisecond younger than the one before, whatever the clock
-says, so that travelling to a snapshot's own time always finds that snapshot.
+Time never goes back: every version is at least a millisecond younger than the one before, whatever the clock says, so
+that time travel to a snapshot's own time finds that snapshot.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef, extended
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+
+# ---------------------------------------------------------------- Who descends from whom among a table's snapshots
+
+
+def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
+    """The snapshot and what it came from, newest first, as far back as snapshots are kept."""
+    by_id: dict[int, Snapshot] = {}
+    seen: set[int] = set()
+    while snapshot_id is not None and snapshot_id not in seen:
+        seen.add(snapshot_id)
+        if not by_id and len(seen) > 8:  # a long way back: look the rest up by id
+            by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        found = by_id.get(snapshot_id) if by_id else metadata.snapshot(snapshot_id)
+        if found is None:
+            return
+        yield found
+        snapshot_id = found.parent_snapshot_id
+
+
+def is_ancestor(metadata: TableMetadata, old: int, young: int | None) -> bool:
+    """Whether ``young`` is ``old`` or came from it."""
+    return any(snapshot.snapshot_id == old for snapshot in ancestors(metadata, young))
+
+
+# ---------------------------------------------------------------- table changes
+#
+# Pure changes of table metadata: each takes one version and gives the next.
+#
+# Time never steps back: every version is at least a millisecond younger than the one before, whatever the clock
+# says, so that travelling to a snapshot's own time always finds that snapshot.
+
 
 MAIN = "main"
 

@@ -9,38 +9,34 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from esker.errors import InvalidInput, Unsupported
-from esker.model.bind import bind
-from esker.model.naming import TableName
-from esker.model.predicate import TRUE, Bound
-from esker.model.predicate_text import parse
+from esker.model.parsing.predicate_text import parse
+from esker.model.predicates.bind import bind
+from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
-from esker.model.unbound import Unbound
+from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
-from esker.ports.engine import WriteRequest
+from esker.ports.engine import NoFieldIds, WriteRequest
 from esker.ports.merging import DeleteRow, MergePlan, Merger, SqlText, UpdateRow
-from esker.ports.no_field_ids import NoFieldIds
 from esker.ports.row_changes import RowDelta, Verb
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
-from esker.write.alter import check_same_columns
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
-from esker.write.evolve import Wanted, evolved, may_evolve, only_in_source, wanted_of
+from esker.write.context import MetadataNames, Scratch, Tools
+from esker.write.definition.alter import check_same_columns
+from esker.write.definition.draft import first_mapping, with_mapping
+from esker.write.definition.evolve import Wanted, evolved, may_evolve, only_in_source, wanted_of
 from esker.write.exactly_once import Batch, is_applied
-from esker.write.existing_files import ExistingFile, Filter, PlacedFile, placed_files
-from esker.write.layout import MetadataNames
-from esker.write.merge import Merge
-from esker.write.name_mapping import first_mapping, with_mapping
+from esker.write.existing_files import ExistingFile, Filter, PlacedFile, Written, placed_files
 from esker.write.properties import switch
-from esker.write.rewrite import Rewriter, noted
-from esker.write.row_verbs import Look, changing, checked_values, look, updated
+from esker.write.rows.rewrite_file import Rewriter, noted
+from esker.write.rows.row_change_verbs import Look, Merge, changing, checked_values, look, updated
 from esker.write.steps import AddFiles, DeleteKeys, RemovePartitions, RemoveRows, Step
 from esker.write.summary import checked_extra
 from esker.write.table_changes import MAIN
-from esker.write.workbench import Scratch, Tools
-from esker.write.written import Written
 
 Predicate = str | Unbound
 T = TypeVar("T")

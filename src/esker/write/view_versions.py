@@ -1,18 +1,25 @@
-"""What a view becomes: its first metadata, a new version of it, other properties. Pure, by Iceberg's view spec."""
+"""A view's first metadata, new versions and properties, by Iceberg's view spec, and their commit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from esker.errors import InvalidInput, Unsupported
-from esker.model.naming import Namespace
+from esker.errors import Conflict, InvalidInput, OutcomeUnknown, Unsupported
 from esker.model.schema import Schema
+from esker.model.table_names import Namespace, TableName
+from esker.ports.catalog import Rejected, Unanswered, ViewAccepted, ViewCatalog, ViewState
 from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
 from esker.version import VERSION
+from esker.write.commit import RetryPolicy
 from esker.write.properties import switch, whole_number
+
+# ---------------------------------------------------------------- view versions
+#
+# What a view becomes: its first metadata, a new version of it, other properties. Pure, by Iceberg's view spec.
+
 
 HISTORY = "version.history.num-entries"
 DROP_DIALECT = "replace.drop-dialect.allowed"
@@ -147,4 +154,48 @@ def _expired(metadata: ViewMetadata) -> ViewMetadata:
         versions=kept,
         version_log=log[gone[-1] + 1 :] if gone else log,
         schemas=tuple(schema for schema in metadata.schemas if schema.schema_id in used),
+    )
+
+
+# ---------------------------------------------------------------- commit view
+#
+# A change of a view, made by compare-and-swap; tried again on what other writers made meanwhile.
+
+
+Change = Callable[[ViewMetadata], ViewMetadata]
+
+
+def commit_view(catalog: ViewCatalog, name: TableName, change: Change) -> ViewState:
+    """The view with the change in it; a change that changes nothing writes nothing."""
+    attempts, why = 0, ""
+    for attempts in RetryPolicy().attempts():  # noqa: B007  # told where none succeeds
+        base = catalog.load_view(name)
+        new = change(base.metadata)
+        if new == base.metadata:
+            return base
+        match answer := catalog.swap_view(name, base, new):
+            case ViewAccepted(state):
+                return state
+            case Rejected():
+                why = answer.why
+            case Unanswered():
+                return _reconciled(catalog, name, base, answer)
+    raise Conflict(
+        f"cannot change view {name}: other writers won {attempts} times in a row ({why}); "
+        "nothing was changed; try again",
+        view=str(name),
+        attempts=attempts,
+    )
+
+
+def _reconciled(catalog: ViewCatalog, name: TableName, base: ViewState, unanswered: Unanswered) -> ViewState:
+    """Nobody said whether it happened, so the view itself is asked, once."""
+    now = catalog.load_view(name)
+    if now.metadata_location == unanswered.metadata_location:
+        return now
+    raise OutcomeUnknown(
+        f"cannot tell whether the change of view {name} went through: {unanswered.why}; every file was kept; "
+        "look at the view before you try again",
+        view=str(name),
+        metadata_location=unanswered.metadata_location,
     )

@@ -15,7 +15,7 @@ from tests.golden.making.pyiceberg_tables import FEW_FILES, orders
 
 import esker
 from esker.catalogs.memory import MemoryPointers
-from esker.catalogs.pointer import PointerCatalog
+from esker.catalogs.pointer_catalog import PointerCatalog
 from esker.catalogs.warehouse import Warehouse
 from esker.version import VERSION
 from esker.wiring import lake_over

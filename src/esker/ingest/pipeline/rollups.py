@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from esker.errors import InvalidInput
-from esker.model.naming import TableName
+from esker.model.table_names import TableName
 
 PERIODS = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 """Microseconds; periods are those of UTC."""

@@ -14,28 +14,28 @@ import msgspec
 
 from esker.errors import InvalidInput, Unsupported
 from esker.ingest.account import Account
+from esker.ingest.defaults import default_checkpoint, default_spool
+from esker.ingest.files.planner import MOST_FILES
 from esker.ingest.follow import Pace, Patience
-from esker.ingest.kafka import KIND as KAFKA
-from esker.ingest.kafka import place_of
+from esker.ingest.otlp.ingest_otlp import KIND, Asked, begun
+from esker.ingest.otlp.kafka_topics import KIND as KAFKA
+from esker.ingest.otlp.kafka_topics import place_of
 from esker.ingest.pipeline.batches import Batches, Hand
-from esker.ingest.pipeline.roll_up import Rollups
 from esker.ingest.pipeline.rollups import Rollup, chosen_rollups
-from esker.ingest.pipeline.topics_job import SparkTopicsJob
-from esker.ingest.pipeline.transform import Hook, Transform
-from esker.ingest.pipeline.watch import Watch
-from esker.ingest.places import default_checkpoint, default_spool
-from esker.ingest.planner import MOST_FILES
-from esker.ingest.run import SPARK_BATCH_BYTES
-from esker.ingest.spark_job import SparkOtlpJob
-from esker.ingest.telemetry import KIND, Asked, begun
+from esker.ingest.pipeline.transform_hook import Hook, Transform
+from esker.ingest.pipeline.update_rollups import Rollups
+from esker.ingest.pipeline.watched_inputs import Watch
+from esker.ingest.run_batches import SPARK_BATCH_BYTES
+from esker.ingest.spark.pipeline_data_source import NAME, ORDER, knows_limits, make_pipeline_source
+from esker.ingest.spark.telemetry_job import SparkOtlpJob
+from esker.ingest.spark.topics_job import SparkTopicsJob
 from esker.kafka.address import is_address, source_of
 from esker.kafka.client import check_installed
-from esker.kafka.source import Source
+from esker.kafka.subscription import Source
 from esker.lake import Lake
-from esker.spark.session import is_connect
-from esker.spark.source.pipeline_shell import NAME, ORDER, knows_limits, make_pipeline_source
-from esker.spark.source.shell import importer
-from esker.spark.workers_python import use_this_python
+from esker.spark.session.spark_session import is_connect
+from esker.spark.source.data_source import importer
+from esker.spark.workers.ship import use_this_python
 from esker.version import VERSION, installed_in
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from esker.ingest.checkpoint import Checkpoint
     from esker.ingest.job import Job
-    from esker.ingest.telemetry_tables import TelemetryTables
-    from esker.otlp.decode import Options
-    from esker.spark.pipeline_query import PipelineListener, PipelineQuery
+    from esker.ingest.otlp.telemetry_tables import TelemetryTables
+    from esker.ingest.spark.pipeline_query import PipelineListener, PipelineQuery
+    from esker.otlp.decoding.decode import Options
 
-_SOURCE = "esker.ingest.pipeline.source"
+_SOURCE = "esker.ingest.pipeline.stream_source"
 _EVERY = "10 seconds"
 _PACE = Pace()
 _knowing: WeakSet[SparkSession] = WeakSet()  # sessions that know the source
@@ -170,7 +170,7 @@ def pipeline(
         if asked.listener is not None:
             asked.listener.attach(spark, batches.tally)
         java_query = _started(spark, _watch(asked, taken, run.checkpoint, tasks), batches, asked, checkpoint)
-        from esker.spark.pipeline_query import PipelineQuery
+        from esker.ingest.spark.pipeline_query import PipelineQuery
 
         return PipelineQuery(java_query, batches, stack.pop_all().close)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from esker.spark.attached.column_text import expression_text
-from esker.spark.attached.streams import redirected
+from esker.spark.attached.table_streams import redirected
+from esker.spark.expressions.sql_text import expression_text
 
 if TYPE_CHECKING:
-    from esker.spark.attached.session import Attachment
+    from esker.spark.attached.attach import Attachment
 
 _KEPT = "_esker_session"
 

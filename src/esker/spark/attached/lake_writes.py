@@ -9,17 +9,16 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from esker.errors import AlreadyExists, InvalidInput
+from esker.model.parsing.column_definitions import columns_from_spark
 from esker.model.schema import Schema
-from esker.model.spark_schema import columns_from_spark
-from esker.spark.sql.define import FORMAT_VERSION
-from esker.spark.sql.insert import insert
+from esker.spark.expressions.ddl_text import all_optional
+from esker.spark.sql.changes.insert_rows import insert
+from esker.spark.sql.changes.write_audit_publish import destination
+from esker.spark.sql.definitions.define_tables import FORMAT_VERSION
+from esker.spark.sql.grammar.statements import Insert, Query
+from esker.spark.sql.grammar.words import Elsewhere, Named, Span, Words
 from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.run import SqlRunner
-from esker.spark.sql.statements import Insert, Query
-from esker.spark.sql.territory import Elsewhere
-from esker.spark.sql.type_text import all_optional
-from esker.spark.sql.wap import destination
-from esker.spark.sql.words import Named, Span, Words
+from esker.spark.sql.run_statement import SqlRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,20 +1,31 @@
-"""A merge as one query of Spark's: which clause applies to which row, and what the row becomes."""
+"""Step *decide* of a row change: which clause applies to which row, what the row becomes, and which positions go."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from esker.model.schema import Schema
 from esker.ports.merging import MergePlan, Side, SqlText
-from esker.spark.file_scan import NUMBER, POSITION
-from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
-from esker.spark.rows.outputs import Outputs, labelled, written_fields
-from esker.spark.rows.source_keys import SourceKeys
+from esker.spark.rows.resolve_expressions import SOURCE, TARGET, Scope, named
+from esker.spark.rows.resolve_join_keys import SourceKeys
+from esker.spark.rows.resolve_outputs import Outputs, labelled, written_fields
+from esker.spark.scan.apply_deletes import Int64s
+from esker.spark.scan.file_scan import NUMBER, POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# ---------------------------------------------------------------- decide
+#
+# A merge as one query of Spark's: which clause applies to which row, and what the row becomes.
+
 
 CLAUSE, HERE = "__esker_clause", "__esker_here"
 """The number of the clause that applies; whether a row of the source is there."""
@@ -104,3 +115,81 @@ class Decision:
         inserts, by_source = plan.has(Side.NOT_MATCHED), plan.has(Side.NOT_MATCHED_BY_SOURCE)
         kind = {(True, True): "FULL", (True, False): "RIGHT", (False, True): "LEFT"}.get((inserts, by_source), "INNER")
         return f"{target} {kind} JOIN {{{SOURCE}}} AS {named(plan.source_name)} ON ({plan.on.text})"
+
+
+# ---------------------------------------------------------------- positions
+#
+# Which positions of which files go, brought here in blocks: two columns and a short number for each row.
+
+
+_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the rows of a change were."""
+
+    gone: dict[int, Int64s]  # by the number of a file, in order; a position that occurs twice is there twice
+    by_clause: Mapping[int, int]  # how many rows each clause applied to, those that were nowhere among them
+
+    @classmethod
+    def of(cls, changes: DataFrame) -> Places:
+        """One job groups the positions by file."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        blocks = (
+            changes.groupBy(
+                F.col(CLAUSE).alias("clause"),
+                F.col(NUMBER).alias("n"),
+                F.expr(f"shiftright({POSITION}, {_BITS})").alias("block"),
+            )
+            .agg(
+                F.count(F.lit(1)).alias("rows"),
+                F.collect_list(F.expr(f"CAST({POSITION} & {(1 << _BITS) - 1} AS INT)")).alias("low"),
+            )
+            .toArrow()
+            .combine_chunks()
+        )
+        by_clause: Counter[int] = Counter()
+        for clause, rows in zip(blocks.column("clause").to_pylist(), blocks.column("rows").to_pylist(), strict=True):
+            by_clause[clause] += rows
+        return cls(_by_file(blocks.filter(blocks.column("n").is_valid()).combine_chunks()), by_clause)
+
+    @property
+    def rows(self) -> int:
+        """Of the change, those that were nowhere among them."""
+        return sum(self.by_clause.values())
+
+    @property
+    def has_new(self) -> bool:
+        """Whether some of the rows were nowhere."""
+        return self.rows > sum(map(len, self.gone.values()))
+
+    def once(self, clause: int) -> Places:
+        """The same where each position counts once; only that clause may have named one twice."""
+        gone = {number: np.unique(held) for number, held in self.gone.items()}
+        twice = sum(map(len, self.gone.values())) - sum(map(len, gone.values()))
+        return Places(gone, {**self.by_clause, clause: self.by_clause.get(clause, 0) - twice})
+
+    @property
+    def first_twice(self) -> tuple[int, int] | None:
+        """A file's number and a position that is there twice, if there is one."""
+        for number, held in self.gone.items():
+            twice = np.flatnonzero(held[1:] == held[:-1])
+            if len(twice):
+                return number, int(held[twice[0]])
+        return None
+
+
+def _by_file(blocks: pa.Table) -> dict[int, Int64s]:
+    if not blocks.num_rows:
+        return {}
+    low = blocks.column("low").combine_chunks()
+    lengths = low.value_lengths().to_numpy(zero_copy_only=False)
+    numbers = np.repeat(blocks.column("n").to_numpy(), lengths)
+    starts = np.repeat(blocks.column("block").to_numpy().astype(np.int64) << _BITS, lengths)
+    positions = starts + low.flatten().to_numpy(zero_copy_only=False)
+    order = np.lexsort((positions, numbers))
+    numbers, positions = numbers[order], positions[order]
+    files, first = np.unique(numbers, return_index=True)
+    return {int(n): part for n, part in zip(files, np.split(positions, first[1:]), strict=True)}

@@ -12,37 +12,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from esker.arrow.deleted_positions import bitmap_of
+from esker.arrow.deletes.deleted_positions import bitmap_of
 from esker.errors import InvalidInput
-from esker.model.predicate import TRUE, all_of
+from esker.model.parsing.column_definitions import columns_from_spark
+from esker.model.predicates.predicate import TRUE, all_of
 from esker.model.schema import Schema
-from esker.model.spark_schema import columns_from_spark
 from esker.model.types import Field
-from esker.ports.engine import Writer, WriteRequest
+from esker.ports.engine import SparkFrames, Writer, WriteRequest
 from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, PreparedMerge, Side, UpdateRow
 from esker.ports.row_changes import RowCounts, RowDelta, RowView
-from esker.ports.spark_frames import SparkFrames
-from esker.spark.file_scan import NUMBER, POSITION
-from esker.spark.frame_schema import is_spark_frame
-from esker.spark.jobs import named_jobs
-from esker.spark.layout import distribution_mode
-from esker.spark.rows.decide import CLAUSE, HERE, LAST, ROW_ID, Decision
-from esker.spark.rows.expressions import SOURCE, TARGET, Scope, named
-from esker.spark.rows.join_terms import JoinKey, JoinTerms, Names, join_terms
-from esker.spark.rows.keep import RowKeeper
-from esker.spark.rows.one_side import qualified
-from esker.spark.rows.outputs import written_fields
-from esker.spark.rows.positions import Places
-from esker.spark.rows.source import source_frame
-from esker.spark.rows.source_keys import SourceKeys
-from esker.spark.rows.target import TargetRows, hidden_columns
-from esker.spark.sql.default_word import is_default
-from esker.spark.sql.type_text import all_optional
-from esker.spark.stored_columns import quoted
-from esker.spark.types import shown_schema
+from esker.spark.expressions.ddl_text import all_optional
+from esker.spark.expressions.types import shown_schema
+from esker.spark.rows.decide import CLAUSE, HERE, LAST, ROW_ID, Decision, Places
+from esker.spark.rows.resolve_expressions import SOURCE, TARGET, Scope, named, qualified
+from esker.spark.rows.resolve_join_keys import JoinKey, JoinTerms, Names, SourceKeys, join_terms
+from esker.spark.rows.resolve_outputs import is_default, written_fields
+from esker.spark.rows.resolve_source import source_frame
+from esker.spark.rows.row_keeper import RowKeeper
+from esker.spark.rows.target_rows import TargetRows, hidden_columns
+from esker.spark.scan.file_scan import NUMBER, POSITION
+from esker.spark.scan.stored_columns import quoted
+from esker.spark.session.jobs import named_jobs
+from esker.spark.write.distribution import distribution_mode
+from esker.spark.write.frame_schema import is_spark_frame
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
-from esker.write.rewrite import with_lineage
+from esker.write.rows.rewrite_file import with_lineage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,23 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from esker.arrow.engine import ArrowEngine
+from esker.arrow.arrow_engine import ArrowEngine
 from esker.errors import InvalidInput, Unsupported
-from esker.iceberg.name_mapping import PROPERTY, decode_name_mapping
-from esker.model.bind import bind
-from esker.model.predicate import Bound, all_of
+from esker.iceberg.metadata.schema import PROPERTY, decode_name_mapping
+from esker.model.predicates.bind import bind
+from esker.model.predicates.predicate import Bound, all_of
+from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
-from esker.model.unbound import Unbound
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.read.resolve_snapshot import AsOf
 from esker.read.scan import Scan
-from esker.spark.arrow_scan import without_history
-from esker.spark.ship import shipped
-from esker.spark.source.opening import Address, open_table
-from esker.spark.source.options import Options, Use, read_options
-from esker.spark.source.pushed import unbound_filters
+from esker.spark.expressions.types import shown_schema
+from esker.spark.scan.arrow_scan import without_history
+from esker.spark.source.pushed_filters import unbound_filters
 from esker.spark.source.read_worker import Order, Part, packed, wanted
-from esker.spark.types import shown_schema
+from esker.spark.source.source_options import Address, Options, Use, open_table, read_options
+from esker.spark.workers.ship import shipped
 from esker.table import Table
 
 if TYPE_CHECKING:

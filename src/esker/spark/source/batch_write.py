@@ -8,26 +8,33 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from esker.arrow.data_location import data_locations
-from esker.arrow.fit_columns import Leniency, members
-from esker.arrow.write_layout import file_layout
-from esker.arrow.writer import Limits
+from esker.arrow.input.fit_columns import Leniency, members
+from esker.arrow.write.arrow_writer import Limits
+from esker.arrow.write.file_layout import file_layout
+from esker.arrow.write.file_locations import data_locations
 from esker.errors import Conflict, InvalidInput, Unsupported
 from esker.lake import Lake
 from esker.ports.storage import Storage
-from esker.spark.frame_schema import arrow_schema_of
-from esker.spark.ship import shipped
-from esker.spark.source.opening import Address, branch_of, open_lake, open_or_create, table_name
-from esker.spark.source.options import Options, Use, read_options
+from esker.spark.source.source_options import (
+    Address,
+    Options,
+    Use,
+    branch_of,
+    open_lake,
+    open_or_create,
+    read_options,
+    table_name,
+)
 from esker.spark.source.write_worker import from_bytes
-from esker.spark.sweep import delete, sweep
-from esker.spark.worker import Order
-from esker.spark.written_files import files_of, partition_types
+from esker.spark.workers.arrow_write_worker import Order
+from esker.spark.workers.ship import shipped
+from esker.spark.write.frame_schema import arrow_schema_of
+from esker.spark.write.written_files import delete, files_of, partition_types, sweep
 from esker.table import Table
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import head_of
-from esker.write.written import Written
+from esker.write.existing_files import Written
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -12,8 +12,18 @@ from typing import Literal
 
 from esker.errors import InvalidInput
 from esker.kafka.client import checked_config
-from esker.kafka.ranges import Positions, positions_of
-from esker.kafka.source import SERVERS, TIMEOUT_S, Source, Starting, Subscription, assigned_of, pattern_of, topics_of
+from esker.kafka.subscription import (
+    SERVERS,
+    TIMEOUT_S,
+    Positions,
+    Source,
+    Starting,
+    Subscription,
+    assigned_of,
+    pattern_of,
+    positions_of,
+    topics_of,
+)
 from esker.write.properties import switch, whole_number
 
 _ANY = (

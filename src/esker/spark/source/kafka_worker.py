@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from esker.kafka.arrow_rows import batches_of
 from esker.kafka.client import Client
-from esker.kafka.ranges import OffsetRange
-from esker.kafka.read_range import RangeReader
+from esker.kafka.read_range import RangeReader, batches_of
+from esker.kafka.subscription import OffsetRange
 from esker.spark.source.kafka_options import KafkaOptions
 
 log = logging.getLogger("esker.kafka")

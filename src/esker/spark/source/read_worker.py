@@ -11,13 +11,12 @@ import pyarrow as pa
 
 import esker.storage.local
 import esker.storage.relocated  # noqa: F401  # with that above: what an order may hold must travel with it
-from esker.arrow.engine import ArrowEngine
-from esker.model.name_mapping import MappedField
-from esker.model.schema import Schema
+from esker.arrow.arrow_engine import ArrowEngine
+from esker.model.schema import MappedField, Schema
 from esker.model.types import Field, TimeType, UnknownType
 from esker.ports.engine import ReadRequest
 from esker.ports.storage import Storage
-from esker.spark.arrow_worker import shown_array
+from esker.spark.workers.arrow_read_worker import shown_array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

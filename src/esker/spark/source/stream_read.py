@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from esker.spark.arrow_scan import without_history
+from esker.spark.scan.arrow_scan import without_history
 from esker.spark.source.batch_read import packed_parts, projected, scan_of
-from esker.spark.source.feed import SKIP_DELETES, SKIP_OVERWRITES, Feed, Manner
-from esker.spark.source.offsets import START, Offset
-from esker.spark.source.opening import Address, branch_of, open_table
-from esker.spark.source.options import Options, Use, read_options
+from esker.spark.source.source_options import Address, Options, Use, branch_of, open_table, read_options
+from esker.spark.source.table_feed import SKIP_DELETES, SKIP_OVERWRITES, START, Feed, Manner, Offset
 from esker.table import Table
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from esker.errors import Unsupported
 from esker.spark.source import batch_write
 from esker.spark.source.batch_write import Report, WritePlan, collected
-from esker.spark.source.opening import Address, open_lake, table_name
-from esker.spark.source.options import Use, read_options
+from esker.spark.source.source_options import Address, Use, open_lake, read_options, table_name
 from esker.write.exactly_once import EPOCH, QUERY
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from esker.spark.worker import Order, carry_out
+from esker.spark.workers.arrow_write_worker import Order, carry_out
 
 QUERY = "sql.streaming.queryId"  # where Spark tells a task which query it works for
 

@@ -9,10 +9,9 @@ from typing import Protocol
 
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 from esker.ports.catalog import Catalog
-from esker.spark.sql.guard.reader import Shape
+from esker.spark.sql.grammar.words import Elsewhere, Named
+from esker.spark.sql.guard.query_reader import Shape
 from esker.spark.sql.guard.trust import Trust, trust_of
-from esker.spark.sql.territory import Elsewhere
-from esker.spark.sql.words import Named
 from esker.table import Table
 from esker.view import View
 

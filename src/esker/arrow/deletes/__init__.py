@@ -1,0 +1,1 @@
+"""Delete files with pyarrow: reading and applying them, and writing them."""

@@ -1,0 +1,74 @@
+"""Opening a data or delete file of any format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from esker.arrow.read.file_columns import FileColumn, with_mapped_ids, with_positional_ids
+from esker.arrow.read.format_reader import DataSource, Renumbered
+from esker.errors import Unsupported
+from esker.model.schema import MappedField, Schema, mapping_of
+from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile
+
+
+def open_data(storage: Storage, file: DataFile, without_ids: Renumbered) -> DataSource:
+    """The file behind its format's reader; ``without_ids`` is asked when its writer left no field ids."""
+    encrypted = file.key_metadata is not None
+    match file.file_format.lower():
+        case "parquet":
+            from esker.arrow.read.parquet_file import ParquetFile
+
+            return ParquetFile(storage, file.path, without_ids=without_ids, encrypted=encrypted)
+        case "orc":
+            from esker.arrow.read.orc_file import OrcFile
+
+            return OrcFile(storage, file.path, without_ids=without_ids, encrypted=encrypted)
+        case "avro":
+            from esker.arrow.read.avro_file import AvroFile
+
+            return AvroFile(storage, file.path, without_ids=without_ids, rows=file.record_count)
+        case other:
+            raise Unsupported(f"cannot read {file.path}: no reader for {other!r} files", feature=other, file=file.path)
+
+
+GetMapping = Callable[[], Sequence[MappedField] | None]
+
+
+def renumbered(
+    file: DataFile, schema: Schema, get_mapping: GetMapping, partition_ids: Collection[int] = ()
+) -> Renumbered:
+    """How columns of a file without ids are told apart.
+
+    By the table's name mapping; without one Iceberg Java takes Parquet columns by position and others by the names
+    the schema has now, and so does this. A field that is an identity partition goes by the partition's value, which
+    comes before any name (checklist E1).
+    """
+
+    def identify(columns: tuple[FileColumn, ...]) -> tuple[FileColumn, ...]:
+        mapping = get_mapping()  # asked only now, so that a bad mapping is no harm to files that need none
+        if mapping is None and file.file_format.lower() == "parquet":
+            found = with_positional_ids(columns)
+        else:
+            found = with_mapped_ids(columns, mapping_of(schema.fields) if mapping is None else mapping)
+        return tuple(replace(column, field_id=None) if column.field_id in partition_ids else column for column in found)
+
+    return identify
+
+
+def usable_mapping(mapping: Sequence[MappedField], schemas: Iterable[Schema]) -> bool:
+    """Whether the mapping speaks of this table's ids.
+
+    A field never changes its parent, so a mapping that nests an id elsewhere than the schemas do was numbered for
+    another schema; Hive's migration of nested columns leaves such ones, and by them columns would change places.
+    """
+    parents = {id_: path[-2].id if len(path) > 1 else None for s in schemas for id_, path in s.path_by_id.items()}
+    return all(parents.get(id_, parent) == parent for id_, parent in _placed(mapping, None))
+
+
+def _placed(mapping: Iterable[MappedField], parent: int | None) -> Iterable[tuple[int, int | None]]:
+    for mapped in mapping:
+        if mapped.field_id is not None:
+            yield mapped.field_id, parent
+            yield from _placed(mapped.fields, mapped.field_id)

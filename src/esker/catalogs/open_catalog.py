@@ -1,0 +1,237 @@
+"""Which catalog a URI names: opened, or made by ``esker init`` where there is none.
+
+| URI | catalog |
+| --- | --- |
+| ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
+| ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
+| ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
+| ``memory:`` | this process |
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from esker.catalogs.directory import DirectoryCatalog
+from esker.catalogs.memory import MemoryPointers, memory_catalog
+from esker.catalogs.pointer_catalog import PointerCatalog
+from esker.catalogs.sql_pointers import SqlPointers
+from esker.catalogs.sqlite import SqliteDatabase
+from esker.catalogs.warehouse import Warehouse, recorded_warehouses
+from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
+from esker.ports.catalog import Catalog
+from esker.storage.failures import naming_failures
+from esker.storage.local import LocalStorage
+from esker.storage.location import Location
+
+# ---------------------------------------------------------------- Which catalog a URI names
+#
+# | URI | catalog |
+# | --- | --- |
+# | ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
+# | ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
+# | ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
+# | ``memory:`` | this process |
+#
+# Three slashes and a relative path are how SQLAlchemy, and so PyIceberg, spells SQLite. A database may hold several
+# catalogs: ``?catalog_name=prod`` picks one, ``default`` otherwise.
+
+
+DEFAULT_NAME = "default"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_LATER = {
+    "postgresql": "PostgreSQL catalogs",
+    "postgres": "PostgreSQL catalogs",
+    "http": "REST catalogs",
+    "https": "REST catalogs",
+}
+
+
+def open_catalog(
+    uri: str, *, warehouse: str | None = None, allowed_roots: Iterable[str] = (), must_exist: bool = False
+) -> Catalog:
+    """The catalog at ``uri``; looking at it creates nothing.
+
+    ``warehouse`` is where new tables go, beside the database by default. ``allowed_roots`` are further places whose
+    files tables may use. Without a ``warehouse``, those that the catalog was used with may be used too. With
+    ``must_exist``, `NoSuchFile` is raised where there is no such database or directory yet.
+    """
+    if must_exist:
+        _check_exists(uri)
+    match scheme := scheme_of(uri):
+        case "sqlite":
+            return _sqlite(uri, warehouse, allowed_roots)
+        case "file":
+            return _directory(uri, warehouse, allowed_roots)
+        case "memory":
+            return _memory(uri, warehouse, allowed_roots)
+        case _ if scheme in _LATER:
+            raise Unsupported(f"cannot open {uri}: {_LATER[scheme]} are not supported by this version", feature=scheme)
+        case _:
+            raise InvalidInput(
+                f"cannot open {uri}: a catalog is sqlite:///file, file:///directory, a directory's path or memory:"
+            )
+
+
+def _check_exists(uri: str) -> None:
+    match scheme_of(uri):
+        case "sqlite":
+            place, kind = sqlite_file(uri)[0], "file"
+        case "file":
+            place, kind = Path(Location.parse(uri).path), "directory"
+        case _:
+            return
+    with naming_failures("open", place):
+        exists = place.exists()
+    if not exists:
+        raise NoSuchFile(
+            f"cannot open the catalog {uri}: there is no {kind} {place}; check the name, or make a lake there with: "
+            f"esker init --catalog {shlex.quote(uri)}",
+            file=str(place),
+        )
+
+
+def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[str]) -> dict[str, Any] | None:
+    """What opens the same catalog from any working directory; None where it lives in this process."""
+    match scheme_of(uri):
+        case "memory":
+            return None
+        case "sqlite":
+            file, name = sqlite_file(uri)
+            whole = f"sqlite:///{file}?{urlencode({'catalog_name': name})}"
+        case _:
+            whole = str(Path(Location.parse(uri).path).resolve())
+    place = None if warehouse is None else _absolute(warehouse)
+    return {"uri": whole, "warehouse": place, "allowed_roots": [_absolute(root) for root in allowed_roots]}
+
+
+def scheme_of(uri: str) -> str:
+    """What kind of catalog a URI names; a plain path is a directory."""
+    found = _SCHEME.match(uri)
+    return found[1].lower() if found else "file"
+
+
+def sqlite_file(uri: str) -> tuple[Path, str]:
+    """The database that a ``sqlite:`` URI names, and the catalog in it."""
+    text, _, query = uri.partition(":")[2].partition("?")
+    path = text.removeprefix("///")
+    if path.startswith("//") or not path or path == ":memory:":
+        raise InvalidInput(f"cannot open {uri}: name the file, as in sqlite:///lake/catalog.db (memory: needs none)")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    name = options.pop("catalog_name", DEFAULT_NAME)
+    if options or not name or len(name) > 255:
+        raise InvalidInput(f"cannot open {uri}: the only option is catalog_name, of 1 to 255 characters")
+    return Path(path).resolve(), name
+
+
+def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+    file, name = sqlite_file(uri)
+    place = str(file.parent / "warehouse") if warehouse is None else warehouse
+    record = warehouse_record(file)
+    known = recorded_warehouses(record) if warehouse is None else ()
+    pointers = SqlPointers(SqliteDatabase(file), name)
+    found = _local_warehouse(place, (*roots, *known), None if warehouse is None else record)
+    return PointerCatalog(pointers, found, name=name)
+
+
+def warehouse_record(file: Path) -> Path:
+    """Where it is recorded which warehouses a SQLite catalog was used with, besides the one beside it."""
+    return file.with_name(f"{file.name}.warehouses")
+
+
+def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+    location = Location.parse(uri)
+    if location.authority not in ("", "localhost") or not location.path:
+        raise InvalidInput(f"cannot open {uri}: name a directory, as in file:///data/warehouse")
+    root = Path(location.path).resolve()
+    if root.exists() and not root.is_dir():
+        raise InvalidInput(f"cannot open {uri}: it is a file; a SQLite catalog is written sqlite:///{location.path}")
+    if warehouse is not None and Path(Location.parse(warehouse).path).resolve() != root:
+        raise InvalidInput(
+            f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse"
+        )
+    return DirectoryCatalog(root, allowed_roots=roots)
+
+
+def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+    if uri.partition(":")[2].strip("/"):
+        raise InvalidInput(f"cannot open {uri}: write memory: and nothing after it")
+    if warehouse is None:
+        return memory_catalog(map(_absolute, roots))
+    return PointerCatalog(MemoryPointers(), _local_warehouse(warehouse, roots))
+
+
+def _local_warehouse(place: str, roots: Iterable[str], record: Path | None = None) -> Warehouse:
+    scheme = Location.parse(place).scheme
+    if scheme != "file":
+        raise Unsupported(f"cannot use {place} as warehouse: {scheme} is not supported by this version", feature=scheme)
+    storage = LocalStorage(roots=map(_absolute, (place, *roots)))
+    return Warehouse(_absolute(place), storage, fence=storage, record=record)
+
+
+def _absolute(place: str) -> str:
+    """A plain path made absolute; a URI as it was written, since tables record it."""
+    return place.rstrip("/") if _SCHEME.match(place) else str(Path(place).resolve())
+
+
+# ---------------------------------------------------------------- make
+#
+# Making a catalog where there is none: ``esker init``. Everything else makes what it needs when it first writes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeCatalog:
+    """A catalog that was made: what it is, and where it and its tables lie."""
+
+    kind: str  # "sqlite" or "directory"
+    place: str
+    warehouse: str
+
+
+def make_catalog(uri: str, *, warehouse: str | None = None) -> MadeCatalog:
+    """Make the catalog that ``uri`` names and the folder for its tables; ``AlreadyExists`` where there is one."""
+    open_catalog(uri, warehouse=warehouse)  # what could not be opened is not made
+    match scheme_of(uri):
+        case "sqlite":
+            return _make_sqlite(uri, warehouse)
+        case "file":
+            return _make_directory(uri)
+        case _:
+            raise InvalidInput("cannot make a lake in memory: it would end with this command; name a file or a folder")
+
+
+def _make_sqlite(uri: str, warehouse: str | None) -> MadeCatalog:
+    file, _ = sqlite_file(uri)
+    database = SqliteDatabase(file)
+    if database.read("look for a catalog", lambda session: True, nothing=False):
+        raise AlreadyExists(f"cannot make a catalog at {file}: there is one; it was left as it is", path=str(file))
+    place = file.parent / "warehouse" if warehouse is None else Path(Location.parse(warehouse).path).resolve()
+    _make_folder(place)
+    database.write("make a catalog", lambda session: None)
+    if warehouse is not None:
+        Warehouse(str(place), LocalStorage(), record=warehouse_record(file)).remember()
+    return MadeCatalog(kind="sqlite", place=str(file), warehouse=str(place))
+
+
+def _make_directory(uri: str) -> MadeCatalog:
+    root = Path(Location.parse(uri).path).resolve()
+    if root.is_dir() and any(root.iterdir()):
+        raise AlreadyExists(
+            f"cannot make a catalog at {root}: the folder is there and is not empty, so it is one as it is; "
+            "it was left as it is",
+            path=str(root),
+        )
+    _make_folder(root)
+    return MadeCatalog(kind="directory", place=str(root), warehouse=str(root))
+
+
+def _make_folder(place: Path) -> None:
+    with naming_failures("make", place):
+        place.mkdir(parents=True, exist_ok=True)

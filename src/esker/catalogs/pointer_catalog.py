@@ -1,0 +1,338 @@
+"""Catalogs that hold only a pointer to the current metadata file of each table and view.
+
+`Pointers` is the port: a dict or a database that holds the pointers. `PointerCatalog` is the catalog over it. A commit
+writes a new metadata file first and moves the pointer afterwards, so the pointer always names a complete file.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import uuid4
+
+from esker.catalogs.metadata_files import SUFFIXES, MetadataFiles, check_same_table, codec_of, version_of
+from esker.catalogs.refusals import Kind, checked_name, checked_namespace, missing, table_exists
+from esker.catalogs.warehouse import METADATA_PATH, Warehouse
+from esker.errors import EskerError, InvalidInput, OutcomeUnknown
+from esker.iceberg.metadata.view_metadata import decode_view_metadata, encode_view_metadata
+from esker.model.table_names import Namespace, TableName
+from esker.ports.catalog import (
+    Accepted,
+    Rejected,
+    Swap,
+    TableState,
+    Unanswered,
+    ViewAccepted,
+    ViewCatalog,
+    ViewState,
+    ViewSwap,
+)
+from esker.ports.storage import Storage
+from esker.tree.table_metadata import TableMetadata
+from esker.tree.view_metadata import ViewMetadata
+
+# ---------------------------------------------------------------- pointers
+#
+# Names and where each points: what a catalog of pointers is made over, be it a dict or a database.
+
+
+LONGEST_LOCATION = 1000  # what the SQL layout that engines share has room for
+
+
+class Pointers(Protocol):
+    """Names of tables and views, and the metadata location each points at. A name is one or the other, never both.
+
+    Every method is atomic and seen by all at once.
+    """
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """Every namespace and its ancestors, sorted."""
+        ...
+
+    def properties(self, namespace: Namespace) -> Mapping[str, str]:
+        """Settings; `NoSuchNamespace` where there is none."""
+        ...
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        """`AlreadyExists` when it is there."""
+        ...
+
+    def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        """All of it or nothing; `NoSuchNamespace` where there is none."""
+        ...
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        """`InvalidInput` while it holds anything."""
+        ...
+
+    def tables(self, namespace: Namespace, kind: Kind = Kind.TABLE) -> tuple[TableName, ...]:
+        """Sorted; `NoSuchNamespace` where there is none."""
+        ...
+
+    def get(self, name: TableName, kind: Kind = Kind.TABLE) -> str | None:
+        """Where the table's metadata is; None where there is no such table."""
+        ...
+
+    def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
+        """`AlreadyExists`, `NoSuchNamespace`; `OutcomeUnknown` when nobody said whether it happened."""
+        ...
+
+    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
+        """Point at ``new`` if it still points at ``old``; None says that it does. An error says that it does not."""
+        ...
+
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
+        """`NoSuchTable` where there is none."""
+        ...
+
+    def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
+        """`NoSuchTable`, `NoSuchNamespace`, `AlreadyExists`."""
+        ...
+
+
+def fitting(location: str) -> str:
+    """The location, if a catalog of SQL has room for it."""
+    if len(location) > LONGEST_LOCATION:
+        raise InvalidInput(
+            f"cannot point at {location[:60]}…: it is longer than {LONGEST_LOCATION} characters", location=location
+        )
+    return location
+
+
+# ---------------------------------------------------------------- view files
+#
+# View metadata files: one for each state of a view, each written once under a name nobody else can choose.
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFiles:
+    """Reads and writes whole files of view metadata."""
+
+    warehouse: Warehouse
+
+    def read(self, location: str) -> ViewState:
+        """The view as that file states it; `InvalidInput` for a file outside the warehouse and the allowed roots."""
+        content = self.warehouse.storage.read(location)
+        return ViewState(metadata=decode_view_metadata(location, content), metadata_location=location)
+
+    def write(self, metadata: ViewMetadata, base: ViewState | None = None) -> ViewState:
+        """The file that follows ``base``, or the first; it is not the view until the pointer says so."""
+        version = 0 if base is None else version_of(base.metadata_location) + 1
+        codec = codec_of(metadata.properties)
+        location = f"{self._folder(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
+        content = encode_view_metadata(metadata)
+        self.warehouse.storage.write_new(location, gzip.compress(content, mtime=0) if codec == "gzip" else content)
+        return ViewState(metadata=metadata, metadata_location=location)
+
+    def discard(self, state: ViewState) -> None:
+        """Take back a file that is certain never to have been pointed at."""
+        with suppress(EskerError):
+            self.warehouse.storage.delete(state.metadata_location)
+
+    def _folder(self, metadata: ViewMetadata) -> str:
+        named = metadata.properties.get(METADATA_PATH)
+        if named:
+            return self.warehouse.check(named, METADATA_PATH)
+        return self.warehouse.check(metadata.location, "the view's location") + "/metadata"
+
+
+# ---------------------------------------------------------------- pointer views
+#
+# The views of a catalog that holds pointers: beside its tables, under the same set of names.
+
+
+class PointerViews:
+    """Views over `Pointers`; keeps the contract of ``ports.view_catalog.ViewCatalog``."""
+
+    def __init__(self, pointers: Pointers, warehouse: Warehouse, name: str | None) -> None:
+        self._pointers = pointers
+        self._warehouse = warehouse
+        self._files = ViewFiles(warehouse)
+        self._name = name
+
+    def catalog_name(self) -> str | None:
+        return self._name
+
+    def views(self, namespace: Namespace) -> tuple[TableName, ...]:
+        return self._pointers.tables(checked_namespace(namespace), Kind.VIEW)
+
+    def load_view(self, name: TableName) -> ViewState:
+        location = self._pointers.get(checked_name(name), Kind.VIEW)
+        if location is None:
+            is_table = self._pointers.get(name) is not None
+            raise missing(name, Kind.VIEW, Kind.TABLE if is_table else None)
+        return self._files.read(location)
+
+    def create_view(self, name: TableName, metadata: ViewMetadata) -> ViewState:
+        self._check_free(name)
+        self._warehouse.check(metadata.location, "the view's location")
+        self._warehouse.remember()
+        state = self._files.write(metadata)
+        try:
+            self._pointers.put_new(name, fitting(state.metadata_location), Kind.VIEW)
+        except OutcomeUnknown:
+            raise
+        except EskerError:
+            self._files.discard(state)
+            raise
+        return state
+
+    def swap_view(self, name: TableName, base: ViewState, new: ViewMetadata) -> ViewSwap:
+        if new.uuid.lower() != base.metadata.uuid.lower():
+            raise InvalidInput(f"cannot change view {name}: its uuid is {base.metadata.uuid}, the new one's {new.uuid}")
+        if self._pointers.get(checked_name(name), Kind.VIEW) != base.metadata_location:
+            return Rejected(f"view {name} was changed, dropped or renamed")
+        state = self._files.write(new, base)
+        try:
+            outcome = self._pointers.move(name, base.metadata_location, fitting(state.metadata_location), Kind.VIEW)
+        except EskerError:
+            self._files.discard(state)
+            raise
+        match outcome:
+            case None:
+                return ViewAccepted(state)
+            case Rejected():
+                self._files.discard(state)
+                return outcome
+            case Unanswered(why):
+                return Unanswered(why, state.metadata_location)
+
+    def drop_view(self, name: TableName) -> None:
+        self._pointers.remove(checked_name(name), Kind.VIEW)
+
+    def rename_view(self, old: TableName, new: TableName) -> None:
+        self._pointers.rename(checked_name(old), checked_name(new), Kind.VIEW)
+
+    def _check_free(self, name: TableName) -> None:
+        """Refuse before anything is written what would be refused after."""
+        self._pointers.properties(checked_name(name).namespace)
+        for there in Kind:
+            if self._pointers.get(name, there) is not None:
+                raise table_exists(name, there, new=Kind.VIEW)
+
+
+# ---------------------------------------------------------------- pointer
+#
+# Catalogs that hold nothing of a table but a pointer to its metadata file.
+#
+# Where the pointers are kept (a dict, a database) is behind `Pointers`; everything else about such a catalog is here,
+# once. A commit writes a new metadata file first and then moves the pointer, so the pointer names a whole file always.
+
+
+class PointerCatalog:
+    """A catalog over `Pointers`; keeps the contract of ``ports.catalog.Catalog``."""
+
+    def __init__(self, pointers: Pointers, warehouse: Warehouse, *, name: str | None = None) -> None:
+        self._name = name
+        self._pointers = pointers
+        self._warehouse = warehouse
+        self._files = MetadataFiles(warehouse)
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        return self._pointers.namespaces()
+
+    def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
+        return self._pointers.properties(checked_namespace(namespace))
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        self._pointers.create_namespace(checked_namespace(namespace), properties)
+
+    def update_namespace_properties(
+        self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
+    ) -> None:
+        self._pointers.update_properties(checked_namespace(namespace), updates, removals)
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        self._pointers.drop_namespace(checked_namespace(namespace))
+
+    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
+        return self._pointers.tables(checked_namespace(namespace))
+
+    def location_for(self, name: TableName) -> str:
+        base = self._pointers.properties(checked_name(name).namespace).get("location")
+        return self._warehouse.home_of(name, base)
+
+    def load(self, name: TableName, known: TableState | None = None) -> TableState:
+        location = self._pointers.get(checked_name(name))
+        if location is None:
+            is_view = self._pointers.get(name, Kind.VIEW) is not None
+            raise missing(name, Kind.TABLE, Kind.VIEW if is_view else None)
+        # No two files share a name, so a pointer that has not moved points at what was read before.
+        if known is not None and known.metadata_location == location:
+            return known
+        return self._files.read(location)
+
+    def check_place(self, name: TableName, metadata: TableMetadata) -> None:
+        checked_name(name)
+        self._warehouse.check_table(metadata)
+
+    def create(self, name: TableName, metadata: TableMetadata) -> TableState:
+        self._check_free(name)
+        self._warehouse.check_table(metadata)
+        self._warehouse.remember()
+        state = self._files.write_first(metadata)
+        try:
+            self._pointers.put_new(name, fitting(state.metadata_location))
+        except OutcomeUnknown:
+            raise
+        except EskerError:
+            self._files.discard(state)
+            raise
+        return state
+
+    def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
+        check_same_table(base.metadata, new)
+        self._warehouse.check_table(new, base.metadata)
+        current = self._pointers.get(checked_name(name))
+        if current != base.metadata_location:
+            return Rejected(_moved(name, current))
+        state = self._files.write_next(base, new)
+        try:
+            outcome = self._pointers.move(name, base.metadata_location, fitting(state.metadata_location))
+        except EskerError:
+            self._files.discard(state)
+            raise
+        match outcome:
+            case None:
+                self._files.tidy(base, state)
+                return Accepted(state)
+            case Rejected():
+                self._files.discard(state)
+                return outcome
+            case Unanswered(why):
+                return Unanswered(why, state.metadata_location)
+
+    def register(self, name: TableName, metadata_location: str) -> TableState:
+        self._check_free(name)
+        state = self._files.read(fitting(metadata_location))
+        self._warehouse.check_table(state.metadata)  # its next commit must have somewhere to go
+        self._warehouse.remember()
+        self._pointers.put_new(name, metadata_location)
+        return state
+
+    def drop(self, name: TableName) -> None:
+        self._pointers.remove(checked_name(name))
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        self._pointers.rename(checked_name(old), checked_name(new))
+
+    def storage(self) -> Storage:
+        return self._warehouse.storage
+
+    def view_catalog(self) -> ViewCatalog:
+        return PointerViews(self._pointers, self._warehouse, self._name)
+
+    def _check_free(self, name: TableName) -> None:
+        """Refuse before anything is written what would be refused after."""
+        self._pointers.properties(checked_name(name).namespace)
+        if self._pointers.get(name) is not None:
+            raise table_exists(name)
+
+
+def _moved(name: TableName, current: str | None) -> str:
+    if current is None:
+        return f"table {name} was dropped or renamed"
+    return f"table {name} has moved on to {current}"

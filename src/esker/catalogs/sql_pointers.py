@@ -1,0 +1,314 @@
+"""Pointers in a SQL database, in the two tables that PyIceberg's SqlCatalog and Java's JDBC catalog share.
+
+All three may work on one database at a time. The statements are plain SQL with ``?`` for values; what differs from
+one database to the next (connections, locking, what an error means) is behind `Database`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from esker.catalogs.refusals import (
+    Kind,
+    dotted,
+    missing,
+    namespace_exists,
+    namespace_in_use,
+    no_such_namespace,
+    table_exists,
+)
+from esker.errors import Conflict, Corrupt, InvalidInput, OutcomeUnknown, Unsupported
+from esker.model.table_names import Namespace, TableName
+from esker.ports.catalog import Rejected, Unanswered
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+CREATE_TABLES = (
+    "CREATE TABLE IF NOT EXISTS iceberg_tables ("
+    " catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,"
+    " metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),"
+    " PRIMARY KEY (catalog_name, table_namespace, table_name))",
+    "CREATE TABLE IF NOT EXISTS iceberg_namespace_properties ("
+    " catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255) NOT NULL,"
+    " property_value VARCHAR(1000) NOT NULL,"
+    " PRIMARY KEY (catalog_name, namespace, property_key))",
+)
+
+_THIS_TABLE = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
+_EXISTS = "exists"  # the row that says a namespace is there: Java writes and hides it for every one, so do we
+_TYPE = "iceberg_type"  # the column that databases made before there were views lack
+
+
+class Session(Protocol):
+    """Statements of one transaction, or of one reading."""
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        """What a query finds, by lower-case column name."""
+        ...
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The lower-case names of a table's columns."""
+        ...
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows a statement changed."""
+        ...
+
+
+class Database(Protocol):
+    """One database, safe to use from any thread."""
+
+    def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
+        """What ``work`` finds; ``nothing`` where the catalog's tables have not been made yet."""
+        ...
+
+    def write(self, act: str, work: Callable[[Session], T]) -> T:
+        """Do ``work`` in one transaction, making the catalog's tables at first need.
+
+        `Conflict` when the database stayed locked, any other error of ours when it refused: nothing changed.
+        `OutcomeUnknown` once the commit was sent and no answer came.
+        """
+        ...
+
+
+class SqlPointers:
+    """Pointers as rows of ``iceberg_tables``, for one catalog name out of those a database may hold."""
+
+    def __init__(self, database: Database, catalog_name: str) -> None:
+        self._database = database
+        self._catalog = catalog_name
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        nothing: list[Row] = []
+
+        def work(session: Session) -> list[Row]:
+            return session.rows(
+                "SELECT table_namespace AS namespace FROM iceberg_tables WHERE catalog_name = ?"
+                " UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?",
+                (self._catalog, self._catalog),
+            )
+
+        found = self._database.read("list namespaces", work, nothing=nothing)
+        leaves = (tuple(row["namespace"].split(".")) for row in found if row["namespace"])
+        return tuple(sorted({leaf[:depth] for leaf in leaves for depth in range(1, len(leaf) + 1)}))
+
+    def properties(self, namespace: Namespace) -> Mapping[str, str]:
+        def work(session: Session) -> dict[str, str] | None:
+            if not self._at_or_below(session, namespace):
+                return None
+            found = session.rows(
+                "SELECT property_key, property_value FROM iceberg_namespace_properties"
+                " WHERE catalog_name = ? AND namespace = ?",
+                (self._catalog, dotted(namespace)),
+            )
+            return {row["property_key"]: row["property_value"] for row in found if row["property_key"] != _EXISTS}
+
+        properties = self._database.read(f"look at namespace {dotted(namespace)}", work, nothing=None)
+        if properties is None:
+            raise no_such_namespace(namespace)
+        return properties
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        rows = {_EXISTS: "true", **_checked(properties)}
+
+        def work(session: Session) -> None:
+            if self._at_or_below(session, namespace):
+                raise namespace_exists(namespace)
+            self._insert_properties(session, namespace, rows)
+
+        self._database.write(f"create namespace {dotted(namespace)}", work)
+
+    def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
+        self.properties(namespace)  # a look first: what is not there is refused without making a database
+        _checked(dict.fromkeys(removals, ""))
+        # a namespace that only those below it show has no row yet, and must not go with its last property
+        rows = {_EXISTS: "true", **_checked(updates)}
+
+        def work(session: Session) -> None:
+            if not self._at_or_below(session, namespace):
+                raise no_such_namespace(namespace)
+            for key in {*removals, *rows}:
+                session.change(
+                    "DELETE FROM iceberg_namespace_properties"
+                    " WHERE catalog_name = ? AND namespace = ? AND property_key = ?",
+                    (self._catalog, dotted(namespace), key),
+                )
+            self._insert_properties(session, namespace, rows)
+
+        self._database.write(f"set properties of namespace {dotted(namespace)}", work)
+
+    def _insert_properties(self, session: Session, namespace: Namespace, rows: Mapping[str, str]) -> None:
+        for key, value in rows.items():
+            session.change(
+                "INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)"
+                " VALUES (?, ?, ?, ?)",
+                (self._catalog, dotted(namespace), key, value),
+            )
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        self.properties(namespace)  # a look first: what is not there is refused without making a database
+
+        def work(session: Session) -> None:
+            below = self._at_or_below(session, namespace)
+            if not below:
+                raise no_such_namespace(namespace)
+            here = session.rows(
+                "SELECT table_name FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?",
+                (self._catalog, dotted(namespace)),
+            )
+            held = [f"{dotted(namespace)}.{row['table_name']}" for row in here]
+            held += below - {dotted(namespace)}
+            if held:
+                raise namespace_in_use(namespace, held)
+            session.change(
+                "DELETE FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?",
+                (self._catalog, dotted(namespace)),
+            )
+
+        self._database.write(f"drop namespace {dotted(namespace)}", work)
+
+    def tables(self, namespace: Namespace, kind: Kind = Kind.TABLE) -> tuple[TableName, ...]:
+        def work(session: Session) -> list[Row] | None:
+            if not self._at_or_below(session, namespace):
+                return None
+            return session.rows(
+                "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?",
+                (self._catalog, dotted(namespace)),
+            )
+
+        found = self._database.read(f"list {kind.word}s of {dotted(namespace)}", work, nothing=None)
+        if found is None:
+            raise no_such_namespace(namespace)
+        return tuple(sorted(TableName(namespace, row["table_name"]) for row in found if _kind(row) is kind))
+
+    def get(self, name: TableName, kind: Kind = Kind.TABLE) -> str | None:
+        row = self._look(name, kind)
+        if row is None or _kind(row) is not kind:
+            return None
+        if not row["metadata_location"]:
+            raise Corrupt("iceberg_tables", f"the row of {kind.word} {name} names no metadata file", table=str(name))
+        return str(row["metadata_location"])
+
+    def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
+        def work(session: Session) -> None:
+            self._check_place(session, name, kind)
+            row = {
+                "catalog_name": self._catalog,
+                "table_namespace": dotted(name.namespace),
+                "table_name": name.name,
+                "metadata_location": location,
+                _TYPE: kind.value,
+            }
+            # databases made by older writers lack the column for the type; upgrading them is their owner's choice
+            known = [column for column in row if column in session.columns("iceberg_tables")]
+            if kind is Kind.VIEW and _TYPE not in known:
+                raise _no_room_for_views(name)
+            session.change(
+                f"INSERT INTO iceberg_tables ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})",
+                [row[column] for column in known],
+            )
+
+        self._database.write(f"create {kind.word} {name}", work)
+
+    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
+        def work(session: Session) -> int:  # no two files share a name, so the location tells the kind too
+            return session.change(
+                "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
+                f" WHERE {_THIS_TABLE} AND metadata_location = ?",
+                (new, old, *self._key(name), old),
+            )
+
+        try:
+            moved = self._database.write(f"commit to {name}", work)
+        except Conflict as error:
+            return Rejected(error.message)
+        except OutcomeUnknown as error:
+            return Unanswered(error.message)
+        return None if moved == 1 else Rejected(f"another writer moved {name} first")
+
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
+        _check_held(name, self._look(name, kind), kind)  # a look first: it makes no database
+
+        def work(session: Session) -> None:
+            _check_held(name, self._row(session, name), kind)
+            session.change(f"DELETE FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
+
+        self._database.write(f"drop {kind.word} {name}", work)
+
+    def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
+        _check_held(old, self._look(old, kind), kind)
+
+        def work(session: Session) -> None:
+            _check_held(old, self._row(session, old), kind)
+            self._check_place(session, new, kind)
+            session.change(
+                f"UPDATE iceberg_tables SET table_namespace = ?, table_name = ? WHERE {_THIS_TABLE}",
+                (dotted(new.namespace), new.name, *self._key(old)),
+            )
+
+        self._database.write(f"rename {kind.word} {old}", work)
+
+    def _look(self, name: TableName, kind: Kind) -> Row | None:
+        act = f"load {kind.word} {name}"
+        return self._database.read(act, lambda session: self._row(session, name), nothing=None)
+
+    def _key(self, name: TableName) -> tuple[str, str, str]:
+        return self._catalog, dotted(name.namespace), name.name
+
+    def _row(self, session: Session, name: TableName) -> Row | None:
+        found = session.rows(f"SELECT * FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
+        return found[0] if found else None
+
+    def _check_place(self, session: Session, name: TableName, new: Kind) -> None:
+        """Tables and views share one set of names, and the namespace must be there."""
+        if not self._at_or_below(session, name.namespace):
+            raise no_such_namespace(name.namespace)
+        row = self._row(session, name)
+        if row is not None:
+            raise table_exists(name, _kind(row), new=new)
+
+    def _at_or_below(self, session: Session, namespace: Namespace) -> set[str]:
+        """Namespaces of that name or below it; a namespace exists when any row carries one."""
+        name = dotted(namespace)
+        escaped = name.replace("!", "!!").replace("_", "!_").replace("%", "!%")
+        found = session.rows(
+            "SELECT table_namespace AS namespace FROM iceberg_tables"
+            " WHERE catalog_name = ? AND (table_namespace = ? OR table_namespace LIKE ? ESCAPE '!')"
+            " UNION SELECT namespace FROM iceberg_namespace_properties"
+            " WHERE catalog_name = ? AND (namespace = ? OR namespace LIKE ? ESCAPE '!')",
+            (self._catalog, name, f"{escaped}.%") * 2,
+        )
+        # LIKE folds case in some databases
+        return {row["namespace"] for row in found if f"{row['namespace']}.".startswith(f"{name}.")}
+
+
+def _kind(row: Row) -> Kind:
+    return Kind.VIEW if row.get(_TYPE) == Kind.VIEW.value else Kind.TABLE
+
+
+def _check_held(name: TableName, row: Row | None, kind: Kind) -> None:
+    there = None if row is None else _kind(row)
+    if there is not kind:
+        raise missing(name, kind, there)
+
+
+def _no_room_for_views(name: TableName) -> Unsupported:
+    return Unsupported(
+        f"cannot create view {name}: the database was made before catalogs had views and has no column for them; "
+        "older readers would take one for a table. To make room: "
+        f"ALTER TABLE iceberg_tables ADD COLUMN {_TYPE} VARCHAR(5)",
+        feature="views",
+    )
+
+
+def _checked(properties: Mapping[str, str]) -> Mapping[str, str]:
+    for key, value in properties.items():
+        if key == _EXISTS:
+            raise InvalidInput(f"cannot set the property {key!r}: the catalog keeps it for itself", property=key)
+        if len(key) > 255 or len(value) > 1000:
+            raise InvalidInput(
+                f"cannot set the property {key[:40]!r}: a key may have 255 characters, a value 1000", property=key
+            )
+    return properties

@@ -1,0 +1,222 @@
+"""``esker init``, ``esker create`` and ``esker register``: into a catalog.
+
+A new lake, a new table or namespace, or an existing table that becomes known to a catalog.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from esker.cli.shared_options import DEFAULT_CATALOG, current_settings, shared_options
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+    from esker.table import Table
+
+
+# ---------------------------------------------------------------- ``esker init``: a lake where there is none
+
+
+@click.command("init")
+@shared_options
+def init_command() -> None:
+    """Make a lake: a catalog and a folder for its tables.
+
+    Without --catalog and $ESKER_CATALOG it is ./lake, a SQLite catalog and local files. One that is there already
+    is left as it is, and the exit status is 2.
+    """
+    from esker.catalogs.open_catalog import make_catalog
+    from esker.cli.answer import answer
+
+    settings = current_settings()
+    made = make_catalog(settings.catalog_uri, warehouse=settings.warehouse)
+    facts: dict[str, Any] = {
+        "made": "lake",
+        "catalog": settings.catalog_uri,
+        "kind": made.kind,
+        "place": made.place,
+        "warehouse": made.warehouse,
+    }
+    answer(facts, lambda screen: _show_lake(screen, facts, named=settings.warehouse is not None))
+
+
+def _show_lake(screen: Screen, facts: dict[str, Any], *, named: bool) -> None:
+    screen.title(
+        "Made a lake", {"sqlite": "SQLite catalog, local files"}.get(facts["kind"], "a directory is its catalog")
+    )
+    screen.card([("catalog", facts["place"]), ("warehouse", facts["warehouse"])])
+    if facts["catalog"] != DEFAULT_CATALOG:
+        screen.note(f"To find it without --catalog: export ESKER_CATALOG={shlex.quote(_from_anywhere(facts))}")
+    if named:
+        screen.note("A catalog does not remember its warehouse: give --warehouse to esker create as well.")
+    screen.note("Next: esker create --namespace NAME, then esker create NAME.TABLE --schema 'id bigint not null, …'")
+
+
+def _from_anywhere(facts: dict[str, Any]) -> str:
+    """The catalog's URI with its path in full."""
+    _, asked, options = facts["catalog"].partition("?")
+    start = "sqlite:///" if facts["kind"] == "sqlite" else "file://"
+    return f"{start}{facts['place']}{asked}{options}"
+
+
+# ---------------------------------------------------------------- ``esker create``: a new table, or a new namespace
+
+
+@click.command("create")
+@click.argument("name")
+@click.option("--schema", metavar="DDL", help="The columns: 'id bigint not null, ts timestamp'.")
+@click.option("--partition-by", multiple=True, metavar="TERM", help="day(ts), bucket(16, id), region; may be repeated.")
+@click.option("--sort-by", multiple=True, metavar="TERM", help="'ts desc nulls last', id; may be repeated.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+@click.option("--format-version", type=int, metavar="N", help="1, 2 or 3 [default: 2].")
+@click.option("--location", metavar="PLACE", help="Where the table is to lie, unless below the warehouse.")
+@click.option("--namespace", "is_namespace", is_flag=True, help="NAME is a namespace to make, not a table.")
+@shared_options
+def create_command(name: str, properties: tuple[str, ...], is_namespace: bool, **table: Any) -> None:
+    """Make the table NAME, or with --namespace the namespace NAME.
+
+    A table's name is namespace.table, and its namespace must be there.
+    """
+    from esker.cli.answer import answer
+
+    settings = _settings(properties)
+    if is_namespace:
+        given = [f"--{option.replace('_', '-')}" for option, value in table.items() if value]
+        if given:
+            raise click.UsageError(f"{given[0]} is for tables, and --namespace makes a namespace")
+        made = _make_namespace(name, settings)
+        answer(made, lambda screen: screen.line(f"Made the namespace {name}."))
+        return
+    if not table["schema"]:
+        raise click.UsageError("--schema is missing: say the table's columns, as in --schema 'id bigint not null'")
+    facts = created_facts(_make_table(name, settings, **table))
+    answer(facts, lambda screen: _show_created(screen, facts))
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--property takes KEY=VALUE, not {pair!r}")
+        if key in found:
+            raise click.UsageError(f"--property {key} is given twice")
+        found[key] = value
+    return found
+
+
+def _make_namespace(name: str, settings: dict[str, str]) -> dict[str, Any]:
+    from esker.cli.open_table import open_lake
+
+    open_lake(current_settings(), may_make=True).create_namespace(name, settings)
+    return {"made": "namespace", "namespace": name, "properties": settings}
+
+
+def _make_table(name: str, settings: dict[str, str], *, format_version: int | None, **given: Any) -> Table:
+    from esker.cli.open_table import open_lake
+    from esker.errors import NoSuchNamespace
+
+    try:
+        return open_lake(current_settings(), may_make=True).create_table(
+            name,
+            properties=settings,
+            format_version=2 if format_version is None else format_version,
+            **given,
+        )
+    except NoSuchNamespace as error:
+        namespace = name.rpartition(".")[0]
+        raise type(error)(
+            f"{error.message}; make it with: esker create --namespace {namespace}", **error.facts
+        ) from error
+
+
+def created_facts(table: Table) -> dict[str, Any]:
+    """What a table is that holds nothing yet."""
+    from esker.cli.table_facts import partitioning, sort_terms
+
+    return {
+        "made": "table",
+        "name": table.name,
+        "location": table.location,
+        "metadata_location": table.metadata_location,
+        "uuid": table.uuid,
+        "format_version": table.format_version,
+        "columns": [
+            {"id": field.id, "name": field.name, "type": str(field.type), "required": field.required}
+            for field in table.schema.fields
+        ],
+        "partitioning": partitioning(table),
+        "sort_order": sort_terms(table),
+        "properties": dict(table.properties),
+    }
+
+
+def _show_created(screen: Screen, facts: dict[str, Any]) -> None:
+    columns = (f"{c['name']} {c['type']}{' not null' if c['required'] else ''}" for c in facts["columns"])
+    screen.title(f"Made {facts['name']}", f"Iceberg v{facts['format_version']}")
+    screen.card(
+        [
+            ("columns", ", ".join(columns)),
+            ("partitioned", ", ".join(facts["partitioning"]) or "no"),
+            ("sorted", ", ".join(facts["sort_order"]) or "no"),
+            ("properties", "\n".join(f"{key} = {value}" for key, value in sorted(facts["properties"].items()))),
+            ("location", facts["location"]),
+        ]
+    )
+
+
+# ---------------------------------------------------------------- register
+#
+# ``esker register``: take a table that lies there already into a catalog.
+
+
+@click.command("register")
+@click.argument("name")
+@click.argument("metadata_file")
+@shared_options
+def register_command(name: str, metadata_file: str) -> None:
+    """Take a table into the catalog as NAME, by its newest metadata file or its directory.
+
+    Nothing is copied: the table's files stay where they are, and from now on the catalog's writers move it on.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_lake
+    from esker.cli.table_facts import totals
+
+    table = open_lake(current_settings()).register_table(name, metadata_location(metadata_file))
+    facts: dict[str, Any] = created_facts(table) | {"made": "registration"} | totals(table, open_manifests=False)
+    facts["snapshots"] = len(table.snapshots)
+    answer(facts, lambda screen: _show_registered(screen, facts))
+
+
+def metadata_location(text: str) -> str:
+    """Where the metadata file is, in full: a catalog's pointer must not depend on where one stands."""
+    from esker.errors import NoSuchTable
+    from esker.wiring import current_metadata_file
+
+    if "://" in text or text.startswith("file:"):
+        return text
+    place = Path(text)
+    if not place.exists():
+        raise NoSuchTable(f"no table at {text}: there is no such file or directory", path=text)
+    return str((current_metadata_file(place) if place.is_dir() else place).resolve())
+
+
+def _show_registered(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted, number
+
+    screen.title(f"Registered {facts['name']}", f"Iceberg v{facts['format_version']}")
+    screen.card(
+        [
+            ("rows", number(facts["rows"] if facts["rows"] is not None else facts["rows_at_most"])),
+            ("files", counted(facts["data_files"], "data file")),
+            ("snapshots", number(facts["snapshots"])),
+            ("partitioned", ", ".join(facts["partitioning"]) or "no"),
+            ("location", facts["location"]),
+            ("metadata", facts["metadata_location"]),
+        ]
+    )

@@ -1,0 +1,235 @@
+"""The command `esker doctor`: check this machine, a lake and its tables, and say what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+import click
+
+from esker.cli.shared_options import Settings, current_settings, shared_options
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+
+
+# ---------------------------------------------------------------- checks
+#
+# The checks of ``esker doctor``, each a function that looks at one thing.
+
+
+Level = Literal["ok", "note", "finding"]
+OLDEST_PYTHON = (3, 11)
+OLDEST_JAVA = 17
+_JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, and what was seen."""
+
+    name: str
+    level: Level
+    said: str
+    advice: str | None = None
+
+
+def every_check(settings: Settings) -> list[Check]:
+    """All checks, in the order in which their failing would stop one."""
+    return [
+        check_python(),
+        check_package("pyarrow", needed=True, why="reads and writes data files"),
+        check_decoder(),
+        check_telemetry_decoder(),
+        check_package("pyspark", needed=False, why="the engine for large tables; pip install 'esker[spark]'"),
+        check_java(),
+        check_workers(),
+        check_package("duckdb", needed=False, why="SQL on scans without Spark; pip install 'esker[duckdb]'"),
+        check_store(settings),
+    ]
+
+
+def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Check:
+    """Python is new enough."""
+    said = sys.version.split()[0]
+    if version < OLDEST_PYTHON:
+        return Check("python", "finding", said, "Esker needs Python 3.11 or newer.")
+    return Check("python", "ok", said)
+
+
+def check_package(name: str, *, needed: bool, why: str) -> Check:
+    """A package is installed, and which version."""
+    try:
+        return Check(name, "ok", metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Check(name, "finding" if needed else "note", "not installed", f"{why[0].upper()}{why[1:]}.")
+
+
+def check_decoder() -> Check:
+    """The compiled walk over Avro is there; without it planning is right but slower."""
+    return _compiled("avro decoder", ("esker.avro._shred",), "Planning works")
+
+
+def check_telemetry_decoder() -> Check:
+    """The compiled walk over OTLP is there, and what makes variants; without them an ingest is right but slower."""
+    return _compiled("otlp decoder", ("esker.otlp._walk", "esker.otlp._variants"), "Ingest works")
+
+
+def _compiled(name: str, modules: tuple[str, ...], what: str) -> Check:
+    for module in modules:
+        found = util.find_spec(module)
+        if found is None or found.origin is None or found.origin.endswith(".py"):
+            advice = f"{what} but is slower; reinstall esker where a C compiler is at hand."
+            return Check(name, "finding", "not compiled, the pure Python one is used", advice)
+    return Check(name, "ok", "compiled")
+
+
+def check_java() -> Check:
+    """Java is there and new enough for Spark."""
+    java = _java()
+    advice = f"Spark needs Java {OLDEST_JAVA} or newer: install one, or point JAVA_HOME at it."
+    if java is None:
+        return Check("java", "finding", "not found", advice)
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("java", "finding", f"{java} does not run: {error}", advice)
+    version = _JAVA_VERSION.search(run.stderr + run.stdout)
+    if version is None:
+        return Check("java", "finding", f"{java} does not say its version", advice)
+    if int(version[1]) < OLDEST_JAVA:
+        return Check("java", "finding", f"{version[1]} at {java}", advice)
+    return Check("java", "ok", f"{version[1]} at {java}")
+
+
+def check_workers() -> Check:
+    """The Python that Spark's workers run has what Esker needs there."""
+    python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    advice = "Spark's workers need pyarrow: set PYSPARK_PYTHON to a Python that has it."
+    asked = "import sys, pyarrow, numpy; print(sys.version.split()[0], pyarrow.__version__)"
+    try:
+        run = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("workers' python", "finding", f"{python} does not run: {error}", advice)
+    if run.returncode:
+        last = (run.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        return Check("workers' python", "finding", f"{python}: {last}", advice)
+    version, pyarrow = run.stdout.split()
+    if version.split(".")[:2] != [str(part) for part in sys.version_info[:2]]:
+        advice = "Spark wants the same version of Python here and in its workers: set PYSPARK_PYTHON to such a one."
+        return Check("workers' python", "finding", f"{version} at {python}, here {sys.version.split()[0]}", advice)
+    return Check("workers' python", "ok", f"{version} with pyarrow {pyarrow} at {python}")
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    inside = Path(home, "bin", "java") if home else None
+    return str(inside) if inside is not None and inside.is_file() else shutil.which("java")
+
+
+def check_store(settings: Settings) -> Check:
+    """The store refuses to create a file twice, which is what keeps two writers apart."""
+    from esker.errors import AlreadyExists, EskerError
+    from esker.storage.local import LocalStorage
+    from esker.storage.location import Location
+
+    place, made_up = _warehouse(settings)
+    parsed = Location.parse(place)
+    if parsed.scheme != "file":
+        return Check("store", "note", f"{place}: only local stores can be tried yet")
+    folder = Path(parsed.path)
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    where = f"{folder} ({made_up})" if made_up else str(folder)
+    probe = str(folder / f".esker-doctor-{uuid4().hex}")
+    storage = LocalStorage()
+    advice = "Commits here could overwrite each other: keep the warehouse on a store that can."
+    try:
+        storage.write_new(probe, b"first")
+        try:
+            storage.write_new(probe, b"second")
+        except AlreadyExists:
+            whole = storage.read(probe) == b"first"
+            if whole:
+                return Check("store", "ok", f"exclusive creates work at {where}")
+        return Check("store", "finding", f"{where} let a file be created twice", advice)
+    except (OSError, EskerError) as error:
+        return Check("store", "finding", f"cannot write at {where}: {error}", "Choose another with --warehouse.")
+    finally:
+        _remove(probe)
+
+
+def _warehouse(settings: Settings) -> tuple[str, str]:
+    """Where tables lie or would lie; the second part says when nobody named it."""
+    if settings.warehouse is not None:
+        return settings.warehouse, ""
+    catalog = settings.catalog or ""
+    if catalog.startswith("sqlite:///"):
+        return str(Path(catalog.removeprefix("sqlite:///")).parent), ""
+    if catalog.startswith("file:"):
+        return catalog, ""
+    if Path("lake").is_dir():
+        return "lake", ""
+    return tempfile.gettempdir(), "no warehouse named, so the temporary folder was tried"
+
+
+def _remove(probe: str) -> None:
+    try:
+        Path(probe).unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+# ---------------------------------------------------------------- doctor
+#
+# ``esker doctor``: is everything here that Esker needs?
+
+
+SIGNS = {"ok": "ok", "note": "note", "finding": "PROBLEM"}
+
+
+@click.command("doctor")
+@shared_options
+def doctor_command() -> None:
+    """Check this machine: versions, Java, the compiled decoders, exclusive creates in the store.
+
+    Exit status 1 says that something was found.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.failure import FINDING
+
+    checks = every_check(current_settings())
+    findings = sum(check.level == "finding" for check in checks)
+    facts: dict[str, Any] = {
+        "healthy": not findings,
+        "findings": findings,
+        "checks": [{"check": c.name, "level": c.level, "said": c.said, "advice": c.advice} for c in checks],
+    }
+    answer(facts, lambda screen: _show(screen, facts))
+    if findings:
+        click.get_current_context().exit(FINDING)
+
+
+def _show(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted
+    from esker.cli.screen import Column
+
+    columns = [Column("check"), Column(""), Column("", wraps=True)]
+    rows = []
+    for check in facts["checks"]:
+        said = check["said"] + (f". {check['advice']}" if check["advice"] else "")
+        rows.append((check["check"], SIGNS[check["level"]], said))
+    screen.table(columns, rows)
+    if facts["healthy"]:
+        screen.note("Nothing wrong was found.")
+    else:
+        screen.warning(f"{counted(facts['findings'], 'problem')} found.")

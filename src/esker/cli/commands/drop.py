@@ -1,0 +1,168 @@
+"""``esker drop`` and ``esker rename``: remove a table or a namespace from a catalog, or give a table another name.
+
+With ``--purge``, drop deletes the table's own files too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from esker.cli.shared_options import current_settings, shared_options, yes_option
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+    from esker.lake import Lake
+
+
+# ---------------------------------------------------------------- drop
+#
+# ``esker drop``: forget a table or a namespace, and with ``--purge`` delete what was the table's own.
+
+
+@click.command("drop")
+@click.argument("name")
+@click.option("--purge", is_flag=True, help="Delete the table's own files as well.")
+@click.option("--namespace", "is_namespace", is_flag=True, help="NAME is a namespace, which must be empty.")
+@yes_option
+@shared_options
+def drop_command(name: str, purge: bool, is_namespace: bool, yes: bool) -> None:
+    """Drop the table NAME, or with --namespace the namespace NAME.
+
+    Shows what would be gone, and does it only with --yes. The table's files stay where they are, so that it can be
+    registered again, unless --purge asks to delete them; files that others may use are left even then.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_lake
+
+    lake = open_lake(current_settings())
+    if is_namespace:
+        if purge:
+            raise click.UsageError("--purge is for tables: a namespace is dropped when it is empty")
+        facts = _namespace_plan(lake, name)
+        if yes:
+            lake.drop_namespace(name)
+        facts["done"] = yes
+        answer(facts, lambda screen: _show_namespace(screen, facts))
+        return
+    facts = table_plan(lake, name, purge=purge)
+    if yes:
+        lake.drop_table(name, purge=purge)
+        facts |= {"done": True, "files_left": _files_left(lake, facts) if purge else None}
+    answer(facts, lambda screen: _show_dropped(screen, facts))
+
+
+def table_plan(lake: Lake, name: str, *, purge: bool) -> dict[str, Any]:
+    """What dropping would take away. A table that cannot be read can be dropped all the same, but not purged."""
+    from esker.cli.table_facts import totals
+    from esker.errors import Corrupt, InvalidInput, NoSuchFile, Unsupported
+    from esker.model.table_names import TableName
+
+    TableName.parse(name)
+    plan: dict[str, Any] = {"drop": "table", "name": name, "purge": purge, "done": False, "problem": None}
+    nothing = dict.fromkeys(("location", "metadata_location", "snapshots", "rows_at_most", "data_files", "total_bytes"))
+    plan |= {**nothing, "files_to_delete": None, "files_left": None}
+    try:
+        table = lake.table(name)
+    except (Corrupt, NoSuchFile, Unsupported, InvalidInput) as error:
+        if purge:
+            raise
+        return plan | {"problem": error.message}
+    counted = totals(table, open_manifests=False)
+    plan |= {
+        "location": table.location,
+        "metadata_location": table.metadata_location,
+        "snapshots": len(table.snapshots),
+        **{key: counted[key] for key in ("rows_at_most", "data_files", "total_bytes")},
+    }
+    if purge:
+        from esker.maintain.purge import own_files
+        from esker.ports.catalog import TableState
+
+        state = TableState(metadata=table.metadata, metadata_location=table.metadata_location)
+        plan["files_to_delete"] = len(own_files(state, table.inspect))
+    return plan
+
+
+def _files_left(lake: Lake, facts: dict[str, Any]) -> int:
+    """What still lies where the table was: files of nobody's snapshot, and those that would not go."""
+    return sum(1 for _ in lake.catalog.storage().list(facts["location"]))
+
+
+def _namespace_plan(lake: Lake, name: str) -> dict[str, Any]:
+    from esker.errors import InvalidInput
+
+    held = [*lake.tables(name), *(inner for inner in lake.namespaces() if inner.startswith(f"{name}."))]
+    if held:
+        raise InvalidInput(
+            f"cannot drop namespace {name}: it holds {', '.join(held[:5])}"
+            + (f" and {len(held) - 5} more" if len(held) > 5 else ""),
+            namespace=name,
+            holds=held,
+        )
+    return {"drop": "namespace", "namespace": name, "done": False}
+
+
+def _show_namespace(screen: Screen, facts: dict[str, Any]) -> None:
+    if facts["done"]:
+        screen.line(f"Dropped the namespace {facts['namespace']}.")
+        return
+    screen.line(f"Would drop the namespace {facts['namespace']}, which is empty.")
+    screen.note("Nothing was done; --yes does it.")
+
+
+def _show_dropped(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted, number, size
+
+    screen.title(f"{'Dropped' if facts['done'] else 'Would drop'} {facts['name']}")
+    held = facts["data_files"] is not None
+    screen.card(
+        [
+            ("rows", number(facts["rows_at_most"]) if held else ""),
+            ("files", f"{counted(facts['data_files'], 'data file')}, {size(facts['total_bytes'])}" if held else ""),
+            ("snapshots", number(facts["snapshots"]) if facts["snapshots"] is not None else ""),
+            ("location", facts["location"] or ""),
+            ("metadata", facts["metadata_location"] or "" if not facts["purge"] else ""),
+            ("problem", facts["problem"] or ""),
+        ]
+    )
+    screen.line(_fate(facts))
+    if not facts["done"]:
+        screen.note("Nothing was done; --yes does it.")
+
+
+def _fate(facts: dict[str, Any]) -> str:
+    from esker.cli.humanize import counted
+
+    done = facts["done"]
+    if not facts["purge"]:
+        back = f"esker register {facts['name']} {facts['metadata_location']}" if facts["metadata_location"] else ""
+        return f"Its files {'stay' if done else 'would stay'} where they are." + (f" Back with: {back}" if back else "")
+    files = counted(facts["files_to_delete"], "file")
+    if not done:
+        return f"Would delete {files}, for good."
+    left = facts["files_left"]
+    return f"Deleted {files}." + (f" {counted(left, 'file')} that no snapshot names still there." if left else "")
+
+
+# ---------------------------------------------------------------- ``esker rename``: another name for a table
+
+
+@click.command("rename")
+@click.argument("old")
+@click.argument("new")
+@shared_options
+def rename_command(old: str, new: str) -> None:
+    """Give the table OLD the name NEW, in the same namespace or another; its files stay where they are."""
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_lake
+
+    table = open_lake(current_settings()).rename_table(old, new)
+    facts: dict[str, Any] = {"from": old, "to": table.name, "location": table.location, "uuid": table.uuid}
+    answer(facts, lambda screen: _show_renamed(screen, facts))
+
+
+def _show_renamed(screen: Screen, facts: dict[str, Any]) -> None:
+    screen.title(f"Renamed {facts['from']} to {facts['to']}")
+    screen.card([("location", f"{facts['location']} (as before)")])

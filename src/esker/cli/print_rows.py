@@ -1,0 +1,184 @@
+"""Prints rows of Arrow data on a screen or as a JSON document, however many there are.
+
+Variants are printed as their values, not as the bytes that store them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from esker.cli.screen import Screen
+
+
+# ---------------------------------------------------------------- shown variants
+#
+# Variants as people read them: what is in them, not the bytes they are kept in.
+
+
+_PARTS = ("metadata: binary not null", "value: binary not null")
+_SPELT = tuple(f"struct<{one}, {other}>" for one, other in (_PARTS, _PARTS[::-1]))  # ours, and Spark's
+
+
+def type_text(type_: pa.DataType) -> str:
+    """An Arrow type in words, variants by their name."""
+    text = str(type_)
+    for spelt in _SPELT:
+        text = text.replace(spelt, "variant")
+    return text
+
+
+def shown_variants(type_: pa.DataType, values: list[Any]) -> list[Any]:
+    """Values of a column with the variants among them read, at every depth."""
+    return [_shown(type_, value) for value in values] if any(spelt in str(type_) for spelt in _SPELT) else values
+
+
+def _shown(type_: pa.DataType, value: Any) -> Any:
+    import pyarrow as pa
+
+    if value is None:
+        return None
+    if str(type_) in _SPELT:
+        return _read(value)
+    if pa.types.is_struct(type_):
+        return {field.name: _shown(field.type, value[field.name]) for field in type_}
+    if pa.types.is_map(type_):
+        return [(key, _shown(type_.item_type, item)) for key, item in value]
+    if pa.types.is_list(type_):
+        return [_shown(type_.value_type, item) for item in value]
+    return value
+
+
+def _read(value: dict[str, bytes]) -> Any:
+    from esker.errors import InvalidInput
+    from esker.model.variant import decode
+
+    try:
+        return _worded(decode(value["metadata"], value["value"]))
+    except InvalidInput:  # then its bytes are all that there is to show
+        return value
+
+
+def _worded(value: Any) -> Any:
+    """With the times that Python has no types for as texts."""
+    from esker.model.variant import Moment
+    from esker.model.variant_text import moment_text
+
+    match value:
+        case Moment():
+            return moment_text(value)
+        case list():
+            return [_worded(item) for item in value]
+        case dict():
+            return {key: _worded(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+# ---------------------------------------------------------------- printed rows
+#
+# Rows of Arrow data on a screen or in a JSON document, however many there are.
+
+
+BLOCK = 1_000  # rows laid out together: columns are aligned within a block, and no more is held
+
+
+class Batches(Protocol):
+    """A scan, or a table of Arrow's."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        ...
+
+    def to_batches(self) -> Iterable[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        ...
+
+
+def _rows(found: Batches) -> Iterator[dict[str, Any]]:
+    for batch in found.to_batches():
+        names = batch.schema.names
+        for values in zip(*map(_values, batch.columns), strict=True) if names else [()] * batch.num_rows:
+            yield dict(zip(names, values, strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """A column's values in Python; as Arrow spells them where Python has none: nanoseconds, the year 12000."""
+    import pyarrow as pa
+
+    if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
+        try:
+            return shown_variants(column.type, column.to_pylist())
+        except (ValueError, OverflowError):
+            pass
+    try:
+        return list(column.cast(pa.string()).to_pylist())
+    except pa.ArrowException:
+        return [str(value) for value in column]
+
+
+def print_rows_json(found: Batches, shown: int | None, facts: Mapping[str, Any]) -> None:
+    """One document: facts, the columns, and the rows, at most so many."""
+    from esker.cli.answer import print_json_rows
+
+    rows = _rows(found)
+    columns = [{"name": field.name, "type": type_text(field.type)} for field in found.schema]
+    print_json_rows({**facts, "columns": columns, "limit": shown}, rows if shown is None else islice(rows, shown))
+
+
+def print_rows(found: Batches, shown: int | None) -> None:
+    """Rows under headings, block by block, and how many there were."""
+    from esker.cli.humanize import counted
+    from esker.cli.screen import Column, Screen
+
+    schema = found.schema
+    columns = [Column(field.name, right=_is_number(field.type), wraps=True) for field in schema]
+    rows = _rows(found)
+    left, printed = shown, 0
+    while block := list(islice(rows, BLOCK if left is None else min(BLOCK, left))):
+        screen = Screen()
+        cells = [[_cell(row[field.name]) for field in schema] for row in block]
+        if screen.fits(columns, cells):
+            screen.table(columns, cells, keep_empty=True)
+        else:
+            _stand(screen, schema.names, cells, printed)
+        screen.show()
+        printed += len(block)
+        left = None if left is None else left - len(block)
+        if left == 0:
+            break
+    screen = Screen()
+    more = next(rows, None) is not None
+    said = "No rows." if not printed and not more else counted(printed, "row")
+    screen.note(said + (" shown of more; --limit N or --all shows them." if more else ""))
+    screen.show()
+
+
+def _stand(screen: Screen, names: list[str], cells: list[list[str]], before: int) -> None:
+    """Rows one below the other, a line for each column: how a wide table fits a narrow terminal."""
+    for at, row in enumerate(cells, before + 1):
+        screen.title(f"row {at:,}")
+        screen.card((name, cell or '""') for name, cell in zip(names, row, strict=True))
+
+
+def _is_number(type_: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def _cell(value: Any) -> str:
+    import json
+
+    from esker.cli.answer import plain
+
+    if value is None:
+        return "null"
+    if isinstance(value, dict | list):
+        return json.dumps(plain(value), ensure_ascii=False)
+    return str(plain(value))

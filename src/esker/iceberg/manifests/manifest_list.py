@@ -1,0 +1,272 @@
+"""Manifest lists to and from Avro: the record of a manifest (T1) as a table, its reader and its writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from esker import avro
+from esker.errors import Corrupt, InvalidInput, Unsupported
+from esker.iceberg.manifests.avro_fields import (
+    NEVER,
+    Column,
+    FoundColumns,
+    avro_field,
+    ids_by_name,
+    list_of,
+    optional,
+    record,
+)
+from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+
+# ---------------------------------------------------------------- manifest list
+#
+# A manifest list on the wire: the record of a manifest (T1) as a table, and its reader.
+#
+# Rules of this file. Fields are found by id, by name only where the writer left ids out (A7). What v1 lacked is
+# optional whatever the table's version (A8): no content means data, no sequence number means 0 (B4), no count
+# means "perhaps some" (C1). The header is never asked: many writers leave it out.
+
+
+SUMMARY = record(
+    "r508",
+    [
+        {"name": "contains_null", "type": "boolean", "field-id": 509},
+        {"name": "contains_nan", "type": optional("boolean"), "default": None, "field-id": 518},
+        {"name": "lower_bound", "type": optional("bytes"), "default": None, "field-id": 510},
+        {"name": "upper_bound", "type": optional("bytes"), "default": None, "field-id": 511},
+    ],
+)
+
+# fmt: off
+COLUMNS = (
+    #      id   name on the wire        avro                   attribute              since required since
+    Column(500, "manifest_path",        "string",              "path"),
+    Column(501, "manifest_length",      "long",                "length"),
+    Column(502, "partition_spec_id",    "int",                 "spec_id"),
+    Column(517, "content",              "int",                 "content",             2, 2),
+    Column(515, "sequence_number",      "long",                "sequence_number",     2, 2),
+    Column(516, "min_sequence_number",  "long",                "min_sequence_number", 2, 2),
+    Column(503, "added_snapshot_id",    "long",                "added_snapshot_id"),
+    Column(504, "added_files_count",    "int",                 "added_files",         1, 2),
+    Column(505, "existing_files_count", "int",                 "existing_files",      1, 2),
+    Column(506, "deleted_files_count",  "int",                 "deleted_files",       1, 2),
+    Column(512, "added_rows_count",     "long",                "added_rows",          1, 2),
+    Column(513, "existing_rows_count",  "long",                "existing_rows",       1, 2),
+    Column(514, "deleted_rows_count",   "long",                "deleted_rows",        1, 2),
+    Column(507, "partitions",           list_of(508, SUMMARY), "partitions",          1, NEVER),
+    Column(519, "key_metadata",         "bytes",               "key_metadata",        1, NEVER),
+    Column(520, "first_row_id",         "long",                "first_row_id",        3, NEVER),
+)
+# fmt: on
+
+OLD_NAMES = {"added_data_files_count": 504, "existing_data_files_count": 505, "deleted_data_files_count": 506}
+_NAMES = {**OLD_NAMES, **ids_by_name(COLUMNS)}
+_SUMMARY_NAMES = {field["name"]: field["field-id"] for field in SUMMARY["fields"]}
+_WANT = avro.Projection.of([column.id for column in COLUMNS], names=_NAMES)
+_ARROW = {"string": pa.string(), "int": pa.int64(), "long": pa.int64(), "bytes": pa.binary()}
+# a hundred thousand manifests make some 20 MB; what goes far beyond is no list
+_LIMITS = avro.Limits(container=512 << 20)
+_ENCRYPTED_STREAM = b"AGS1"
+
+
+def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
+    """The rows of a manifest list of any format version, in its order."""
+    refuse_encrypted(file, data)
+    found = FoundColumns(file, avro.decode(data, file=file, want=_WANT, limits=_LIMITS).batch, _NAMES)
+    plain = [column for column in COLUMNS if isinstance(column.avro, str)]
+    values = [found.nullable(column.id, _ARROW[str(column.avro)]).to_pylist() for column in plain]
+    summaries = _summaries(found)
+    names = [column.attribute for column in plain]
+    manifests = (
+        _manifest_file(file, number, dict(zip(names, row, strict=True)), summary)
+        for number, (row, summary) in enumerate(zip(zip(*values, strict=True), summaries, strict=True))
+    )
+    return tuple(_without_repeats(file, manifests))
+
+
+def refuse_encrypted(file: str, data: bytes) -> None:
+    """`Unsupported` for a file inside Iceberg's encrypted stream, which begins with its own magic."""
+    if data[:4] == _ENCRYPTED_STREAM:
+        raise Unsupported(f"cannot read {file}: it is encrypted", feature="table encryption", file=file)
+
+
+def _manifest_file(
+    file: str, number: int, row: dict[str, Any], partitions: tuple[FieldSummary, ...] | None
+) -> ManifestFile:
+    if not row["path"]:
+        raise Corrupt(file, f"row {number} names no manifest")
+    if row["spec_id"] is None:
+        raise Corrupt(file, f"row {number} ({row['path']}) has no partition_spec_id")
+    for name in ("sequence_number", "first_row_id"):
+        if (row[name] or 0) < 0:
+            raise Corrupt(file, f"row {number} ({row['path']}) has a {name} of {row[name]}")
+    content = row["content"] or 0
+    if content not in (0, 1):
+        raise Corrupt(file, f"row {number} ({row['path']}) has an unknown content of {content}")
+    return ManifestFile(
+        path=row["path"],
+        length=row["length"] or 0,
+        spec_id=row["spec_id"],
+        content=ManifestContent(content),
+        sequence_number=row["sequence_number"] or 0,
+        min_sequence_number=max(row["min_sequence_number"] or 0, 0),
+        added_snapshot_id=row["added_snapshot_id"],
+        added_files=_count(row["added_files"]),
+        existing_files=_count(row["existing_files"]),
+        deleted_files=_count(row["deleted_files"]),
+        added_rows=_count(row["added_rows"]),
+        existing_rows=_count(row["existing_rows"]),
+        deleted_rows=_count(row["deleted_rows"]),
+        partitions=partitions,
+        key_metadata=row["key_metadata"] or None,
+        first_row_id=row["first_row_id"],
+    )
+
+
+def _count(value: int | None) -> int | None:
+    """A negative count is a writer's way of saying that it did not count: perhaps some."""
+    return None if value is None or value < 0 else value
+
+
+def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
+    lists = found.raw(507)
+    if lists is None or lists.null_count == len(lists):
+        return [None] * found.rows
+    if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
+        raise Corrupt(found.file, f"field 507 (partitions) is {lists.type} where a list of records belongs")
+    inner = FoundColumns(found.file, lists.values, _SUMMARY_NAMES)
+    parts = zip(
+        inner.nullable(509, pa.bool_()).to_pylist(),
+        inner.nullable(518, pa.bool_()).to_pylist(),
+        inner.nullable(510, pa.binary()).to_pylist(),
+        inner.nullable(511, pa.binary()).to_pylist(),
+        strict=True,
+    )
+    every = [
+        # not said to be free of nulls: perhaps some
+        FieldSummary(contains_null=null is not False, contains_nan=nan, lower_bound=lower, upper_bound=upper)
+        for null, nan, lower, upper in parts
+    ]
+    offsets = lists.offsets.to_pylist()
+    return [
+        tuple(every[start:end]) if valid else None
+        for start, end, valid in zip(offsets, offsets[1:], lists.is_valid().to_pylist(), strict=False)
+    ]
+
+
+def _without_repeats(file: str, manifests: Iterable[ManifestFile]) -> Iterator[ManifestFile]:
+    """Each manifest once: a retried commit of one writer lists some twice, and their rows must not count twice."""
+    seen: dict[str, ManifestFile] = {}
+    for manifest in manifests:
+        if manifest.path not in seen:
+            seen[manifest.path] = manifest
+            yield manifest
+        elif manifest != seen[manifest.path]:
+            raise Corrupt(file, f"it lists {manifest.path} twice, and differently")
+
+
+# ---------------------------------------------------------------- Manifests to a manifest list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListForm:
+    """What a list says of its snapshot, and in which version (A6)."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None = None
+    sequence_number: int = 0
+    format_version: int = 2
+    first_row_id: int | None = None
+
+    @property
+    def header(self) -> dict[str, str]:
+        """The header that Java and PyIceberg write."""
+        header = {
+            "snapshot-id": str(self.snapshot_id),
+            "parent-snapshot-id": "null" if self.parent_snapshot_id is None else str(self.parent_snapshot_id),
+            "format-version": str(self.format_version),
+        }
+        if self.format_version > 1:
+            header["sequence-number"] = str(self.sequence_number)
+        if self.format_version > 2:
+            header["first-row-id"] = "null" if self.first_row_id is None else str(self.first_row_id)
+        return header
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the version."""
+        return [column for column in COLUMNS if column.is_written_in(self.format_version)]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The Avro schema of a row."""
+        return record("manifest_file", [avro_field(column, self.format_version) for column in self.columns])
+
+    def rows(self, manifests: Iterable[ManifestFile]) -> Iterator[dict[str, Any]]:
+        """Manifests as records."""
+        for manifest in manifests:
+            row = {column.name: _stored(manifest, column.attribute) for column in self.columns}
+            yield _checked(row, manifest, self.format_version)
+
+
+def encode_manifest_list(manifests: Iterable[ManifestFile], *, codec: str = "deflate", **form_of: Any) -> bytes:
+    """The list as an Avro container; further keywords are those of ``ListForm``."""
+    form = ListForm(**form_of)
+    return avro.write(form.schema, form.rows(manifests), metadata=form.header, codec=codec)
+
+
+def extend_manifest_list(
+    file: str, parent: bytes, new: Iterable[ManifestFile], form: ListForm
+) -> avro.Prepended | None:
+    """The new manifests and then those of the parent's list, which are copied undecoded; None where it is of
+    another version or writer."""
+    return avro.prepend(parent, file=file, schema=form.schema, records=form.rows(new), metadata=form.header)
+
+
+def assign_first_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[tuple[ManifestFile, ...], int]:
+    """Row ids for data manifests that have none (I2), and the table's next row id after them (I3).
+
+    Each takes as many ids as it has live rows, existing ones too; delete manifests take none.
+    """
+    assigned = []
+    for manifest in manifests:
+        if manifest.content is ManifestContent.DATA and manifest.first_row_id is None:
+            if manifest.added_rows is None or manifest.existing_rows is None:
+                raise InvalidInput(f"cannot assign row ids: {manifest.path} does not say how many rows it has")
+            assigned.append(replace(manifest, first_row_id=next_row_id))
+            next_row_id += manifest.added_rows + manifest.existing_rows
+        else:
+            assigned.append(manifest)
+    return tuple(assigned), next_row_id
+
+
+def _stored(manifest: ManifestFile, attribute: str) -> Any:
+    value = getattr(manifest, attribute)
+    if attribute == "partitions" and value is not None:
+        return [_summary(summary) for summary in value]
+    return int(value) if isinstance(value, ManifestContent) else value
+
+
+def _summary(summary: FieldSummary) -> dict[str, Any]:
+    return {
+        "contains_null": summary.contains_null,
+        "contains_nan": summary.contains_nan,
+        "lower_bound": summary.lower_bound,
+        "upper_bound": summary.upper_bound,
+    }
+
+
+def _checked(row: dict[str, Any], manifest: ManifestFile, format_version: int) -> dict[str, Any]:
+    """A row that its version can hold: what v1 left out must be known before v2 can write it."""
+    if format_version == 1 and manifest.content is ManifestContent.DELETES:
+        raise InvalidInput(f"cannot list {manifest.path} in format version 1: it has deletes, which came with 2")
+    missing = [c.name for c in COLUMNS if c.name in row and row[c.name] is None and format_version >= c.required_since]
+    if missing:
+        raise InvalidInput(
+            f"cannot list {manifest.path} in format version {format_version}: {', '.join(missing)} is not known"
+        )
+    return row

@@ -1,0 +1,1 @@
+"""Telemetry into tables, whichever engine decodes it: files, topics of Kafka, replay of dead letters."""

@@ -1,0 +1,1 @@
+"""Text to model: tokens, and the grammars of predicates, values, column definitions and partition terms."""

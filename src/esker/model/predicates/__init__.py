@@ -1,0 +1,1 @@
+"""Predicates: written by a user, bound to a schema, compared exactly, and shown as SQL."""

@@ -1,0 +1,51 @@
+"""Names of namespaces and tables, and the characters that a name may not contain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from esker.errors import InvalidInput
+
+Namespace = tuple[str, ...]
+
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")  # a lone half of a surrogate pair has no bytes
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table's name: the namespace it is in, and its own."""
+
+    namespace: Namespace
+    name: str
+
+    def __str__(self) -> str:
+        return ".".join((*self.namespace, self.name))
+
+    @classmethod
+    def parse(cls, text: str | TableName) -> TableName:
+        """``sales.orders``, or ``a.b.orders`` in a nested namespace."""
+        if isinstance(text, TableName):
+            return text
+        parts = split_name(text)
+        if len(parts) < 2:
+            raise InvalidInput(f"cannot read {text!r} as a table: write it as namespace.table", name=text)
+        return cls(parts[:-1], parts[-1])
+
+
+def parse_namespace(text: str | Namespace) -> Namespace:
+    """``sales`` or ``a.b``."""
+    return split_name(text) if isinstance(text, str) else tuple(map(_checked, text))
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """The parts of a dotted name; each becomes a folder, so none may leave its place."""
+    return tuple(_checked(part) for part in text.split("."))
+
+
+def _checked(part: str) -> str:
+    if not part.strip() or part != part.strip():
+        raise InvalidInput(f"{part!r} is not a name: it is empty or begins or ends with a blank", name=part)
+    if part in (".", "..") or _FORBIDDEN.search(part) or len(part.encode()) > 200:
+        raise InvalidInput(f"{part!r} is not a name: slashes, control characters and over 200 bytes are out", name=part)
+    return part

@@ -1,0 +1,114 @@
+"""The table's side of a row change: the rows of planned files, each with the number of its file and its position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
+from esker.model.parsing.tokens import Kind, tokens_of
+from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.schema import Schema
+from esker.model.types import LONG, STRING, Field
+from esker.ports.engine import ReadRequest, ScanTask, SparkFrames
+from esker.ports.merging import InsertRow, MergePlan, SqlText, UpdateRow
+from esker.ports.row_changes import RowView
+from esker.read.metadata_columns import METADATA_COLUMN_NAMES, metadata_column
+from esker.spark.expressions.arrow_frames import frame_of_columns
+from esker.spark.scan.apply_deletes import Int64s, without_positions
+from esker.spark.scan.file_scan import NUMBER, POSITION
+from esker.spark.scan.stored_columns import quoted
+from esker.tree.table_metadata import TableMetadata
+from esker.write.rows.rewrite_file import with_lineage
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap64
+    from pyspark.sql import DataFrame, SparkSession
+
+_OF = "__esker_of"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRows:
+    """Reads the files of a view. A file's number is its place among the view's tasks."""
+
+    frames: SparkFrames
+    session: SparkSession
+    view: RowView
+    hidden: tuple[Field, ...] = ()  # metadata columns that rows are to have besides
+
+    def matching(self, predicate: Bound) -> DataFrame:
+        """The rows of every file that pass the predicate."""
+        tasks = [replace(task, residual=predicate) for task in self.view.tasks]
+        return self._frame(list(enumerate(tasks)), predicate)
+
+    def without(self, numbers: Sequence[int], gone: dict[int, Int64s]) -> DataFrame:
+        """The rows of some files that stay when these positions go."""
+        tasks = [(number, replace(self.view.tasks[number], residual=TRUE)) for number in numbers]
+        frame = self._frame(tasks, TRUE)
+        return without_positions(self.session, frame, [(number, gone[number]) for number in numbers])
+
+    def _frame(self, tasks: Sequence[tuple[int, ScanTask]], predicate: Bound) -> DataFrame:
+        metadata = self.view.metadata
+        place = tuple(column for name in ("_file", "_pos") if (column := metadata_column(name)) is not None)
+        more = tuple(column for column in self.hidden if column not in place)
+        rows = with_lineage(metadata)
+        request = ReadRequest(
+            metadata=metadata,
+            tasks=[replace(task, gone=None) for _, task in tasks],
+            row_schema=metadata.schema,
+            projection=Schema(fields=(*rows.fields, *place, *more), schema_id=rows.schema_id),
+        )
+        frame = self.frames.frame(request, predicate, self.session)
+        numbered = self._numbered(frame, tasks).select(
+            *(quoted(f.name) for f in (*rows.fields, *self.hidden)), NUMBER, F.col("_pos").alias(POSITION)
+        )
+        gone = [(number, _numbers(task.gone)) for number, task in tasks if task.gone]
+        return without_positions(self.session, numbered, gone) if gone else numbered
+
+    def _numbered(self, frame: DataFrame, tasks: Sequence[tuple[int, ScanTask]]) -> DataFrame:
+        """By number instead of by path: a number is cheap to shuffle."""
+        if len(tasks) < 2:
+            return frame.withColumn(NUMBER, F.lit(tasks[0][0] if tasks else 0).cast("bigint"))
+        paths = pa.array([task.data_file.path for _, task in tasks])
+        numbers = pa.array([number for number, _ in tasks], pa.int64())
+        known = frame_of_columns(self.session, [(_OF, STRING, paths), (NUMBER, LONG, numbers)])
+        return frame.join(F.broadcast(known), F.col("_file") == F.col(_OF))
+
+
+def hidden_columns(plan: MergePlan, metadata: TableMetadata, source_columns: Sequence[str]) -> tuple[Field, ...]:
+    """The metadata columns of the table that expressions of a plan name.
+
+    As in a query, a name that stands alone is a column of the source where the source has it.
+    """
+    shown = {field.name.lower() for field in with_lineage(metadata).fields}
+    given = {name.lower() for name in source_columns}
+    found = set[str]()
+    for said in _expressions(plan):
+        tokens = tokens_of(said.text, "the expression")
+        for at, token in enumerate(tokens):
+            name = token.text.lower()
+            if name not in METADATA_COLUMN_NAMES or name in shown or token.kind not in (Kind.WORD, Kind.QUOTED):
+                continue
+            is_qualified = at > 1 and tokens[at - 1].text == "."
+            of_target = is_qualified and tokens[at - 2].text.lower() == plan.target_name.lower()
+            if of_target or (not is_qualified and name not in given):
+                found.add(name)
+    return tuple(column for name in sorted(found) if (column := metadata_column(name, metadata)) is not None)
+
+
+def _expressions(plan: MergePlan) -> Iterator[SqlText]:
+    yield plan.on
+    for clause in plan.clauses:
+        if clause.condition is not None:
+            yield clause.condition
+        if isinstance(clause.action, UpdateRow | InsertRow) and clause.action.values is not None:
+            yield from clause.action.values.values()
+
+
+def _numbers(positions: BitMap64) -> Int64s:
+    return np.fromiter(positions, dtype=np.int64, count=len(positions))

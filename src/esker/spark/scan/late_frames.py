@@ -1,0 +1,53 @@
+"""The frames of a scan, with PySpark loaded only when rows are first wanted in Spark."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from esker.errors import Unsupported
+from esker.model.predicates.predicate import Bound
+from esker.ports.engine import ChangeRequest, ReadRequest
+from esker.ports.storage import Storage
+from esker.spark.session.spark_session import SessionSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from esker.arrow.arrow_engine import ArrowEngine
+    from esker.spark.scan.spark_reader import SparkReader
+
+
+class LateFrames:
+    """Implements ``ports.spark_frames.SparkFrames``."""
+
+    def __init__(self, storage: Storage, engine: ArrowEngine, sessions: SessionSource) -> None:
+        self._storage = storage
+        self._engine = engine
+        self._sessions = sessions
+
+    def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The rows, not read yet."""
+        reader = self._reader
+        return reader.frame(session if session is not None else self._sessions.get(), request, predicate)
+
+    def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
+        """The changed rows, not read yet and in no order."""
+        reader = self._reader
+        from esker.spark.scan.change_scan import change_frame
+
+        return change_frame(reader, session if session is not None else self._sessions.get(), request, predicate)
+
+    @cached_property
+    def _reader(self) -> SparkReader:
+        try:
+            import pyspark  # noqa: F401
+        except ImportError as error:
+            raise Unsupported(
+                "cannot give rows to Spark: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark"
+            ) from error
+        from esker.spark.scan.file_layouts import Survey
+        from esker.spark.scan.routes import Routes
+        from esker.spark.scan.spark_reader import SparkReader
+
+        return SparkReader(storage=self._storage, engine=self._engine, routes=Routes(), survey=Survey(self._storage))

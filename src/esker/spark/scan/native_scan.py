@@ -1,0 +1,243 @@
+"""One group of files, read by Spark's own reader: filter, deletes, constants of each file, the columns to return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812  # noqa: N812
+
+from esker.arrow.deletes.delete_store import DeleteStore, takers_of
+from esker.arrow.read.file_columns import by_field_id
+from esker.arrow.read.row_metadata import (
+    CHANGE,
+    DELETED,
+    FILE,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    METADATA_COLUMNS,
+    PARTITION,
+    POS,
+    ROW_ID,
+    SPEC_ID,
+    change_value,
+    partition_value,
+)
+from esker.arrow.value_arrays import array_of
+from esker.model.partition_and_sort import PartitionSpec
+from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, Type, UnknownType, is_floating
+from esker.ports.engine import ReadRequest, ScanTask
+from esker.spark.expressions.arrow_frames import frame_of_columns
+from esker.spark.expressions.column_expressions import condition, stored_literal
+from esker.spark.scan.apply_deletes import Int64s, only_positions, without_keys, without_positions
+from esker.spark.scan.file_layouts import identity_constants
+from esker.spark.scan.file_scan import NUMBER, POSITION, FileScan, PlacedFile
+from esker.spark.scan.group_files import Kind
+from esker.spark.scan.routes import Routes
+from esker.spark.scan.select_columns import can_select_plainly, select_plainly, shown_column
+from esker.spark.scan.stored_columns import StoredColumns, columns_by_id, columns_by_name, filter_paths
+from esker.spark.session.spark_session import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+# ---------------------------------------------------------------- file facts
+#
+# What all rows of a file share and no file holds: its path, its spec, its partition's values, its lineage.
+#
+# Where every file of a scan agrees the fact is a literal; else a small table of facts is joined by the file's number.
+
+
+_NUMBER = "__esker_fact_of"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One held value per file, in the order of the scan's files."""
+
+    type: Type
+    values: Sequence[Any]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all files agree; the two zeros are equal and differ."""
+        first = self.values[0]
+        return all(value is first or (value == first and repr(value) == repr(first)) for value in self.values)
+
+
+def fact_columns(facts: Mapping[str, Fact]) -> dict[str, Column]:
+    """Each fact as a column of the frame that ``with_facts`` gives."""
+    return {
+        name: stored_literal(fact.type, fact.values[0]) if fact.is_shared else F.col(f"__esker_{name}")
+        for name, fact in facts.items()
+    }
+
+
+def is_joined(facts: Mapping[str, Fact]) -> bool:
+    """Whether files differ, so that the frame needs to know each row's file."""
+    return any(not fact.is_shared for fact in facts.values())
+
+
+def with_facts(session: SparkSession, frame: DataFrame, numbers: Sequence[int], facts: Mapping[str, Fact]) -> DataFrame:
+    """The frame with the facts that differ from file to file."""
+    differing = {name: fact for name, fact in facts.items() if not fact.is_shared}
+    if not differing:
+        return frame
+    columns = [(f"__esker_{name}", fact.type, array_of(fact.type, fact.values)) for name, fact in differing.items()]
+    table = frame_of_columns(session, [(_NUMBER, LONG, array_of(LONG, numbers)), *columns])
+    return frame.join(F.broadcast(table), F.col(NUMBER) == F.col(_NUMBER), "left").drop(_NUMBER)
+
+
+# ---------------------------------------------------------------- native scan
+#
+# One group of files, read by Spark's own reader: filter, deletes, facts, and the columns as a user wants them.
+
+
+Placed = Sequence[tuple[ScanTask, PlacedFile]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeScans:
+    """Frames of one request; what its groups share is kept here."""
+
+    session: SparkSession
+    routes: Routes
+    request: ReadRequest
+    predicate: Bound
+    fields: Sequence[Field]  # the columns to read from files
+    deletes: DeleteStore
+
+    def frame(self, kind: Kind, placed: Placed) -> DataFrame:
+        """The rows of a group, in the columns of the projection."""
+        facts = self._facts(kind, placed)
+        columns = self._columns(kind, facts)
+        scan = FileScan(
+            file_format=kind.file_format,
+            schema=columns.schema,
+            files=[file for _, file in placed],
+            by_id=kind.layout is None,
+            with_number=kind.has_positions or kind.takes or is_joined(facts),
+            with_position=kind.has_positions
+            or kind.takes
+            or any(f.id in (POS, ROW_ID) for f in self.request.projection),
+        )
+        frame = self.routes.open(self.session, scan)
+        # Under the joins, so that it is pushed into the scan; but above the one that brings what it may ask about.
+        numbers = [file.number for _, file in placed]
+        frame = with_facts(self.session, frame, numbers, facts)
+        frame = self._filtered(frame, kind, placed, columns)
+        if kind.takes:
+            frame = only_positions(self.session, frame, self._taken(placed))
+        if kind.has_positions and not kind.takes:  # those that are taken were left by the deletes
+            frame = without_positions(self.session, frame, self._positions(placed))
+        if kind.equality:
+            keys = self.deletes.equality_rows(placed[0][0].deletes)
+            frame = without_keys(self.session, frame, keys, columns.at)
+        wanted = self.request.projection.fields
+        if not is_connect(self.session) and can_select_plainly(columns, wanted):
+            return select_plainly(self.routes.jvm(self.session), frame, columns, wanted)
+        return frame.select(*(self._shown(f, columns, fact_columns(facts)) for f in wanted))
+
+    def _columns(self, kind: Kind, facts: dict[str, Fact]) -> StoredColumns:
+        if kind.layout is None:
+            return replace(columns_by_id(self.request.metadata, self.fields), protected=kind.protected.ids)
+        made = fact_columns(facts)
+        fixed = {f.id: made[_constant(f.id)] for f in self.fields if _constant(f.id) in made}
+        return replace(columns_by_name(kind.layout, self.fields, fixed), protected=kind.protected.ids)
+
+    def _facts(self, kind: Kind, placed: Placed) -> dict[str, Fact]:
+        """What is wanted of the files themselves."""
+        files = [task.data_file for task, _ in placed]
+        wanted = {f.id for f in self.request.projection}
+        facts: dict[str, Fact] = {}
+        if FILE in wanted:
+            facts["path"] = Fact(STRING, [file.path for file in files])
+        if SPEC_ID in wanted:
+            facts["spec"] = Fact(INT, [file.spec_id for file in files])
+        if DELETED in wanted:
+            facts["deleted"] = Fact(BOOLEAN, [kind.takes] * len(files))
+        specs = self.request.metadata.spec_by_id
+        for field in self.request.projection:
+            if field.id == PARTITION:
+                held = [partition_value(field, file, specs.get(file.spec_id, PartitionSpec())) for file in files]
+                facts["partition"] = Fact(field.type, held)
+            if field.id in CHANGE:
+                facts[field.name] = Fact(field.type, [change_value(field.id, task.change) for task, _ in placed])
+        if wanted & {ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER}:
+            facts["first_row"] = Fact(LONG, [file.first_row_id for file in files])
+            facts["sequence"] = Fact(LONG, [file.sequence_number for file in files])
+        if kind.layout is not None:
+            fixed = [identity_constants(specs.get(file.spec_id, PartitionSpec()), file) for file in files]
+            found = by_field_id(kind.layout.columns)
+            for field in self.fields:
+                if field.id not in found and any(field.id in values for values in fixed):
+                    held = [values.get(field.id, field.initial_default) for values in fixed]
+                    facts[_constant(field.id)] = Fact(field.type, held)
+        return facts
+
+    def _filtered(self, frame: DataFrame, kind: Kind, placed: Placed, columns: StoredColumns) -> DataFrame:
+        if self.predicate == TRUE or all(task.residual == TRUE for task, _ in placed):
+            return frame
+        paths = {path[-1].id: path for path in filter_paths(self.predicate, self.request.row_schema)}
+
+        def asked(field: Field) -> Column:
+            pushes = is_floating(field.type) and field.id not in kind.protected.nan
+            return columns.at(paths[field.id], pushes=pushes)
+
+        def asked_without_nan(field: Field) -> Column:
+            return columns.at(paths[field.id], pushes=is_floating(field.type))
+
+        return frame.filter(condition(self.predicate, asked, asked_without_nan))
+
+    def _positions(self, placed: Placed) -> list[tuple[int, Int64s]]:
+        found = []
+        for task, file in placed:
+            rows = task.data_file.record_count
+            parts = [deleted.within(0, rows) for deleted in self.deletes.positions(task.data_file, task.deletes)]
+            found.append((file.number, np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]))
+        return found
+
+    def _taken(self, placed: Placed) -> list[tuple[int, Int64s]]:
+        found = []
+        for task, file in placed:
+            takers = takers_of(task, self.deletes)
+            assert takers is not None
+            rows = task.data_file.record_count
+            found += [(file.number, taken.within(0, rows)) for taken in takers.positions]
+        return found
+
+    def _shown(self, wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
+        if wanted.id in METADATA_COLUMNS:
+            return _metadata_column(wanted, columns, facts).alias(wanted.name)
+        if isinstance(wanted.type, UnknownType):
+            return F.lit(None).alias(wanted.name)
+        return shown_column(columns.column(wanted.id), columns.fields[wanted.id].type, wanted)
+
+
+def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Column]) -> Column:
+    if wanted.id in CHANGE:
+        return facts[wanted.name]
+    match wanted.id:
+        case 2147483646:
+            return facts["path"]
+        case 2147483645:
+            return F.col(POSITION)
+        case 2147483644:
+            return facts["deleted"]
+        case 2147483643:
+            return facts["spec"]
+        case 2147483642:
+            return shown_column(facts["partition"], wanted.type, wanted)
+        case 2147483540:
+            inherited = facts["first_row"] + F.col(POSITION)
+        case _:
+            inherited = facts["sequence"]
+    # A file whose rows have no ids of their own has none of either kind (checklist I8).
+    return F.when(facts["first_row"].isNotNull(), F.coalesce(columns.column(wanted.id), inherited))
+
+
+def _constant(field_id: int) -> str:
+    return f"constant_{field_id}"

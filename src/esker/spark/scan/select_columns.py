@@ -1,0 +1,137 @@
+"""The last step of a native scan: columns chosen, named, and converted from their stored form to the form users see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from esker.arrow.read.row_metadata import METADATA_COLUMNS
+from esker.model.schema import walk
+from esker.model.types import Field, FloatType, ListType, MapType, StructType, Type, UnknownType, UuidType, is_floating
+from esker.spark.expressions.types import comment_of, shown_type
+from esker.spark.scan.stored_columns import StoredColumns, quoted
+from esker.spark.session.jvm import Jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+# ---------------------------------------------------------------- shown
+#
+# Columns from the form they are stored in to the form a user sees.
+
+
+_DASHES = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+
+
+def shown_column(column: Column, stored: Type, wanted: Field) -> Column:
+    """The column under its own name; what it was read with leaves no trace in the frame's schema."""
+    return _shown(column, stored, wanted.type, wanted.name).alias(wanted.name, metadata=comment_of(wanted))
+
+
+def _shown(column: Column, stored: Type, wanted: Type, name: str) -> Column:
+    if stored == wanted and not differs(wanted):
+        return column
+    match stored, wanted:
+        case _, UuidType():
+            digits = F.lower(F.hex(column))
+            parts = [F.substring(digits, start, length) for start, length in _DASHES]
+            dashed = [part for pair in zip(parts, [F.lit("-")] * len(parts), strict=True) for part in pair]
+            return F.concat(*dashed[:-1])
+        case _, UnknownType():
+            return F.lit(None)
+        case StructType(), StructType():
+            return _struct(column, stored, wanted, name)
+        case ListType(), ListType():
+            return F.transform(column, lambda item: _shown(item, stored.element, wanted.element, name))
+        case MapType(), MapType():
+            return _map(column, stored, wanted, name)
+        case _:
+            return column
+
+
+def _struct(column: Column, stored: StructType, wanted: StructType, name: str) -> Column:
+    held = {f.id: f for f in stored}
+    members = [
+        F.lit(None).cast(shown_type(f.type, f"{name}.{f.name}")).alias(f.name)
+        if isinstance(f.type, UnknownType)
+        else _shown(column.getField(held[f.id].name), held[f.id].type, f.type, f"{name}.{f.name}").alias(f.name)
+        for f in wanted
+    ]
+    return F.when(column.isNotNull(), F.struct(*members))
+
+
+def _map(column: Column, stored: MapType, wanted: MapType, name: str) -> Column:
+    def value(_: Column, item: Column) -> Column:
+        return _shown(item, stored.value, wanted.value, name)
+
+    if not differs(wanted.key) and stored.key == wanted.key:
+        return F.transform_values(column, value)
+    keys = F.transform(F.map_keys(column), lambda key: _shown(key, stored.key, wanted.key, name))
+    values = F.transform(F.map_values(column), lambda item: _shown(item, stored.value, wanted.value, name))
+    return F.map_from_arrays(keys, values)
+
+
+def differs(type_: Type) -> bool:
+    """Whether the type is shown otherwise than it is stored."""
+    match type_:
+        case UuidType() | UnknownType():
+            return True
+        case StructType(fields):
+            return any(differs(f.type) for f in fields)
+        case ListType():
+            return differs(type_.element)
+        case MapType():
+            return differs(type_.key) or differs(type_.value)
+        case _:
+            return False
+
+
+# ---------------------------------------------------------------- plain select
+#
+# Choosing and naming columns as they are: what most scans end with, in four calls to the JVM a column.
+#
+# PySpark's own way is many more, which a query over eight tables feels.
+
+
+def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
+    """Whether each is a column of the scan that is shown as it is stored: lineage is not, as rows may inherit it."""
+    return all(
+        f.id in columns.names
+        and f.id not in METADATA_COLUMNS
+        and columns.fields[f.id].type == f.type
+        and not isinstance(f.type, UnknownType)
+        and not differs(f.type)
+        and ((f.id in columns.protected and is_floating(f.type)) or not _is_protected(f, columns))
+        for f in wanted
+    )
+
+
+def select_plainly(jvm: Jvm, frame: DataFrame, columns: StoredColumns, wanted: Sequence[Field]) -> DataFrame:
+    """These columns under their names; what they were read with leaves no trace in the frame's schema."""
+    from pyspark.sql import DataFrame
+
+    chosen = []
+    for field in wanted:
+        metadata = jvm.call(_METADATA, "fromJson", json.dumps(comment_of(field)))
+        column = jvm.call(_FUNCTIONS, "col", quoted(columns.names[field.id]))
+        if field.id in columns.protected:
+            column = jvm.call(_FUNCTIONS, "nanvl", column, _nan(jvm, field.type))
+        chosen.append(getattr(column, "as")(field.name, metadata))
+    return DataFrame(frame._jdf.select(jvm.sequence(chosen)), frame.sparkSession)
+
+
+def _is_protected(field: Field, columns: StoredColumns) -> bool:
+    return any(inner.id in columns.protected for inner, _ in walk((field,)))
+
+
+def _nan(jvm: Jvm, type_: Type) -> Any:
+    text = f"CAST('NaN' AS {'FLOAT' if isinstance(type_, FloatType) else 'DOUBLE'})"
+    return jvm.once(text, lambda: jvm.call(_FUNCTIONS, "expr", text))
+
+
+_METADATA = "org.apache.spark.sql.types.Metadata"
+_FUNCTIONS = "org.apache.spark.sql.functions"

@@ -1,0 +1,102 @@
+"""Spark jobs: named for Spark's web pages, run with settings that are restored afterwards, their failures reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from esker.errors import SparkFailed
+from esker.spark.session.spark_session import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# ---------------------------------------------------------------- settings
+#
+# Session settings for the time of one job; the user's own come back afterwards.
+
+
+@contextmanager
+def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set these for the block, and what was set before when it ends."""
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
+        yield
+    except BaseException:
+        with suppress(Exception):  # a session that is gone has no settings, and what ended it is what to tell
+            _restore(spark, before)
+        raise
+    _restore(spark, before)
+
+
+def _restore(spark: SparkSession, before: Mapping[str, str | None]) -> None:
+    for key, old in before.items():
+        if old is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, old)
+
+
+# ---------------------------------------------------------------- jobs
+#
+# Spark jobs with names, and what becomes of one that Spark gives up.
+
+
+_DESCRIPTION = "spark.job.description"
+_LONGEST = 500
+
+
+@contextmanager
+def named_jobs(session: SparkSession, doing: str) -> Iterator[None]:
+    """Name the jobs of the block ``esker: <doing>`` in Spark's UI, unless the user named them.
+
+    Raises ``SparkFailed`` when Spark gives a job up, for instance because an executor died too often. An error that
+    PySpark understands, such as one of the user's own function, stays what it is, and so does Ctrl-C. A client of
+    Spark Connect cannot name jobs.
+    """
+    if is_connect(session):
+        with _failures_named(doing):
+            yield
+        return
+    context = session.sparkContext
+    given = context.getLocalProperty(_DESCRIPTION)
+    if given is None or given.startswith("esker: "):
+        context.setLocalProperty(_DESCRIPTION, f"esker: {doing}")
+    try:
+        with _failures_named(doing):
+            yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, given)
+
+
+@contextmanager
+def _failures_named(doing: str) -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        if _follows_an_interrupt(error):  # PySpark cancels all jobs then, and its own clearing up fails over that
+            raise KeyboardInterrupt from error
+        raise SparkFailed(f"cannot {doing}: Spark gave the job up: {_reason(error)}", doing=doing) from error
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says of the innermost cause, without the stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(error)
+    while java is not None:
+        text = str(java.getMessage() or "") or text
+        java = java.getCause()
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}…"
+
+
+def _follows_an_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

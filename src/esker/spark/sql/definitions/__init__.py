@@ -1,0 +1,1 @@
+"""Statements that define or show namespaces, tables, views, columns, branches and tags."""

@@ -1,0 +1,242 @@
+"""A query over lake tables as a template for Spark: references become names of frames, and nothing else changes.
+
+``spark.sql`` takes frames by name in braces, on classic sessions and on Connect, so braces of the text are doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+
+from esker.errors import EskerError, InvalidInput
+from esker.model.predicates.unbound_predicate import AllOf, Unbound
+from esker.model.schema import Schema
+from esker.read.metadata_columns import metadata_column
+from esker.read.resolve_snapshot import resolve_snapshot
+from esker.read.scan import Scan
+from esker.read.scan_changes import ChangeScan
+from esker.spark.expressions.spark_predicate import Reading, predicate_of, rejects_nulls
+from esker.spark.sql.changes.write_audit_publish import as_read
+from esker.spark.sql.grammar.statements import Query
+from esker.spark.sql.grammar.table_references import Reference
+from esker.spark.sql.grammar.words import Span, Words
+from esker.spark.sql.lake_names import CHANGES, SNAPSHOT_TABLES, Found, LakeNames
+from esker.spark.sql.queries.expand_views import with_views
+from esker.spark.sql.queries.hidden_columns import HiddenColumns, find_hidden_columns
+from esker.spark.sql.queries.prune_conditions import Condition, find_conditions
+from esker.spark.sql.queries.query_text import Edits, QueryText, Travel, is_name
+from esker.table import Table
+from esker.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRows:
+    """One of the metadata tables, of the current snapshot or another."""
+
+    table: Table
+    name: str
+    snapshot_id: int | None
+
+
+Rows = Scan | ChangeScan | MetadataRows
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """What Spark is given: text with ``{names}`` in it, and the rows each name stands for."""
+
+    template: str
+    frames: dict[str, Rows] = field(default_factory=dict)
+    keys: dict[str, Hashable] = field(default_factory=dict)  # what tells the rows of each name from any others
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a query is read in: the lake's names, the session's zone, and who computes times."""
+
+    names: LakeNames
+    zone: Callable[[], str]
+    moment: Callable[[str], int]  # the text of an expression, as milliseconds from 1970
+
+
+def rewrite(query: Query, around: Surroundings) -> Rewritten:
+    """The query for Spark; itself, with no frames, where it names no table of the lake."""
+    read = QueryText.of(query)
+    try:
+        tree, references = read.parsed()
+    except InvalidInput:
+        if _names_lake_table(read.words, query.body, around.names):
+            raise
+        return Rewritten(_escaped(query.text))
+    found = {ref: one for ref in references if (one := _find(ref, around.names)) is not None}
+    views = {ref: one for ref, one in found.items() if isinstance(one, View)}
+    if views:
+        return rewrite(with_views(query, read, views, around.names), around)
+    targets = {
+        ref: _targeted(ref, one, read.travels.get(ref.span.end), around)
+        for ref, one in found.items()
+        if isinstance(one, Found)
+    }
+    # sqlglot folds the steps of a pipe into one SELECT, and a LIMIT before a WHERE looks like one behind it
+    piped = any(token.is_sign and token.text == "|>" for token in read.words.tokens.tokens)
+    conditions = {} if piped else find_conditions(tree, list(targets), lambda ref: _schema(targets[ref]))
+    hidden = find_hidden_columns(read, list(targets), lambda ref: _columns(targets[ref]))
+    for ref in hidden.of:
+        if targets[ref].found.metadata_table == CHANGES:
+            raise hidden.refused(f"{targets[ref].found.table.name}.{CHANGES}", "read them from the table itself")
+    rows = {ref: _rows_of(targets[ref], conditions.get(ref, []), hidden.of.get(ref, []), around) for ref in targets}
+    return _written(read, rows, hidden)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _names_lake_table(words: Words, body: Span, names: LakeNames) -> bool:
+    words.tokens.at = 0
+    while (token := words.peek()) is not None:
+        if token.start < body.start or not is_name(token):
+            words.next()
+            continue
+        try:
+            if names.holds(words.name().parts):
+                return True
+        except InvalidInput:
+            continue
+    return False
+
+
+# ---------------------------------------------------------------- what is meant
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A table at a version, or one of its metadata tables."""
+
+    found: Found
+    schema: Schema | None
+
+
+def _find(reference: Reference, names: LakeNames) -> Found | View | None:
+    found = names.find(reference.parts) or names.find_view(reference.parts)
+    if found is None and names.is_missing_from_lake(reference.parts):
+        names.lake.table(".".join(names.own(reference.parts)))  # raises, and says what there is
+    return found
+
+
+def _targeted(reference: Reference, found: Found, travel: Travel | None, around: Surroundings) -> _Target:
+    if travel is not None:
+        if found.ref is not None or found.snapshot_id is not None or found.as_of_ms is not None:
+            raise InvalidInput(f"cannot read {'.'.join(reference.parts)} at two versions: its name has one already")
+        found = _travelled(found, travel, around)
+    else:
+        found = as_read(found, around.names.spark)
+    if found.metadata_table not in (None, CHANGES):
+        return _Target(found, None)
+    resolved = resolve_snapshot(
+        found.table.metadata, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref
+    )
+    return _Target(found, resolved.schema)
+
+
+def _travelled(found: Found, travel: Travel, around: Surroundings) -> Found:
+    table, name = found.table, found.metadata_table
+    if travel.snapshot_id is not None:
+        return Found(table, name, snapshot_id=travel.snapshot_id)
+    if travel.time is not None:
+        return Found(table, name, as_of_ms=around.moment(travel.time))
+    ref = travel.ref or ""
+    if ref.isascii() and ref.isdecimal():  # a snapshot's id comes before a name of digits, as in Iceberg's runtime
+        is_snapshot = any(snapshot.snapshot_id == int(ref) for snapshot in table.snapshots)
+        if is_snapshot or ref not in table.refs:
+            return Found(table, name, snapshot_id=int(ref))
+    return Found(table, name, ref=ref)
+
+
+def _schema(target: _Target) -> Schema | None:
+    return target.schema
+
+
+def _columns(target: _Target) -> list[str] | None:
+    """The columns of a table; a metadata table hides none."""
+    return None if target.schema is None else [column.name for column in target.schema.fields]
+
+
+def _rows(target: _Target, where: Unbound | None, hidden: list[str]) -> Rows:
+    found = target.found
+    if found.metadata_table is None:
+        scan = found.table.scan(where, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref)
+        more = [column for name in hidden if (column := metadata_column(name, scan.metadata)) is not None]
+        return replace(scan, projection=replace(scan.projection, fields=(*scan.projection.fields, *more)))
+    travels = (found.snapshot_id, found.as_of_ms, found.ref) != (None, None, None)
+    if not travels and found.metadata_table == CHANGES:
+        return found.table.scan_changes(None, where=where)
+    if not travels:
+        return MetadataRows(found.table, found.metadata_table, None)
+    if found.metadata_table not in SNAPSHOT_TABLES:
+        raise InvalidInput(
+            f"cannot read {found.table.name}.{found.metadata_table} as of a version: it is about all of them"
+        )
+    snapshot = resolve_snapshot(
+        found.table.metadata, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref
+    ).snapshot
+    return MetadataRows(found.table, found.metadata_table, None if snapshot is None else snapshot.snapshot_id)
+
+
+def _rows_of(
+    target: _Target, conditions: list[Condition], hidden: list[str], around: Surroundings
+) -> tuple[Hashable, Rows]:
+    rows = _rows(target, _where(conditions, _schema(target), around), hidden)
+    return _key(target.found.table, rows), rows
+
+
+def _key(table: Table, rows: Rows) -> Hashable:
+    """What the rows depend on: the table's version, which a metadata file is, and what is asked of it."""
+    version = (table.uuid, table.metadata_location)
+    if isinstance(rows, MetadataRows):
+        return (*version, rows.name, rows.snapshot_id)
+    if isinstance(rows, ChangeScan):
+        return (*version, CHANGES, repr(rows.filter))
+    snapshot = rows.resolved.snapshot
+    columns = tuple(column.id for column in rows.projection.fields)
+    return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter), columns)
+
+
+def _where(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> Unbound | None:
+    """The conditions that Esker understands as Spark does; the others are for Spark alone."""
+    terms: list[Unbound] = []
+    for condition in conditions:
+        assert schema is not None
+        try:
+            term = predicate_of(condition.text, schema, Reading(zone=around.zone(), strict=True))
+        except EskerError:
+            continue
+        if not condition.nullable or rejects_nulls(term):
+            terms.append(term)
+    return AllOf(tuple(terms)) if terms else None
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _written(read: QueryText, rows_of: dict[Reference, tuple[Hashable, Rows]], hidden: HiddenColumns) -> Rewritten:
+    """The template: each reference is the name of a frame, and rows that are the same are one frame."""
+    edits = Edits(read.words)
+    names: dict[Hashable, str] = {}
+    frames: dict[str, Rows] = {}
+    for reference, (key, rows) in rows_of.items():
+        if key not in names:
+            names[key] = f"esker_{len(names)}"
+            frames[names[key]] = rows
+        end = read.end_of(reference)
+        edits.replace(reference.span.start, end, "{" + names[key] + "}")
+        if reference.span.start not in read.bare:
+            edits.add_alias(reference, end)
+    for reference in rows_of:
+        if reference.alias is None:
+            edits.shorten_columns(reference)
+    hidden.write(edits, read.words.tokens.tokens)
+    return Rewritten(edits.done(_escaped), frames, {name: key for key, name in names.items()})
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

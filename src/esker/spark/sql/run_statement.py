@@ -1,0 +1,430 @@
+"""``lake.sql``: a statement is parsed, then done by the lake or by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
+from esker.model.table_names import Namespace, TableName
+from esker.spark.expressions.function_calls import expanded, local_calls
+from esker.spark.expressions.sql_text import Args, formatted, with_parameters
+from esker.spark.session.spark_session import is_connect, running_session
+from esker.spark.sql.changes.explain_changes import Explainer
+from esker.spark.sql.changes.insert_rows import create_table_as, insert, query_of
+from esker.spark.sql.changes.update_delete_merge import Changer
+from esker.spark.sql.changes.write_audit_publish import destination
+from esker.spark.sql.definitions import define_tables, view_statements
+from esker.spark.sql.definitions.show_tables import Looking, look
+from esker.spark.sql.grammar.alter_statements import AlterTable, DropRef, SetRef
+from esker.spark.sql.grammar.parse_statement import at_query, read_statement
+from esker.spark.sql.grammar.statements import (
+    AlterNamespace,
+    AlterView,
+    CacheTable,
+    Call,
+    CreateLakeView,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    Delete,
+    DescribeTable,
+    DropNamespace,
+    DropTable,
+    DropView,
+    Explain,
+    Foreign,
+    Insert,
+    Merge,
+    Query,
+    RefreshTable,
+    RenameTable,
+    RenameView,
+    ShowCurrentNamespace,
+    Statement,
+    UncacheTable,
+    Update,
+    UseNamespace,
+)
+from esker.spark.sql.grammar.words import Named, Span, Words
+from esker.spark.sql.guard.check_plan import check_plan
+from esker.spark.sql.guard.query_reader import Shape
+from esker.spark.sql.lake_names import CHANGES, Found, LakeNames, LakeTables
+from esker.spark.sql.procedures.call_arguments import Caller
+from esker.spark.sql.procedures.call_procedure import call
+from esker.spark.sql.procedures.spark_tables import backticked
+from esker.spark.sql.queries.expand_views import Place, check_text, full_names
+from esker.spark.sql.queries.query_frames import (
+    NOTHING,
+    Answer,
+    CachedTables,
+    KnownFrames,
+    answer_frame,
+    changelog_frame,
+    changelog_range,
+    commit_answer,
+    frame_of,
+    run_rewritten,
+    storage_level,
+)
+from esker.spark.sql.queries.query_text import quoted_word
+from esker.spark.sql.queries.rewrite_query import Surroundings, rewrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_ZONE = "spark.sql.session.timeZone"
+_GIVEN = "esker_given_"  # begins the names of views of DataFrames that a statement was given
+_DEFAULT = "default"  # the namespace that USE of a catalog means
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+class SqlRunner:
+    """Spark SQL over one lake. USE is remembered here, so each lake object has a namespace of its own."""
+
+    def __init__(self, lake: LakeTables, get_spark: Callable[[], SparkSession], catalog: str = "lake") -> None:
+        self._lake = lake
+        self.catalog = catalog
+        self._get_spark = get_spark
+        self._current: tuple[str, ...] = ()
+        self._is_used = False  # USE named the lake, or a namespace of it
+        self._known = KnownFrames()
+        self._cached = CachedTables(frame_of)
+
+    def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
+        """Do one statement, and give Spark's answer or an answer as Spark gives it. Parameters are those of
+        ``spark.sql``."""
+        if args is not None:
+            text = with_parameters(text, args)
+        if not frames:
+            found = self.do(text)
+        else:
+            with self._views(text, frames) as named:
+                found = self.do(named)
+        return answer_frame(found, self._get_spark()) if isinstance(found, Answer) else found
+
+    def do(self, text: str) -> DataFrame | Answer:
+        """Do one statement; whatever cannot be taken is refused before anything runs.
+
+        What the lake does by itself starts no Spark.
+        """
+        names = self.names()
+        if isinstance(text, str):
+            text = local_calls(text, self.catalog)
+        return self._do(read_statement(text, names), names)
+
+    def names(self) -> LakeNames:
+        """The names of the lake as a statement would see them now."""
+        return LakeNames(self._lake, _SparkSide(self._get_spark), self._current, self.catalog)
+
+    def changes(self, name: str, options: Mapping[str, object]) -> DataFrame:
+        """The changes of a table between snapshots. ``name`` is that of its changes: ``sales.orders.changes``."""
+        named = Words(name).name("the name of a table")
+        found = self.names().must_find(named)
+        if found.metadata_table != CHANGES:
+            raise InvalidInput(
+                f"cannot read {name} with the option {next(iter(options))!r}: it is one of {name}.{CHANGES}"
+            )
+        return changelog_frame(found.table.scan_changes(*changelog_range(found.table, options)), self._get_spark())
+
+    @contextmanager
+    def _views(self, text: str, frames: Mapping[str, Any]) -> Iterator[str]:
+        """The text with a view in place of each DataFrame. On Spark Connect the views stay: a query is looked at again
+        when its rows are asked for."""
+        spark, made = self._get_spark(), list[str]()
+
+        def view_of(frame: Any) -> str:
+            made.append(f"{_GIVEN}{uuid4().hex}")
+            frame.createOrReplaceTempView(made[-1])
+            return made[-1]
+
+        try:
+            yield formatted(text, frames, view_of)
+        finally:
+            for name in made if not is_connect(spark) else ():
+                spark.catalog.dropTempView(name)
+
+    def _do(self, statement: Statement, names: LakeNames) -> DataFrame | Answer:
+        match statement:
+            case Query():
+                return self._query(statement, names)
+            case Foreign(text):
+                return self._foreign(text)
+            case ShowCurrentNamespace() if not self._is_used:
+                return self._get_spark().sql("SHOW CURRENT NAMESPACE")
+            case CreateView():
+                return self._create_view(statement, names)
+            case CreateLakeView():
+                view_statements.create_view(names, statement, self.analyse)
+            case Insert():
+                return self._insert(statement, names)
+            case Delete() | Update() | Merge():
+                return self._change(statement, names)
+            case Call():
+                return call(
+                    statement,
+                    Caller(names=names, compute=self._compute, moment=self._moment, get_spark=self._get_spark),
+                )
+            case Explain():
+                around = Surroundings(names, self._zone, self._moment)
+                return Explainer(around, lambda text: self._plan_of(text, statement.kind, names)).explain(statement)
+            case CacheTable():
+                self._cache(statement, names)
+            case UncacheTable(name=name, if_there=if_there):
+                if not (if_there and not names.holds(name.parts)):
+                    self._cached.uncache(names.must_find(name).table.metadata)
+            case UseNamespace(name):
+                self._use(_DEFAULT if names.is_lake(name) else names.namespace_named(name), names.is_lake(name))
+            case RefreshTable(table):
+                if names.find_view(table.parts) is None:
+                    names.must_find(table)
+            case CreateTable() if statement.query is not None:
+                self._create_table_as(statement, statement.query, names)
+            case (
+                CreateNamespace()
+                | DropNamespace()
+                | AlterNamespace()
+                | CreateTable()
+                | DropTable()
+                | RenameTable()
+                | AlterTable()
+                | SetRef()
+                | DropRef()
+                | DropView()
+                | RenameView()
+                | AlterView()
+            ):
+                _define(statement, names)
+            case DescribeTable(table=table, column=None) if _is_part_of_a_table(names, table):
+                return self.do(f"DESCRIBE QUERY SELECT * FROM {'.'.join(map(backticked, table.parts))}")
+            case _:
+                return look(names, _looking(statement))
+        return NOTHING
+
+    def _foreign(self, text: str) -> DataFrame:
+        """A statement that Spark takes. USE leaves the lake, and CLEAR CACHE is about the lake's tables too."""
+        first = text.split(None, 1)[0].lower()
+        if first == "use":
+            self._current, self._is_used = (), False
+        elif first == "clear":
+            self._cached.clear()
+        return self._get_spark().sql(expanded(text))
+
+    def analyse(self, view: TableName, sql: str, namespace: Namespace) -> StructType:
+        """The columns that the query of a view has, as Spark says; names of one part are those of the namespace."""
+        names = LakeNames(self._lake, _SparkSide(self._get_spark), namespace)
+        if not at_query(Words(sql)):
+            raise InvalidInput(f"cannot make view {view}: it is made of a query, SELECT … for one")
+        try:
+            text = full_names(sql, Place(names.within(namespace), None, (str(view),)))
+        except (InvalidInput, NoSuchTable) as error:
+            raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
+        return self._query(Query(text, Span(0, len(text))), names).schema
+
+    def check_view(self, view: TableName, sql: str, namespace: Namespace) -> None:
+        """Refuse a query that no reader of the view could read. Starts no Spark; its tables may be made later."""
+        names = LakeNames(self._lake, _NoSpark(), namespace)
+        try:
+            check_text(sql, Place(names.within(namespace), None, (str(view),)))
+        except InvalidInput as error:
+            raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
+
+    # ------------------------------------------------------------ rows
+
+    def _query(self, query: Query, names: LakeNames) -> DataFrame:
+        around = Surroundings(names, self._zone, self._moment)
+        return run_rewritten(rewrite(query, around), self._get_spark(), self._known, self._cached)
+
+    def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
+        """Spark keeps the frame's plan under the name; by SQL it would keep text, and look names up once more."""
+        frame = self._query(statement.query, names)
+        if statement.columns:
+            if len(statement.columns) != len(frame.columns):
+                raise InvalidInput(f"cannot name {len(statement.columns)} columns of {len(frame.columns)} in the view")
+            frame = frame.toDF(*statement.columns)
+        name = ".".join(statement.name.parts)
+        match statement.is_global, statement.replaces:
+            case True, True:
+                frame.createOrReplaceGlobalTempView(name)
+            case True, False:
+                frame.createGlobalTempView(name)
+            case False, True:
+                frame.createOrReplaceTempView(name)
+            case _:
+                frame.createTempView(name)
+        return NOTHING
+
+    def _insert(self, statement: Insert, names: LakeNames) -> Answer:
+        found = names.must_find(statement.table)
+        frame = self._query(query_of(found.table, statement), names)
+        dynamic = str(self._get_spark().conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
+        to = destination(found, statement.table, names.spark)
+        return commit_answer(insert(found.table, to, statement, frame, zone=self._zone(), dynamic=dynamic))
+
+    def _change(self, statement: Delete | Update | Merge, names: LakeNames) -> Answer:
+        found = names.must_find(statement.table)
+        to = destination(found, statement.table, names.spark)
+        changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark, to, statement.ctes)
+        match statement:
+            case Delete():
+                return commit_answer(changer.delete(found.table, statement))
+            case Update():
+                return commit_answer(changer.update(found.table, statement))
+            case Merge():
+                return commit_answer(changer.merge(found.table, statement, self._query(statement.source.query, names)))
+
+    def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
+        if statement.replaces or not define_tables.is_there(names, statement):
+            names.full(statement.name)  # a name that cannot be is refused before the query is read
+            create_table_as(names, statement, self._query(query, names))
+
+    def _plan_of(self, text: str, kind: str, names: LakeNames) -> str:
+        """Spark's plan of a query."""
+        head = f"EXPLAIN {kind} "
+        row = self._query(Query(head + text, Span(len(head), len(head) + len(text))), names).head()
+        return "" if row is None else str(row[0])
+
+    def _cache(self, statement: CacheTable, names: LakeNames) -> None:
+        spark = self._get_spark()
+        storage_level(statement.level)  # raises where there is none
+        if statement.query is not None:  # a view of Spark's, over the tables as they are now
+            self._query(statement.query, names).createTempView(".".join(statement.name.parts))
+            options = f" OPTIONS ('storageLevel' '{statement.level}')" if statement.level else ""
+            name = quoted_word(".".join(statement.name.parts))
+            spark.sql(f"CACHE{' LAZY' if statement.lazy else ''} TABLE {name}{options}")
+            return
+        found = names.find(statement.name.parts)
+        if found is None or found != Found(found.table):
+            names.must_find(statement.name)
+            raise Unsupported(
+                f"cannot do CACHE TABLE {statement.name} (at {statement.name.place}): only a whole table is kept; "
+                "CACHE TABLE name AS SELECT … keeps the rows of a query",
+                feature="CACHE TABLE",
+                place=statement.name.place,
+            )
+        self._cached.cache(found.table.scan(), spark, level=statement.level, lazy=statement.lazy)
+
+    # ------------------------------------------------------------ the session
+
+    def _use(self, namespace: str, is_lake: bool) -> None:
+        """Remember the namespace. USE of the lake itself means its namespace ``default``, or no namespace."""
+        if namespace in self._lake.namespaces():
+            self._current = tuple(namespace.split("."))
+        elif is_lake:
+            self._current = ()
+        else:
+            self._lake.tables(namespace)  # says what there is instead
+            raise NoSuchNamespace(f"there is no namespace {namespace}", namespace=namespace)
+        self._is_used = True
+
+    def _zone(self) -> str:
+        return str(self._get_spark().conf.get(_ZONE, "UTC"))
+
+    def _compute(self, expression: str) -> Any:
+        """The value of a constant expression, computed by Spark."""
+        row = self._get_spark().sql(f"SELECT {expression} AS value").head()
+        return None if row is None else row.value
+
+    def _moment(self, expression: str) -> int:
+        """An expression for a time, computed by Spark with its session's zone."""
+        row = self._get_spark().sql(f"SELECT unix_millis(CAST({expression} AS TIMESTAMP)) AS ms").head()
+        if row is None or row.ms is None:
+            raise InvalidInput(f"cannot read the table as of {expression}: that is no time")
+        return int(row.ms)
+
+
+class _NoSpark:
+    """What is said of names where a view is made and no Spark is to be started."""
+
+    def has_database(self, name: str) -> bool:
+        return False
+
+    def has_temp_view(self, name: str) -> bool:
+        return False
+
+    def temp_views(self) -> list[str]:
+        return []
+
+    def check_view(self, text: str, shape: Shape) -> None:
+        return None
+
+    def setting(self, key: str) -> str | None:
+        return None
+
+
+class _SparkSide:
+    """What Spark says of names; it is started only when it must be asked."""
+
+    def __init__(self, get_spark: Callable[[], SparkSession]) -> None:
+        self._get_spark = get_spark
+
+    def has_database(self, name: str) -> bool:
+        return bool(self._get_spark().catalog.databaseExists(name))
+
+    def has_temp_view(self, name: str) -> bool:
+        from pyspark.errors import PySparkException
+
+        catalog = self._get_spark().catalog
+        try:  # what is not there at all is the common case, and an exception on the way from the JVM is slow
+            return catalog.tableExists(name) and bool(catalog.getTable(name).isTemporary)
+        except PySparkException:
+            return False
+
+    def temp_views(self) -> list[str]:
+        from pyspark.errors import PySparkException
+
+        if running_session() is None:
+            return []
+        try:
+            found = self._get_spark().sql("SHOW VIEWS IN spark_catalog.default").collect()
+        except PySparkException:  # a catalog in its place that has no views
+            return []
+        return [row.viewName for row in found if row.isTemporary and not row.viewName.startswith(_GIVEN)]
+
+    def check_view(self, text: str, shape: Shape) -> None:
+        check_plan(text, shape, self._get_spark())
+
+    def setting(self, key: str) -> str | None:
+        return self._get_spark().conf.get(key, None) or None
+
+
+def _is_part_of_a_table(names: LakeNames, name: Named) -> bool:
+    """Whether a name is a metadata table's, which has columns of its own."""
+    found = names.find(name.parts)
+    return found is not None and found.metadata_table is not None
+
+
+def _looking(statement: Statement) -> Looking:
+    assert isinstance(statement, Looking)
+    return statement
+
+
+def _define(statement: Statement, names: LakeNames) -> None:
+    match statement:
+        case CreateNamespace():
+            define_tables.create_namespace(names, statement)
+        case DropNamespace():
+            define_tables.drop_namespace(names, statement)
+        case AlterNamespace():
+            define_tables.alter_namespace(names, statement)
+        case CreateTable():
+            define_tables.create_table(names, statement)
+        case DropTable():
+            define_tables.drop_table(names, statement)
+        case RenameTable():
+            define_tables.rename_table(names, statement)
+        case AlterTable():
+            define_tables.alter_table(names, statement)
+        case SetRef():
+            define_tables.set_ref(names, statement)
+        case DropRef():
+            define_tables.drop_ref(names, statement)
+        case DropView():
+            view_statements.drop_view(names, statement)
+        case RenameView():
+            view_statements.rename_view(names, statement)
+        case AlterView():
+            view_statements.alter_view(names, statement)

@@ -1,0 +1,107 @@
+"""Reads data files with Arrow inside a Spark task, for files that Spark's own readers cannot read exactly.
+
+Runs in executors; ``ship`` sends it there.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+import esker.iceberg.metadata.schema
+import esker.storage.local
+import esker.storage.memory
+import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
+from esker.arrow.arrow_engine import ArrowEngine
+from esker.arrow.convert import plain
+from esker.model.types import Field, ListType, MapType, StructType, TimeType, Type, UuidType, VariantType
+from esker.ports.engine import ReadRequest, ScanTask
+
+TASK = "task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """All that a task is told besides which files to read."""
+
+    engine: ArrowEngine
+    request: ReadRequest
+    fields: tuple[Field, ...]  # the columns to give, in order
+
+
+def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of the files that come in, each as a pickled task."""
+    told: Order = pickle.loads(order)
+    for batch in batches:
+        tasks: list[ScanTask] = [pickle.loads(data) for data in batch.column(0).to_pylist()]
+        for rows in told.engine.read(replace(told.request, tasks=tasks)):
+            yield shown_batch(rows, told.fields)
+
+
+def shown_batch(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
+    """The batch in the types that Spark knows."""
+    if not fields:
+        return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.int32())], names=[TASK])
+    columns = [shown_array(batch.column(at), f.type) for at, f in enumerate(fields)]
+    return pa.RecordBatch.from_arrays(columns, names=[output_name(at) for at in range(len(fields))])
+
+
+def output_name(at: int) -> str:
+    """Columns go by their place: two names may differ by case alone, which Spark does not see."""
+    return f"__esker_out_{at}"
+
+
+def shown_array(array: pa.Array, type_: Type) -> pa.Array:
+    """Text for uuids, bytes of any length for fixed ones, nanoseconds for times of day; every member nullable, as
+    Spark has declared them."""
+    match type_:
+        case UuidType():
+            return _uuid_text(plain(array))
+        case TimeType():
+            return array.cast(pa.time64("ns"))  # the one unit of times of day that Spark takes from Arrow
+        case StructType(fields):
+            members = [shown_array(array.field(at), f.type) for at, f in enumerate(fields)]
+            names = [pa.field(f.name, member.type) for f, member in zip(fields, members, strict=True)]
+            return pa.StructArray.from_arrays(members, fields=names, mask=array.is_null())
+        case ListType():
+            array = _compact(array)
+            inner = shown_array(array.values, type_.element)
+            return _over(array, pa.list_(pa.field("element", inner.type)), inner)
+        case MapType():
+            array = _compact(array)
+            keys, items = shown_array(array.keys, type_.key), shown_array(array.items, type_.value)
+            made = pa.map_(pa.field("key", keys.type, nullable=False), pa.field("value", items.type))
+            return _over(array, made, pa.StructArray.from_arrays([keys, items], fields=list(made.field(0).type)))
+        case VariantType():
+            parts = [array.field("value"), array.field("metadata")]
+            return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=array.is_null())
+        case _:
+            return array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
+
+
+def _uuid_text(array: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    digits = pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+    cuts = [pc.utf8_slice_codeunits(digits, start, stop) for start, stop in _DASHES]
+    return pc.binary_join_element_wise(*cuts, "-")
+
+
+# As Spark hands variants over itself: what makes it take the struct for one is the mark.
+_VARIANT = [
+    pa.field("value", pa.binary(), nullable=False),
+    pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+]
+_DASHES = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+
+
+def _compact(array: pa.Array) -> pa.Array:
+    """From position 0 on, since offsets are used as they stand."""
+    return pa.concat_arrays([array]) if array.offset else array
+
+
+def _over(array: pa.Array, type_: pa.DataType, inner: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, children=[inner])

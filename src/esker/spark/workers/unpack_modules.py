@@ -1,0 +1,52 @@
+"""Makes Esker importable in a worker: modules that travelled with the job are imported from memory.
+
+This file is run in executors that may have no Esker, or another one, so it imports nothing of Esker. Modules come as
+code objects: PySpark insists that driver and workers run the same Python.
+"""
+
+from __future__ import annotations
+
+import marshal
+import sys
+import zlib
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
+
+_PACKAGE, _MARK = "esker", "__parcel__"
+
+
+class Parcel(MetaPathFinder, Loader):
+    """Finds modules by name among those sent. No other module of the package is found: it would be another Esker's."""
+
+    def __init__(self, modules: dict[str, tuple[bool, CodeType]]) -> None:
+        self._modules = modules
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a module is; None for those of others."""
+        if name in self._modules:
+            return ModuleSpec(name, self, origin="sent with the job", is_package=self._modules[name][0])
+        if name.startswith(f"{_PACKAGE}."):
+            raise ModuleNotFoundError(f"{name} was not sent with the job", name=name)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """As Python does it."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run a module's code."""
+        exec(self._modules[module.__name__][1], module.__dict__)
+
+
+def unpack(parcel: bytes, digest: str) -> None:
+    """Make the modules of a parcel importable, in place of any others of their name."""
+    if getattr(sys.modules.get(_PACKAGE), _MARK, None) == digest:  # workers are used again
+        return
+    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+        del sys.modules[name]
+    others = [finder for finder in sys.meta_path if type(finder).__name__ != Parcel.__name__]
+    sys.meta_path[:] = [Parcel(marshal.loads(zlib.decompress(parcel))), *others]
+    setattr(__import__(_PACKAGE), _MARK, digest)

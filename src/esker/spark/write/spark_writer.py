@@ -1,0 +1,106 @@
+"""Writes a Spark DataFrame: the workers write the data files, and the driver receives their names and commits them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from esker.arrow.input.fit_columns import Leniency, members
+from esker.arrow.write.arrow_writer import ArrowWriter, Limits
+from esker.arrow.write.file_layout import file_layout
+from esker.arrow.write.file_locations import data_locations, file_name
+from esker.model.schema import Schema
+from esker.ports.engine import WriteRequest
+from esker.ports.storage import Storage
+from esker.spark.expressions.arrow_frames import gathered
+from esker.spark.session.jobs import named_jobs, settings
+from esker.spark.workers.arrow_write_worker import Order
+from esker.spark.workers.ship import map_arrow, shipped
+from esker.spark.workers.worker_failures import naming_worker_failures
+from esker.spark.write.distribution import batch_settings, laid_out, spread_settings
+from esker.spark.write.frame_schema import arrow_schema_of
+from esker.spark.write.written_files import DDL, delete, files_of, partition_types, sweep
+from esker.tree.data_file import DataFile
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_WORKER = "esker.spark.workers.arrow_write_worker"
+
+
+class SparkWriter:
+    """Implements ``ports.engine.Writer`` for Spark DataFrames, of a classic session or of Connect."""
+
+    def __init__(self, storage: Storage, *, limits: Limits | None = None) -> None:
+        self._storage = storage
+        self._limits = limits or Limits()
+        self._calls = count()  # one operation may write several times, and its files must not clash
+
+    def fit(self, metadata: TableMetadata, schema: Schema, data: Any) -> DataFrame:
+        """The frame, when its columns fit the table's; no job runs for this."""
+        file_layout(metadata, schema)
+        members(schema.fields, list(arrow_schema_of(data.schema)), (), Leniency(whole_structs=True))
+        return data
+
+    def write(self, request: WriteRequest) -> Iterator[DataFile]:
+        """Run one job that writes the frame's rows, and describe the files that its tasks report."""
+        frame: DataFrame = request.data
+        if not self._storage.is_shared:  # nothing a worker could reach: the rows come here instead
+            yield from self._write_here(request)
+            return
+        order = self._order(request, self._storage)
+        task = shipped(_WORKER, pickle.dumps(order))
+        session = frame.sparkSession
+        with settings(session, {**batch_settings(session, frame.schema), **spread_settings(request.metadata)}):
+            rows = laid_out(frame, request.metadata, request.schema)
+            # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
+            numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
+            try:
+                with named_jobs(session, f"write files of {request.metadata.location}"), naming_worker_failures():
+                    reports = map_arrow(numbered, task, DDL).toArrow()
+            except BaseException:
+                sweep(order.storage, order.locations.base, order.operation_id)
+                raise
+        files, refusal = files_of(reports, order.partition_types)
+        if refusal is not None:
+            delete(self._storage, (file.path for file in files))
+            raise refusal
+        yield from files
+
+    def describe(
+        self,
+        metadata: TableMetadata,
+        location: str,
+        *,
+        folders: Mapping[str, str | None] | None = None,
+        ignore_extra_columns: bool = False,
+    ) -> DataFile:
+        """A Parquet file that lies there already."""
+        return ArrowWriter(self._storage).describe(
+            metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns
+        )
+
+    def _order(self, request: WriteRequest, storage: Storage) -> Order:
+        frame: DataFrame = request.data
+        operation_id = f"{request.operation_id}-s{next(self._calls)}"
+        file_name(0, operation_id, 0)
+        return Order(
+            names=tuple(frame.columns),
+            storage=storage,
+            layout=file_layout(request.metadata, request.schema),
+            spec=request.metadata.spec,
+            partition_types=partition_types(request.metadata),
+            locations=data_locations(request.metadata),
+            operation_id=operation_id,
+            limits=self._limits,
+        )
+
+    def _write_here(self, request: WriteRequest) -> Iterator[DataFile]:
+        embedded = ArrowWriter(self._storage)
+        rows = embedded.fit(request.metadata, request.schema, gathered(request.data))
+        yield from embedded.write(
+            WriteRequest(metadata=request.metadata, schema=request.schema, data=rows, operation_id=request.operation_id)
+        )

@@ -1,0 +1,140 @@
+"""Data files that tasks wrote: described as rows that go back to the driver, and deleted after a failed job."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from esker.errors import EskerError, InvalidInput
+from esker.model.partition_and_sort import partition_value_type
+from esker.model.types import Type
+from esker.model.values import from_bytes, to_bytes
+from esker.ports.storage import Storage
+from esker.tree.data_file import DataFile, Metrics
+from esker.tree.table_metadata import TableMetadata
+
+# ---------------------------------------------------------------- written files
+#
+# What a task hands back: a row per data file it wrote, or why it refused the rows it was given.
+
+
+_COUNTS = ("column_sizes", "value_counts", "null_counts", "nan_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+# For Spark and for pyarrow: one schema in two spellings.
+DDL = ", ".join(
+    (
+        "path string, record_count bigint, file_size bigint, spec_id int, sort_order_id int",
+        "partition array<binary>, split_offsets array<bigint>",
+        *(f"{name} map<int, bigint>" for name in _COUNTS),
+        *(f"{name} map<int, binary>" for name in _BOUNDS),
+        "refusal string",
+    )
+)
+SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("record_count", pa.int64()),
+        ("file_size", pa.int64()),
+        ("spec_id", pa.int32()),
+        ("sort_order_id", pa.int32()),
+        ("partition", pa.list_(pa.binary())),
+        ("split_offsets", pa.list_(pa.int64())),
+        *((name, pa.map_(pa.int32(), pa.int64())) for name in _COUNTS),
+        *((name, pa.map_(pa.int32(), pa.binary())) for name in _BOUNDS),
+        ("refusal", pa.string()),
+    ]
+)
+
+
+def rows_of(files: Iterable[DataFile], types: tuple[Type, ...]) -> pa.RecordBatch:
+    """Files as rows; ``types`` are those of the partition's values."""
+    return pa.RecordBatch.from_pylist([_row(file, types) for file in files], schema=SCHEMA)
+
+
+def refusal_of(error: InvalidInput) -> pa.RecordBatch:
+    """Rows that do not fit, as a row: raised, it would be tried again, and come out as Spark's error and not ours."""
+    said = json.dumps([error.message, error.facts], default=str)
+    return pa.RecordBatch.from_pylist([{"refusal": said}], schema=SCHEMA)
+
+
+def _row(file: DataFile, types: tuple[Type, ...]) -> dict[str, Any]:
+    assert file.metrics is not None
+    pairs = zip(types, file.partition, strict=True)
+    return {
+        "path": file.path,
+        "record_count": file.record_count,
+        "file_size": file.file_size,
+        "spec_id": file.spec_id,
+        "sort_order_id": file.sort_order_id,
+        "partition": [None if value is None else to_bytes(type_, value) for type_, value in pairs],
+        "split_offsets": list(file.split_offsets),
+        **{name: list(getattr(file.metrics, name).items()) for name in (*_COUNTS, *_BOUNDS)},
+    }
+
+
+def files_of(rows: pa.Table, types: tuple[Type, ...]) -> tuple[list[DataFile], InvalidInput | None]:
+    """The files that tasks wrote, and a refusal where some task gave one."""
+    files, refusal = [], None
+    for row in rows.to_pylist():
+        if row["refusal"] is not None:
+            message, facts = json.loads(row["refusal"])
+            refusal = refusal or InvalidInput(message, **facts)
+        else:
+            files.append(_file(row, types))
+    return files, refusal
+
+
+def _file(row: dict[str, Any], types: tuple[Type, ...]) -> DataFile:
+    pairs = zip(types, row["partition"], strict=True)
+    return DataFile(
+        path=row["path"],
+        file_format="parquet",
+        record_count=row["record_count"],
+        file_size=row["file_size"],
+        spec_id=row["spec_id"],
+        sort_order_id=row["sort_order_id"],
+        partition=tuple(None if data is None else from_bytes(type_, data) for type_, data in pairs),
+        split_offsets=tuple(row["split_offsets"]),
+        metrics=Metrics(**{name: dict(row[name]) for name in (*_COUNTS, *_BOUNDS)}),
+    )
+
+
+def partition_types(metadata: TableMetadata) -> tuple[Type, ...]:
+    """The types of the values in a partition of the table's current spec."""
+    return tuple(partition_value_type(field, metadata.schema.by_id) for field in metadata.spec.fields)
+
+
+# ---------------------------------------------------------------- sweep
+#
+# Files that a failed job left: found by the operation in their names, and deleted.
+
+
+log = logging.getLogger("esker.spark")
+
+_MOST_TO_LOOK_AT = 100_000
+
+
+def sweep(storage: Storage, folder: str, operation_id: str) -> None:
+    """Delete what tasks of a failed job had finished. Nobody reported their names, so they are looked for, in a
+    folder of reasonable size; what is left, and what a task that dies later leaves, are orphans like any other."""
+    try:
+        stored = [file.location for file in islice(storage.list(folder), _MOST_TO_LOOK_AT)]
+    except (EskerError, OSError) as error:
+        log.warning("cannot look for files that a failed job left below %s: %s", folder, error)
+        return
+    delete(storage, (location for location in stored if operation_id in location.rpartition("/")[2]))
+
+
+def delete(storage: Storage, locations: Iterable[str]) -> None:
+    """Delete files that are not part of the table."""
+    for location in locations:
+        try:
+            storage.delete(location)
+        except (EskerError, OSError) as error:
+            log.warning("cannot delete %s, which is not part of the table: %s", location, error)

@@ -1,0 +1,141 @@
+"""What a write works with: the ports, the table's home, names for new metadata files, and the files written so far."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from esker.errors import AlreadyExists, EskerError
+from esker.model.table_names import TableName
+from esker.ports.catalog import Catalog
+from esker.ports.engine import Engine, Writer
+from esker.ports.merging import Merger
+from esker.ports.row_changes import DeleteWriter, RowEngine
+from esker.ports.storage import Storage
+from esker.ports.table_format import TableFormat, TableFormatWriter
+from esker.tree.snapshot import LazySequence
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from esker.write.definition.new_table import FromArrow
+
+
+# ---------------------------------------------------------------- layout
+#
+# Where new metadata files lie, under names that cannot clash.
+
+
+@dataclass(slots=True)
+class MetadataNames:
+    """Names for one operation's manifests and lists."""
+
+    operation_id: str = field(default_factory=lambda: str(uuid4()))
+    _manifests: int = 0
+
+    def manifest(self, metadata: TableMetadata) -> str:
+        """A location for the operation's next manifest."""
+        number = self._manifests
+        self._manifests += 1
+        return f"{metadata_folder(metadata)}/{self.operation_id}-m{number}.avro"
+
+    def manifest_list(self, metadata: TableMetadata, snapshot_id: int, attempt: int) -> str:
+        """A location for the list of one attempt."""
+        return f"{metadata_folder(metadata)}/snap-{snapshot_id}-{attempt}-{self.operation_id}.avro"
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """Where the table's metadata files go."""
+    chosen = metadata.properties.get("write.metadata.path")
+    return chosen.rstrip("/") if chosen else f"{metadata.location.rstrip('/')}/metadata"
+
+
+def new_snapshot_id(metadata: TableMetadata) -> int:
+    """A random id over 63 bits that no snapshot of the table has."""
+    while True:
+        drawn = secrets.randbits(63)
+        if drawn and not _is_taken(metadata, drawn):
+            return drawn
+
+
+def _is_taken(metadata: TableMetadata, snapshot_id: int) -> bool:
+    """Looked up in the history as it lies: decoding thousands of snapshots to find no clash would cost the commit."""
+    snapshots = metadata.snapshots
+    if not isinstance(snapshots, LazySequence):
+        return any(snapshot.snapshot_id == snapshot_id for snapshot in snapshots)
+    raw, plain = snapshots.raw_and_plain()
+    if any(snapshot.snapshot_id == snapshot_id for snapshot in plain):
+        return True
+    return str(snapshot_id).encode() in b"\n".join(raw)
+
+
+# ---------------------------------------------------------------- workbench
+#
+# What a write works with, and what it has written so far.
+
+
+log = logging.getLogger("esker.write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """How to read and write the levels of a table."""
+
+    format: TableFormat
+    manifests: TableFormatWriter
+    engine: Engine
+    writer: Writer
+    deletes: DeleteWriter
+    rows: RowEngine
+    storage: Storage
+    merger: Merger | None = None  # computes merges, and changes by any SQL expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where a table can be changed: its catalog, its name there, and the tools of writing."""
+
+    catalog: Catalog
+    name: TableName
+    get_tools: Callable[[], Tools]
+    schema_from_arrow: FromArrow | None = None
+
+    @property
+    def tools(self) -> Tools:
+        """What a write works with."""
+        return self.get_tools()
+
+
+@dataclass(slots=True)
+class Scratch:
+    """Files written for a commit that is not made yet, so that a failure can take them back."""
+
+    storage: Storage
+    locations: set[str] = field(default_factory=set)
+
+    def note(self, location: str) -> None:
+        """Remember a file that was written."""
+        self.locations.add(location)
+
+    @contextmanager
+    def writing(self, location: str) -> Iterator[str]:
+        """Remember a file that is written inside the block, whatever becomes of it, unless the name is another's."""
+        self.locations.add(location)
+        try:
+            yield location
+        except AlreadyExists:
+            self.locations.discard(location)
+            raise
+
+    def discard(self, locations: Iterable[str] | None = None) -> None:
+        """Delete what was written. Only for files that no catalog can have been told of."""
+        for location in sorted(self.locations if locations is None else locations):
+            try:
+                self.storage.delete(location)
+            except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of the failure is
+                log.warning("cannot delete %s, which is not part of the table: %s", location, error)
+            self.locations.discard(location)

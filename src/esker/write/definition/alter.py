@@ -1,0 +1,332 @@
+"""``with table.alter() as change:`` several changes of a table's definition, one commit, or none if one is refused.
+
+Each verb is checked when it is called, on what the verbs before it made of the table. The commit applies them all to
+the newest version, which must still have the columns, partitioning or order that they were said of (L1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Flag, auto
+from types import TracebackType
+from typing import Any, Self
+
+from esker.errors import Conflict, InvalidInput
+from esker.model.evolution import schema_change as columns
+from esker.model.evolution.nested_fields import Ids, dotted, parts_of
+from esker.model.evolution.partition_change import add_partition, check_column_name, drop_partition
+from esker.model.evolution.schema_change import NewColumn, Place
+from esker.model.evolution.schema_rules import changes_partition_values
+from esker.model.parsing.partition_and_sort_terms import parse_sort_term, sort_field
+from esker.model.schema import Schema
+from esker.model.table_names import TableName
+from esker.model.transform import VoidTransform
+from esker.model.types import Field, Type
+from esker.ports.catalog import Catalog, TableState
+from esker.tree.table_metadata import TableMetadata
+from esker.write.commit import Proposal, commit
+from esker.write.context import Tools
+from esker.write.definition.draft import Draft, check_empty, check_heads, heads_without_null
+from esker.write.definition.new_table import FromArrow, read_type
+from esker.write.properties import checked_properties, renamed_column
+
+Step = Callable[[Draft], Draft]
+
+
+class Part(Flag):
+    """What of a table a step was said of."""
+
+    NOTHING = 0
+    SCHEMA = auto()
+    SPEC = auto()
+    ORDER = auto()
+
+
+@dataclass(slots=True, kw_only=True)
+class Alteration:
+    """Changes of a table's definition, made one by one and committed together."""
+
+    catalog: Catalog
+    name: TableName
+    base: TableState
+    done: Callable[[TableState], None]
+    from_arrow: FromArrow | None = None
+    get_tools: Callable[[], Tools] | None = None  # what looks at rows and places
+    _steps: list[Step] = field(default_factory=list)
+    _parts: Part = Part.NOTHING
+    _draft: Draft | None = None
+    _is_over: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._is_over:
+            self.commit()
+        self._is_over = True
+
+    # ------------------------------------------------------------ columns
+
+    def add_column(
+        self,
+        name: str,
+        type: object,  # the word users know
+        *,
+        required: bool = False,
+        doc: str | None = None,
+        default: Any = None,
+        first: bool = False,
+        after: str | None = None,
+        before: str | None = None,
+    ) -> None:
+        """Add a column, in a struct where the name has dots. Old rows read its default, or null."""
+        column = NewColumn(
+            name=name,
+            type=read_type(type, self.from_arrow),
+            required=required,
+            doc=doc,
+            default=default,
+            place=Place(first=first, after=after, before=before),
+        )
+
+        self._do(lambda draft: with_column(draft, column), Part.SCHEMA)
+
+    def drop_column(self, name: str) -> None:
+        """Remove a column; its id is never used again, so its values never come back."""
+
+        def step(draft: Draft) -> Draft:
+            schema, path = columns.drop_column(draft.schema, name, draft.uses())
+            return replace(draft, schema=schema, properties=renamed_column(draft.properties, dotted(path), None))
+
+        self._do(step, Part.SCHEMA)
+
+    def rename_column(self, old: str, new: str) -> None:
+        """Give a column another name; it stays the same column."""
+
+        def step(draft: Draft) -> Draft:
+            schema, path = columns.rename_column(draft.schema, old, new)
+            check_column_name(draft.partition, schema, path[-1].id)
+            named = ".".join((*(above.name for above in path[:-1]), parts_of(new)[-1]))
+            settings = renamed_column(draft.properties, dotted(path), named)
+            return replace(draft, schema=schema, properties=settings)
+
+        self._do(step, Part.SCHEMA)
+
+    def widen_column(self, name: str, new_type: object) -> None:
+        """Let a column hold more: int to long, float to double, more digits, and what version 3 adds."""
+        type_ = read_type(new_type, self.from_arrow)
+
+        self._do(lambda draft: with_wider(draft, name, type_), Part.SCHEMA)
+
+    def move_column(
+        self, name: str, *, first: bool = False, after: str | None = None, before: str | None = None
+    ) -> None:
+        """Put a column elsewhere among its siblings."""
+        place = Place(first=first, after=after, before=before)
+        self._do_schema(lambda draft: columns.move_column(draft.schema, name, place))
+
+    def make_optional(self, name: str) -> None:
+        """Let a column be null."""
+        self._do_schema(lambda draft: columns.make_optional(draft.schema, name))
+
+    def make_required(self, name: str) -> None:
+        """Let a column be null no longer. What every branch holds now is looked at first: by the statistics of its
+        files, and by reading those that these leave in doubt.
+
+        Raises ``InvalidInput`` where a row has null in the column. The commit raises ``Conflict`` where a branch has
+        moved since it was looked at.
+        """
+        self._check_open()
+        _, old = columns.make_required((self._draft or Draft.of(self.base.metadata)).schema, name)
+        if old.required:
+            return
+        seen = heads_without_null(self.get_tools, self.base.metadata, old.id, name)
+
+        def step(draft: Draft) -> Draft:
+            check_heads(self.name, draft.base, seen, name)
+            schema, _ = columns.make_required(draft.schema, name)
+            return replace(draft, schema=schema)
+
+        self._do(step, Part.SCHEMA)
+
+    def set_default(self, name: str, value: Any) -> None:
+        """Change what writers fill in where a row has no value (version 3); None for nothing."""
+        self._do_schema(lambda draft: columns.set_default(draft.schema, name, value, draft.format_version))
+
+    def set_doc(self, name: str, doc: str | None) -> None:
+        """Change a column's comment."""
+        self._do_schema(lambda draft: columns.set_doc(draft.schema, name, doc))
+
+    def set_identifier_fields(self, *names: str) -> None:
+        """Say which columns identify a row; none for no names."""
+        self._do_schema(lambda draft: columns.set_identifier_fields(draft.schema, names))
+
+    # ------------------------------------------------------------ layout
+
+    def add_partition(self, term: str, name: str | None = None) -> None:
+        """Partition new data by one term more; what is there stays as it lies."""
+        self._do(
+            lambda draft: draft.with_partitioning(
+                add_partition(
+                    draft.partitioning,
+                    draft.schema,
+                    term,
+                    name,
+                    started_with=draft.base.spec.fields,
+                    history=reversed(draft.base.specs),
+                    format_version=draft.format_version,
+                )
+            ),
+            Part.SCHEMA | Part.SPEC,
+        )
+
+    def drop_partition(self, term_or_name: str) -> None:
+        """No longer partition new data by a term."""
+        self._do(
+            lambda draft: draft.with_partitioning(
+                drop_partition(draft.partitioning, draft.schema, term_or_name, draft.format_version)
+            ),
+            Part.SCHEMA | Part.SPEC,
+        )
+
+    def set_sort_order(self, *terms: str) -> None:
+        """Sort new data by these terms; by none for no terms."""
+        parsed = [parse_sort_term(term) for term in terms]
+        self._do(
+            lambda draft: replace(draft, sort=tuple(sort_field(term, draft.schema) for term in parsed)),
+            Part.SCHEMA | Part.ORDER,
+        )
+
+    # ------------------------------------------------------------ the table
+
+    def set_properties(self, properties: Mapping[str, str] | None = None, /, **more: str) -> None:
+        """Set properties; one that cannot be honoured is refused by name."""
+        given = checked_properties({**(properties or {}), **more})
+        self._do(lambda draft: replace(draft, properties={**draft.properties, **given}))
+
+    def remove_properties(self, *keys: str) -> None:
+        """Forget properties; one that is not set is no error."""
+        gone = _all_text(keys)
+        self._do(lambda draft: replace(draft, properties={k: v for k, v in draft.properties.items() if k not in gone}))
+
+    def set_location(self, location: str) -> None:
+        """Write new files below another place. Files that are there stay where they are, and stay part of the table.
+
+        Raises ``InvalidInput`` for a place that holds files: another table's cleaning would remove this one's. The
+        commit raises it for a place outside the warehouse and the ``allowed_roots``.
+        """
+        if not isinstance(location, str) or not location.strip():
+            raise InvalidInput(f"cannot move a table to {location!r}: that is no location")
+        place = location.rstrip("/") or location
+        if place != self.base.metadata.location:
+            check_empty(self.get_tools, place)
+        self._do(lambda draft: replace(draft, location=place))
+
+    def upgrade_format(self, version: int) -> None:
+        """Move to a later version of the format: 1 to 2 to 3, never back."""
+        (self._draft or Draft.of(self.base.metadata)).upgraded(version)  # a way back is refused
+        # another writer may go further meanwhile, which is no reason to fail
+        self._do(lambda draft: draft if draft.format_version >= version else draft.upgraded(version))
+
+    # ------------------------------------------------------------ commit
+
+    def commit(self) -> TableState:
+        """Commit now, rather than at the end of the block."""
+        self._check_open()
+        self._is_over = True
+        state = commit(self.catalog, self.name, self.base, self) if self._steps else self.base
+        self.done(state)
+        return state
+
+    def apply(self, metadata: TableMetadata) -> TableMetadata:
+        """The metadata with every change; itself where that makes no difference."""
+        if metadata is self.base.metadata and self._draft is not None:  # as it was checked, verb by verb
+            return self._draft.finished()
+        draft = Draft.of(metadata)
+        for step in self._steps:
+            draft = step(draft)
+        return draft.finished()
+
+    def propose(self, base: TableState, attempt: int) -> Proposal | None:
+        """The next version, on a base that still has what the changes were said of."""
+        _check_unchanged(self.name, self.base.metadata, base.metadata, self._parts)
+        changed = self.apply(base.metadata)
+        return None if changed is base.metadata else Proposal(metadata=changed)
+
+    def abandon(self) -> None:
+        """Nothing is written before the commit, so nothing is taken back."""
+
+    def _do(self, step: Step, parts: Part = Part.NOTHING) -> None:
+        self._check_open()
+        self._draft = step(self._draft or Draft.of(self.base.metadata))
+        self._steps.append(step)
+        self._parts |= parts
+
+    def _do_schema(self, change: Callable[[Draft], Schema]) -> None:
+        self._do(lambda draft: replace(draft, schema=change(draft)), Part.SCHEMA)
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise InvalidInput("cannot use an alteration that is over: begin another with alter()")
+
+
+def with_column(draft: Draft, column: NewColumn) -> Draft:
+    """The draft with one column more."""
+    ids = Ids(draft.last_column_id)
+    schema, added = columns.add_column(draft.schema, column, ids, draft.format_version)
+    check_column_name(draft.partition, schema, added.id)
+    return replace(draft, schema=schema, last_column_id=ids.last)
+
+
+def with_wider(draft: Draft, name: str, type_: Type) -> Draft:
+    """The draft with a column of a wider type."""
+    ids = Ids(draft.last_column_id)
+    schema, old, new = columns.widen_column(draft.schema, name, type_, ids, draft.format_version)
+    _check_partition_values(draft, name, old, new)
+    return replace(draft, schema=schema, last_column_id=ids.last)
+
+
+def check_same_columns(name: TableName, then: TableMetadata, now: TableMetadata) -> None:
+    """``Conflict`` where another writer has changed the columns that a change was planned for."""
+    _check_unchanged(name, then, now, Part.SCHEMA)
+
+
+def _check_unchanged(name: TableName, then: TableMetadata, now: TableMetadata, parts: Part) -> None:
+    """Another writer's columns, partitioning or order are not what the user looked at (L1)."""
+    moved = []
+    if Part.SCHEMA in parts and (then.schema, then.last_column_id) != (now.schema, now.last_column_id):
+        moved.append("columns")
+    if Part.SPEC in parts and (then.spec, then.last_partition_id) != (now.spec, now.last_partition_id):
+        moved.append("partitioning")
+    if Part.ORDER in parts and then.sort_order != now.sort_order:
+        moved.append("sort order")
+    if moved:
+        raise Conflict(
+            f"cannot alter {name}: another writer has changed its {' and '.join(moved)}; refresh and look again",
+            table=str(name),
+        )
+
+
+def _check_partition_values(draft: Draft, name: str, old: Field, new: Field) -> None:
+    """A partition value that files were written under must stay what it is (E7)."""
+    if not changes_partition_values(old.type, new.type):
+        return
+    fields = (*(f for spec in draft.base.specs for f in spec.fields), *draft.partition)
+    for partition in fields:
+        uses = old.id in (partition.source_id, *partition.other_sources)
+        if uses and not isinstance(partition.transform, VoidTransform):
+            raise InvalidInput(
+                f"cannot widen column {name!r} from {old.type} to {new.type}: data is partitioned by it "
+                f"({partition.name!r}), and its partition values would change",
+                column=name,
+            )
+
+
+def _all_text(keys: Iterable[str]) -> frozenset[str]:
+    found = frozenset(keys)
+    if not all(isinstance(key, str) for key in found):
+        raise InvalidInput("cannot remove properties: give their names, as text")
+    return found
