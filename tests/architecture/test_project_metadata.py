@@ -12,6 +12,7 @@ from documentation import ROOT
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from spark_releases import is_too_old
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -84,3 +85,10 @@ def test_the_targets_that_are_described_are_no_files() -> None:
     declared = re.search(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
     assert declared is not None
     assert _targets() <= set(declared[1].split())
+
+
+def test_an_old_spark_skips_only_what_asks_for_a_newer_one() -> None:
+    message = "cannot run a pipeline: this release of Spark lacks it; use Spark 4.2 or newer, or another command"
+    assert is_too_old(message, "4.1.4")
+    assert not is_too_old(message, "4.2.0")
+    assert not is_too_old("cannot stream a view", "4.1.4")

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from spark_releases import is_too_old
+
+from esker.errors import Unsupported
 
 # Far from UTC, with a summer time: no value may depend on it.
 ZONE = "America/Los_Angeles"
@@ -20,6 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
             )
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test of a feature that this release of Spark is too old for is skipped, by the error that says so."""
+    try:
+        return (yield)
+    except Unsupported as error:
+        if is_too_old(str(error)):
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.fixture(scope="session")

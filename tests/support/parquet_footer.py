@@ -11,7 +11,7 @@ from typing import Any
 
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
 SCHEMA, ROW_GROUPS = 2, 4  # of FileMetaData
-REPETITION, NAME, CHILDREN, CONVERTED, FIELD_ID, LOGICAL = 3, 4, 5, 6, 9, 10  # of SchemaElement
+REPETITION, NAME, CHILDREN, FIELD_ID, LOGICAL = 3, 4, 5, 9, 10  # of SchemaElement
 REPEATED = 2
 
 
