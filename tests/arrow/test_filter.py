@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from esker.arrow.read.filter import matches, struct_member
+from esker.arrow.read.filter import matches
+from esker.arrow.value_arrays import leaf_array
 from esker.errors import InvalidInput
 from esker.model.parsing.predicate_text import parse
 from esker.model.predicates.bind import bind
@@ -120,10 +121,13 @@ def test_constants_need_no_column() -> None:
 
 
 def test_a_member_is_null_where_its_struct_is() -> None:
-    inner = StructType((Field(id=3, name="y", type=INT),))
-    schema = Schema(fields=(Field(id=1, name="s", type=StructType((Field(id=2, name="t", type=inner),))),))
+    y = Field(id=3, name="y", type=INT)
+    t = Field(id=2, name="t", type=StructType((y,)))
+    s = Field(id=1, name="s", type=StructType((t,)))
+    schema = Schema(fields=(s,))
     struct = pa.array([{"t": {"y": 1}}, {"t": None}, None, {"t": {"y": None}}, {"t": {"y": 2}}])
-    columns = {3: struct_member(struct, "t", "y"), 2: struct_member(struct, "t")}
+    batch = pa.record_batch({"s": struct})
+    columns = {3: leaf_array(batch, (s, t, y)), 2: leaf_array(batch, (s, t))}
     assert matches(bind(parse("s.t.y is null"), schema), columns, 5).to_pylist() == [False, True, True, True, False]
     assert matches(bind(parse("s.t is not null"), schema), columns, 5).to_pylist() == [True, False, False, True, True]
     assert matches(bind(parse("s.t.y <> 1"), schema), columns, 5).to_pylist() == [False] * 4 + [True]

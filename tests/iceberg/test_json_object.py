@@ -37,7 +37,7 @@ def test_null_is_no_value_but_is_there() -> None:
         ("integer", 0, None),
         ("boolean", 0, "'a' must be true or false, not 0"),
         ("boolean", False, None),
-        ("boolean_or_none", "yes", "'a' must be true or false, not 'yes'"),
+        ("boolean", "yes", "'a' must be true or false, not 'yes'"),
         ("items", {}, "'a' must be an array, not an object"),
         ("object", [], "'a' of place must be a JSON object, not an array"),
         ("strings", {"x": 1}, "'a' must be an object of strings, not an object"),

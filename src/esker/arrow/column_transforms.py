@@ -119,14 +119,6 @@ def transformed(transform: Transform, source: Type, array: pa.Array, column: str
             return _by_values(held, lambda values: [apply_transform(transform, source, value) for value in values])
 
 
-def ordinal_array(transform: TimeTransform, source: Type, array: pa.Array, column: str) -> pa.Array:
-    """The time transform as an array, for sorting by it."""
-    held = held_array(array, source)
-    numbers = held.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    ordinals = _ordinals(numbers, transform.unit, source, column)
-    return pa.array(ordinals, mask=held.is_null().to_numpy(zero_copy_only=False))
-
-
 def _coded(array: pa.Array) -> Coded:
     """A code per distinct value, null among them."""
     encoded = array.dictionary_encode()

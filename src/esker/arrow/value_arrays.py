@@ -106,11 +106,6 @@ def held_array(array: pa.Array, type_: Type) -> pa.Array:
             return array
 
 
-def held_value(array: pa.Array, type_: Type, at: int) -> Any:
-    """One value in held form; None where it is null."""
-    return held_array(array.slice(at, 1), type_).to_pylist()[0]
-
-
 def leaf_array(batch: pa.RecordBatch, path: tuple[Field, ...]) -> pa.Array:
     """The column at the end of a way through structs, null wherever a struct on the way is null."""
     array = batch.column(path[0].name)

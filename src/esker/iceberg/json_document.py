@@ -150,10 +150,6 @@ class JsonObject:
             raise self._wrong(name, "true or false", value)
         return value
 
-    def boolean_or_none(self, name: str) -> bool | None:
-        """An optional true or false."""
-        return self.boolean(name) if self._present(name) else None
-
     def items(self, name: str) -> list[Any]:
         """A required array."""
         value = self.required(name)

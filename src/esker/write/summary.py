@@ -24,7 +24,6 @@ TOTALS = (
     ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
-OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
 
 
 def build_summary(

@@ -47,7 +47,7 @@ _KERNELS = {
 def matches(bound: Bound, columns: Mapping[int, pa.Array], rows: int) -> pa.BooleanArray:
     """True where the predicate is TRUE. ``columns`` holds ``rows`` values of each column asked about, by field id.
 
-    A struct member is an array of its own here, null wherever its struct is (``struct_member``).
+    A struct member is an array of its own here, null wherever its struct is.
     """
     match bound:
         case Always(value):
@@ -58,13 +58,6 @@ def matches(bound: Bound, columns: Mapping[int, pa.Array], rows: int) -> pa.Bool
             return _folded(parts, columns, rows, pc.or_, start=False)
         case _:
             return _term(bound, columns[bound.field.id], rows)
-
-
-def struct_member(struct: pa.Array, *names: str) -> pa.Array:
-    """A member at any depth of a struct array, null wherever a struct on the way is."""
-    for name in names:
-        struct = pc.struct_field(struct, struct.type.get_field_index(name))
-    return struct
 
 
 def _folded(parts: tuple[Bound, ...], columns: Mapping[int, pa.Array], rows: int, join: Any, *, start: bool) -> Any:

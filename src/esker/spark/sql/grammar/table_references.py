@@ -25,7 +25,6 @@ class Reference:
     span: Span
     alias: str | None
     node: Node
-    takes_alias: bool = True  # TABLE t is a query by itself and has no room for one
 
 
 def parse_query(text: str) -> Node:
