@@ -2,8 +2,10 @@
 
 import esker
 
-table = esker.open_table("path/to/table")
-table.scan("ts >= '2026-01-01'", columns=["id", "ts"]).to_arrow()
+lake = esker.connect()  # or esker.open_table("path/to/table") for one table without a catalog
+lake.create_namespace("sales")
+orders = lake.create_table("sales.orders", "id bigint not null, ts timestamp")
+orders.scan("ts >= '2026-01-01'", columns=["id", "ts"]).to_arrow()
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ __all__ = [
     "open_table",
 ]
 
-# Loaded when first used, so that a command which only prints a version does not load Arrow.
+# These names are imported on first use, so that a command that only prints a version does not import Arrow.
 _LATE = {
     "Lake": "esker.lake",
     "Plan": "esker.read.plan_tasks",
@@ -79,7 +81,8 @@ _LATE = {
     "open_table": "esker.wiring",
 }
 
-# What inner rings offer and outer ones make. This package knows every ring, so it says here where each name is found.
+# Inner rings offer these names, but outer rings define them. This package may import every ring, so it records here
+# which module defines each name.
 _offer("esker.lake", {"connect": "esker.wiring", "open_table": "esker.wiring"})
 _offer(
     "esker.otlp",
@@ -99,7 +102,7 @@ _offer(
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name in ("otlp", "spark"):  # packages with public names of their own
+    if name in ("otlp", "spark"):  # packages with public names
         return importlib.import_module(f"esker.{name}")
     if name not in _LATE:
         raise AttributeError(f"module 'esker' has no attribute {name!r}")

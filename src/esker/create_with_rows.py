@@ -1,4 +1,4 @@
-"""Creates a table together with its first rows, or replaces a table together with its rows: both happen, or neither."""
+"""Creates or replaces a table and writes its rows in the same commit: both happen, or neither."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from esker.tree.table_metadata import TableMetadata
 
 
 def create_with(table: Table, data: object) -> None:
-    """Make a table, which is only planned so far, with its first rows or with files that are there already."""
+    """Create a table that exists only as a plan so far, with its first rows or with existing data files.
+
+    Raises ``AlreadyExists`` if another writer has created the table in the meantime.
+    """
     from esker.write.definition.create_or_replace import FirstCommit
     from esker.write.existing_files import ExistingFiles
 
@@ -25,7 +28,10 @@ def create_with(table: Table, data: object) -> None:
 
 
 def replace_with(table: Table, new: TableMetadata, data: object) -> None:
-    """Give a table a new definition, and rows or none. Raises ``Conflict`` where another writer changes it."""
+    """Commit a new definition of a table together with rows; without ``data`` the table is empty afterwards.
+
+    Raises ``Conflict`` if another writer changes the table in the meantime.
+    """
     from esker.write.definition.create_or_replace import ReplacingCommit, replaced
 
     home, old = table._at_home(), table._state

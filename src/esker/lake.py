@@ -1,14 +1,25 @@
-"""A lake, as a user holds it: namespaces, tables and views of one catalog. It delegates and never decides."""
+"""``Lake``, the object through which users reach the namespaces, tables and views of one catalog.
+
+Its methods call the catalog and the writers; they contain no logic of the table format.
+"""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from esker.create_with_rows import create_with, replace_with
-from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
+from esker.errors import (
+    AlreadyExists,
+    EskerError,
+    InvalidInput,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    Unsupported,
+    with_similar_names,
+)
 from esker.model.display_text import card
 from esker.model.table_names import Namespace, TableName, parse_namespace
 from esker.ports.catalog import Catalog, TableState, ViewState
@@ -23,25 +34,35 @@ if TYPE_CHECKING:
     from esker.write.definition.new_table import FromArrow
 
 OpenTable = Callable[[TableName, TableState], Table]
-RunSql = Callable[..., "DataFrame"]  # a statement and its parameters
-Analyse = Callable[[TableName, str, Namespace], object]  # what a view, its query and a namespace come to, as a schema
-CheckView = Callable[[TableName, str, Namespace], None]  # refuses what the query of a view may not contain
+RunSql = Callable[..., "DataFrame"]  # run a statement with its parameters
+# the columns of a view's query, given the view's name and its default namespace
+Analyse = Callable[[TableName, str, Namespace], object]
+# raises an error if a view's query has something that views may not contain
+CheckView = Callable[[TableName, str, Namespace], None]
 
 
 def open_lake(uri: str | None = None, **how: Any) -> Lake:
-    """What ``esker.connect`` opens, for modules that the composition root is built upon."""
+    """Return what ``esker.connect`` returns. For modules that ``esker.wiring`` itself imports."""
     opened: Lake = find("esker.lake", "connect")(uri, **how)
     return opened
 
 
 def open_table_at(path: str, **how: Any) -> Table:
-    """What ``esker.open_table`` opens, for modules that the composition root is built upon."""
+    """Return what ``esker.open_table`` returns. For modules that ``esker.wiring`` itself imports."""
     opened: Table = find("esker.lake", "open_table")(path, **how)
     return opened
 
 
 class Lake:
-    """The tables of one catalog. Names are dotted: ``sales.orders``, or ``a.b.orders`` in a nested namespace."""
+    """The tables and views of one catalog. ``esker.connect`` returns it.
+
+    Names are dotted: ``sales.orders``, or ``a.b.orders`` in a nested namespace. A method that gets the name of
+    something that does not exist raises ``NoSuchTable``, ``NoSuchView`` or ``NoSuchNamespace``; the message suggests
+    similar names.
+
+        lake = esker.connect("sqlite:///lake/catalog.db")
+        lake.tables("sales")
+    """
 
     def __init__(
         self,
@@ -69,54 +90,57 @@ class Lake:
 
     @property
     def catalog(self) -> Catalog:
-        """What holds the pointers."""
+        """The object that stores which metadata file is each table's current one."""
         return self._catalog
 
     @property
     def address(self) -> Mapping[str, Any] | None:
-        """What ``esker.connect`` takes to open this lake in another process, wherever that runs on this machine;
-        None for one that no other process can see."""
+        """The arguments with which ``esker.connect`` opens this lake in another process of this machine; None for a
+        lake in memory."""
         return self._address
 
     @property
     def trusted_views(self) -> bool | Sequence[str]:
-        """What views of this lake may do beyond what every view may: names of functions and tables, or all."""
+        """Names of functions and tables that the views of this lake may use in addition; True for all."""
         return self._trusted_views
 
     @property
     def spark(self) -> SparkSession:
-        """The session that moves data in Spark: the one given to ``connect``, else the running one, else a quiet
-        local one, started now."""
+        """The session for work in Spark: the one given to ``connect``, else the running one, else a quiet local
+        session, which is started now. Raises ``Unsupported`` if the lake was opened without Spark."""
         if self._get_spark is None:
-            raise Unsupported("cannot use Spark: this lake was opened without it", feature="spark")
+            raise Unsupported(
+                "cannot use Spark: this lake was opened without it; open it with esker.connect", feature="spark"
+            )
         return self._get_spark()
 
     def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **frames: Any) -> DataFrame:
-        """Do one statement of Spark SQL, tables of this lake and Spark's own side by side; ``docs/sql.md`` says what
-        is taken. ``USE`` holds for this lake object.
+        """Run one statement of Spark SQL and return a Spark DataFrame. See ``docs/sql.md`` for the statements.
 
-        Parameters are those of ``spark.sql``: a mapping for ``:name``, a sequence for ``?``, and ``{name}`` for
-        DataFrames and values by keyword.
+        The statement may use this lake's tables and Spark's own. ``USE`` applies to this ``Lake`` object. ``args`` and
+        ``frames`` are the parameters of ``spark.sql``: a mapping for ``:name``, a sequence for ``?``, and DataFrames
+        and values by keyword for ``{name}``. Raises ``InvalidInput`` or ``Unsupported`` for a statement that cannot be
+        run.
 
             lake.sql("SELECT * FROM sales.orders WHERE id = :id", {"id": 5})
         """
         if self._run_sql is None:
             if self._make_sql is None:
-                raise Unsupported("cannot use SQL: this lake was opened without Spark", feature="spark")
+                raise Unsupported(
+                    "cannot use SQL: this lake was opened without Spark; open it with esker.connect", feature="spark"
+                )
             self._run_sql = self._make_sql(self)
         return self._run_sql(text, args, **frames)
 
     def namespaces(self) -> list[str]:
-        """Every namespace, nested ones too."""
+        """Return the names of all namespaces, including nested ones."""
         return [".".join(namespace) for namespace in self._catalog.namespaces()]
 
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
     ) -> None:
-        """Make a namespace, and those above it where they are missing.
-
-        Raises ``AlreadyExists`` for one that is there. With ``exist_ok`` that one stays as it is, its properties too.
-        """
+        """Create a namespace, and its parents if they are missing: ``lake.create_namespace("sales")``. Raises
+        ``AlreadyExists`` if it exists. With ``exist_ok`` an existing namespace and its properties are not changed."""
         namespace = parse_namespace(name)
         try:
             self._catalog.create_namespace(namespace, dict(properties or {}))
@@ -125,7 +149,7 @@ class Lake:
                 raise
 
     def namespace_properties(self, name: str) -> dict[str, str]:
-        """A namespace's settings."""
+        """Return the properties of a namespace. Raises ``NoSuchNamespace`` if it does not exist."""
         namespace = parse_namespace(name)
         with self._helped(namespace):
             return dict(self._catalog.namespace_properties(namespace))
@@ -133,10 +157,10 @@ class Lake:
     def set_namespace_properties(
         self, name: str, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Set settings of a namespace and remove others, in one step. One to be removed need not be there.
+        """Set some properties of a namespace and remove others, in one step. A property to remove may be missing.
 
-        Raises ``NoSuchNamespace`` where there is none, ``InvalidInput`` for a setting that is both set and removed,
-        and ``Unsupported`` where the catalog keeps no settings, as a directory does not.
+        Raises ``NoSuchNamespace`` if the namespace does not exist, ``InvalidInput`` if a property is both set and
+        removed, and ``Unsupported`` if the catalog stores no properties. A directory catalog stores none.
 
             lake.set_namespace_properties("sales", {"comment": "what we sell"}, removals=["owner"])
         """
@@ -146,13 +170,13 @@ class Lake:
             self._catalog.update_namespace_properties(namespace, given, gone)
 
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace that holds nothing."""
+        """Remove an empty namespace. Raises ``InvalidInput`` if it has tables, views or namespaces."""
         namespace = parse_namespace(name)
         with self._helped(namespace):
             self._catalog.drop_namespace(namespace)
 
     def tables(self, namespace: str | None = None) -> list[str]:
-        """The tables of a namespace by their full names; of every namespace when none is named."""
+        """Return the full names of the tables in a namespace; in all namespaces if none is given."""
         if namespace is None:
             return [str(name) for there in self._catalog.namespaces() for name in self._catalog.tables(there)]
         parsed = parse_namespace(namespace)
@@ -172,12 +196,16 @@ class Lake:
         identifier_fields: Iterable[str] = (),
         if_not_exists: bool = False,
     ) -> Table:
-        """Make a table. ``schema`` is DDL (``"id bigint not null, ts timestamp"``), a pyarrow schema or a Spark
-        ``StructType``; ``partition_by`` and ``sort_by`` take terms: ``"day(ts)"``, ``"bucket(16, id)"``, ``"region"``.
+        """Create an empty table and return it.
 
-        Raises ``AlreadyExists`` for a name that is taken. With ``if_not_exists`` the table of that name comes back as
-        it is; ``AlreadyExists`` then names a column of ``schema`` that it does not have, or has with a type that
-        ``schema``'s cannot be widened to. More columns, other partitions, order or properties are no error.
+        - ``schema`` is DDL (``"id bigint not null, ts timestamp"``), a pyarrow schema or a Spark ``StructType``.
+        - ``partition_by`` and ``sort_by`` take terms: ``"day(ts)"``, ``"bucket(16, id)"``, ``"region"``, ``"ts desc"``.
+
+        Raises ``AlreadyExists`` if the name is in use. With ``if_not_exists`` the existing table is returned unchanged;
+        ``AlreadyExists`` then names a column of ``schema`` that the table does not have, or has with a type that it
+        cannot be widened to. Additional columns, partitioning, order and properties are not compared.
+
+            lake.create_table("sales.orders", "id bigint not null, ts timestamp", partition_by=["day(ts)"])
         """
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
@@ -195,7 +223,7 @@ class Lake:
                 return self._as_asked(found, metadata)
             try:
                 return self._open_table(parsed, self._catalog.create(parsed, metadata))
-            except AlreadyExists:  # another made it meanwhile, or the name is a view's
+            except AlreadyExists:  # another writer created it in the meantime, or a view has the name
                 if not if_not_exists or (found := self._there(parsed)) is None:
                     raise
                 return self._as_asked(found, metadata)
@@ -211,7 +239,7 @@ class Lake:
 
         if (why := misfit(asked.schema, table.schema, table.format_version)) is not None:
             raise AlreadyExists(
-                f"cannot take the table {table.name} that is there for the one described: {why}; "
+                f"cannot use the existing table {table.name} with this schema: {why}; "
                 "open it with lake.table, or choose another name",
                 table=table.name,
             )
@@ -229,10 +257,16 @@ class Lake:
         format_version: int = 2,
         location: str | None = None,
     ) -> Table:
-        """Make a table together with its first rows: it appears with them, or not at all."""
+        """Create a table with its first rows in one commit, and return it: both are visible, or neither.
+
+        Raises ``AlreadyExists`` if the name is in use, and ``InvalidInput`` for rows that do not fit ``schema``.
+
+            lake.create_table_as("sales.orders", data.schema, data)
+        """
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
-            self._catalog.namespace_properties(parsed.namespace)  # a namespace that is not there is said before writing
+            # raises an error about a missing namespace before files are written
+            self._catalog.namespace_properties(parsed.namespace)
             metadata = self._defined(
                 parsed,
                 schema=schema,
@@ -245,7 +279,7 @@ class Lake:
             self._catalog.check_place(parsed, metadata)  # before anything is written there
             table = self._open_table(parsed, TableState(metadata=metadata, metadata_location=""))
             create_with(table, data)
-        return table  # as it was committed: what is there must not be reported as a failure to read it again
+        return table  # as it was committed: a failure to read it again must not make a commit look failed
 
     def replace_table(
         self,
@@ -258,11 +292,14 @@ class Lake:
         properties: Mapping[str, str] | None = None,
         format_version: int = 2,
     ) -> Table:
-        """Give a table that is there new columns, layout and rows, in one commit; without ``data`` it is empty.
+        """Give an existing table new columns, layout and rows in one commit; without ``data`` it is empty. Returns the
+        table.
 
-        It stays the same table: older snapshots, tags and branches other than ``main`` stay readable, and properties
-        that are not named stay. Raises ``NoSuchTable`` where there is none, and ``Conflict`` where another writer
-        changes the table meanwhile.
+        It stays the same table: older snapshots, tags and other branches stay readable, and properties that are not
+        given stay. Raises ``NoSuchTable`` if it does not exist, and ``Conflict`` if another writer changes it in the
+        meantime.
+
+            lake.replace_table("sales.orders", "id bigint, total double")
         """
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace, parsed):
@@ -290,16 +327,14 @@ class Lake:
         )
 
     def table(self, name: str) -> Table:
-        """The table as it is now."""
+        """Return the table in its current version: ``lake.table("sales.orders")``. Raises ``NoSuchTable``."""
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace, parsed):
             return self._open_table(parsed, self._catalog.load(parsed))
 
     def drop_table(self, name: str, purge: bool = False, *, if_exists: bool = False) -> None:
-        """Forget a table. Its files stay, unless ``purge`` asks to delete those that are its own.
-
-        Raises ``NoSuchTable`` where there is none; with ``if_exists`` nothing is done then.
-        """
+        """Remove a table from the catalog. Its files stay, unless ``purge`` is set: then the table's own files are
+        deleted. Raises ``NoSuchTable`` if it does not exist; with ``if_exists`` nothing happens then."""
         parsed = TableName.parse(name)
         if if_exists and self._there(parsed) is None:
             return
@@ -311,19 +346,20 @@ class Lake:
 
             state = self._catalog.load(parsed)
             files = own_files(state, self._open_table(parsed, state).inspect)
-            self._catalog.drop(parsed)  # only then: a table must never point at what was deleted
+            self._catalog.drop(parsed)  # before files are deleted: a catalog must never point to deleted files
             remove(self._catalog.storage(), state, files)
 
     def rename_table(self, old: str, new: str) -> Table:
-        """Give a table another name; its files stay where they are."""
+        """Give a table another name and return it. Its files stay where they are. Raises ``AlreadyExists``."""
         source, target = TableName.parse(old), TableName.parse(new)
         with self._helped(target.namespace, source):
-            state = self._catalog.load(source)  # before: a failure of storage means that nothing was changed
+            state = self._catalog.load(source)  # first: if it cannot be read, nothing has been changed
             self._catalog.rename(source, target)
         return self._open_table(target, state)
 
     def register_table(self, name: str, metadata_location: str) -> Table:
-        """Take in a table that lies there already, by its newest metadata file."""
+        """Add an existing table to the catalog by its newest metadata file, and return it. Nothing is copied. Raises
+        ``AlreadyExists`` if the name is in use, and ``InvalidInput`` for a file outside the allowed places."""
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
             return self._open_table(parsed, self._catalog.register(parsed, metadata_location))
@@ -331,7 +367,7 @@ class Lake:
     # ------------------------------------------------------------ views
 
     def views(self, namespace: str | None = None) -> list[str]:
-        """The views of a namespace by their full names; of every namespace when none is named."""
+        """Return the full names of the views in a namespace; in all namespaces if none is given."""
         catalog = self._catalog.view_catalog()
         if namespace is None:
             return [str(name) for there in self._catalog.namespaces() for name in catalog.views(there)]
@@ -340,7 +376,7 @@ class Lake:
             return [str(name) for name in catalog.views(parsed)]
 
     def view(self, name: str) -> View:
-        """The view as it is now."""
+        """Return the view in its current version. Raises ``NoSuchView``."""
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace, parsed):
             return self._opened_view(parsed, self._catalog.view_catalog().load_view(parsed))
@@ -356,10 +392,16 @@ class Lake:
         replace: bool = False,
         default_namespace: str | None = None,
     ) -> View:
-        """Make a view of a query in Spark's dialect, or give one that is there another query. ``schema`` is what
-        ``create_table`` takes; without it Spark says what columns the query has. Tables that the query names by one
-        part are those of ``default_namespace``, the view's own without it. ``InvalidInput`` names what a view may not
-        contain (``docs/views.md``)."""
+        """Create a view of a query in Spark's dialect, or with ``replace`` give an existing view another query. Returns
+        it.
+
+        ``schema`` is what ``create_table`` takes; without it Spark determines the columns. Tables that the query names
+        by one part are looked up in ``default_namespace``; without it, in the view's own namespace. Raises
+        ``InvalidInput`` for a query with something that views may not contain (``docs/views.md``), and
+        ``AlreadyExists`` if the name is in use.
+
+            lake.create_view("sales.big", "SELECT * FROM orders WHERE amount > 100")
+        """
         from esker.write.make_view import checked_query, make_view
 
         parsed, sql = TableName.parse(name), checked_query(sql)
@@ -382,13 +424,13 @@ class Lake:
         return self._opened_view(parsed, state)
 
     def drop_view(self, name: str) -> None:
-        """Forget a view; its metadata files stay."""
+        """Remove a view from the catalog. Its metadata files stay."""
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace, parsed):
             self._catalog.view_catalog().drop_view(parsed)
 
     def rename_view(self, old: str, new: str) -> View:
-        """Give a view another name."""
+        """Give a view another name and return it. Raises ``AlreadyExists`` if that name is in use."""
         source, target = TableName.parse(old), TableName.parse(new)
         with self._helped(target.namespace, source):
             state = self._catalog.view_catalog().load_view(source)
@@ -398,7 +440,7 @@ class Lake:
     def _analysed(self, name: TableName, sql: str, namespace: Namespace) -> object:
         if self._make_analysis is None:
             raise Unsupported(
-                f"cannot tell the columns of view {name}: this lake was opened without Spark; give schema",
+                f"cannot determine the columns of view {name}: this lake was opened without Spark; give schema",
                 feature="spark",
             )
         return self._make_analysis(self)(name, sql, namespace)
@@ -413,16 +455,16 @@ class Lake:
         return card("Lake", [("catalog", self._place())])
 
     def _place(self) -> str:
-        """Where the catalog is, by its address; no table is listed to say it."""
+        """The catalog's address. No table is listed for it."""
         return "in memory" if self._address is None else str(self._address["uri"])
 
     @contextmanager
     def _helped(self, namespace: Namespace, name: TableName | None = None) -> Iterator[None]:
-        """Errors about what is missing say what is there."""
+        """Add the names that exist to errors about a missing table, view or namespace."""
         try:
             yield
         except NoSuchNamespace as error:
-            raise _with_names(error, ".".join(namespace), self.namespaces(), "the catalog has") from error
+            raise with_similar_names(error, ".".join(namespace), self.namespaces(), "the catalog has") from error
         except (NoSuchTable, NoSuchView) as error:
             about = (error.facts.get("table"), error.facts.get("view"))
             if name is None or str(name) not in about or "there" in error.facts:
@@ -433,13 +475,15 @@ class Lake:
         namespace = ".".join(name.namespace)
         if name.namespace in self._catalog.namespaces():
             there = self.tables if isinstance(error, NoSuchTable) else self.views
-            return _with_names(error, str(name), there(namespace), f"{namespace} has")
+            return with_similar_names(error, str(name), there(namespace), f"{namespace} has")
         if same := self._in_another_case(name, type(error)):
             return type(error)(f"{error.message}; did you mean {same}?", **error.facts, available=[same])
-        return _with_names(error, namespace, self.namespaces(), "there is no such namespace either; the catalog has")
+        return with_similar_names(
+            error, namespace, self.namespaces(), "there is no such namespace either; the catalog has"
+        )
 
     def _in_another_case(self, name: TableName, missing: type[EskerError]) -> str | None:
-        """The table or view whose whole name differs from this one in case alone."""
+        """The table or view whose full name differs only in upper and lower case."""
         wanted, namespace = str(name).casefold(), ".".join(name.namespace).casefold()
         there = self.tables if missing is NoSuchTable else self.views
         near = (found for found in self.namespaces() if found.casefold() == namespace)
@@ -449,29 +493,7 @@ class Lake:
 def _settings(updates: Mapping[str, str], removals: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     gone = (removals,) if isinstance(removals, str) else tuple(removals)
     if not all(isinstance(text, str) for text in (*updates, *updates.values(), *gone)):
-        raise InvalidInput("cannot set properties of a namespace: names and values are text")
+        raise InvalidInput("cannot set properties of a namespace: names and values must be text")
     if both := sorted(set(gone).intersection(updates)):
-        raise InvalidInput(f"cannot both set and remove the property {both[0]!r}", property=both[0])
+        raise InvalidInput(f"cannot both set and remove the property {both[0]!r}; do one of them", property=both[0])
     return dict(updates), gone
-
-
-def _with_names(error: EskerError, asked: str, there: Iterable[str], holder: str) -> EskerError:
-    names = sorted(there)
-    # Names in one namespace are alike by what they share; only their last part tells them apart.
-    last = {name.rpartition(".")[2]: name for name in names}
-    near = _near(asked.rpartition(".")[2], last)
-    if near:
-        more = f"did you mean {' or '.join(near)}?"
-    elif names:
-        more = f"{holder} {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    else:
-        more = f"{holder} none"
-    return type(error)(f"{error.message}; {more}", **error.facts, available=names)
-
-
-def _near(asked: str, names: Mapping[str, str]) -> list[str]:
-    """The whole names whose last part is like the one asked for; in another case it is the same word."""
-    by_case: dict[str, list[str]] = {}
-    for part, whole in names.items():
-        by_case.setdefault(part.casefold(), []).append(whole)
-    return [name for part in difflib.get_close_matches(asked.casefold(), by_case, n=3) for name in by_case[part]][:3]

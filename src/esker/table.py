@@ -1,25 +1,23 @@
-"""A table, as a user holds it. It delegates and never decides."""
+"""``Table``, the object through which users read and change one table.
+
+Its methods call the planner and the writers; they contain no logic of the table format.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esker.errors import Conflict, InvalidInput
 from esker.model.partition_and_sort import PartitionSpec, SortOrder
 from esker.model.schema import Schema
 from esker.ports.catalog import TableState
-from esker.ports.engine import Engine, SparkFrames
-from esker.ports.storage import Storage
-from esker.ports.table_format import TableFormat
 from esker.read.resolve_snapshot import AsOf
 from esker.read.result_formats import ScanShortcuts
 from esker.tree.snapshot import Snapshot, SnapshotRef
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata, table_card
 
-# The way up is loaded when a table is changed: a command that only looks must not wait for it.
+# The modules that write are imported when a table is changed, so that a command that only reads does not wait for them.
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
     from esker.model.predicates.unbound_predicate import Unbound
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from esker.read.scan import Scan, Where
     from esker.read.scan_changes import ChangeScan
     from esker.read.snapshot_range import SnapshotName
-    from esker.write.context import Home
+    from esker.write.context import Home, Workings
     from esker.write.definition.alter import Alteration
     from esker.write.existing_files import ExistingFile
     from esker.write.rows.row_change_verbs import Merge
@@ -38,35 +36,17 @@ if TYPE_CHECKING:
 MAIN = "main"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workings:
-    """What a table works with: how to read its tree, move its rows and reach its files, each made when needed."""
-
-    storage: Storage
-    make_format: Callable[[Storage], TableFormat]
-    make_engine: Callable[[Storage], Engine]
-    make_frames: Callable[[Storage, Engine], SparkFrames] | None = None
-
-    @cached_property
-    def format(self) -> TableFormat:
-        """Reads the lower levels of the tree."""
-        return self.make_format(self.storage)
-
-    @cached_property
-    def engine(self) -> Engine:
-        """Moves the rows."""
-        return self.make_engine(self.storage)
-
-    @cached_property
-    def frames(self) -> SparkFrames | None:
-        """Gives the rows to Spark."""
-        return None if self.make_frames is None else self.make_frames(self.storage, self.engine)
-
-
 class Table(ScanShortcuts):
-    """An Iceberg table at one version of its metadata; ``refresh()`` moves it to the newest.
+    """An Iceberg table at one version of its metadata. ``lake.table(name)`` returns it.
 
-    Every write is one atomic snapshot, and leaves this object at the version it made.
+    Every write is one atomic snapshot and moves this object to the version that it created; ``refresh()`` moves it to
+    the newest. All writes raise ``InvalidInput`` for a table that was opened by its path, ``Conflict`` if another
+    commit changed what they depend on, and ``OutcomeUnknown`` if the catalog did not answer. ``ref`` is the branch to
+    write to, ``summary`` adds entries to the snapshot's summary.
+
+        orders = lake.table("sales.orders")
+        orders.append(new_rows)
+        orders.scan("amount > 100").to_arrow()
     """
 
     def __init__(
@@ -97,27 +77,27 @@ class Table(ScanShortcuts):
 
     @property
     def metadata(self) -> TableMetadata:
-        """Everything the metadata file says."""
+        """The content of the metadata file."""
         return self._state.metadata
 
     @property
     def metadata_location(self) -> str:
-        """The metadata file this version was read from."""
+        """The metadata file of this version."""
         return self._state.metadata_location
 
     @property
     def location(self) -> str:
-        """Where the table says it lies."""
+        """The table's location, as its metadata records it."""
         return self.metadata.location
 
     @property
     def uuid(self) -> str | None:
-        """The table's identity across renames; some v1 tables have none."""
+        """The table's identity, which survives renames; None for some v1 tables."""
         return self.metadata.uuid
 
     @property
     def format_version(self) -> int:
-        """1, 2 or 3."""
+        """The version of the Iceberg format: 1, 2 or 3."""
         return self.metadata.format_version
 
     @property
@@ -132,22 +112,22 @@ class Table(ScanShortcuts):
 
     @property
     def sort_order(self) -> SortOrder:
-        """The order of new data."""
+        """The sort order of new data."""
         return self.metadata.sort_order
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table's settings."""
+        """The table's properties."""
         return self.metadata.properties
 
     @property
     def snapshots(self) -> Sequence[Snapshot]:
-        """Every snapshot that has not expired."""
+        """All snapshots that have not expired."""
         return self.metadata.snapshots
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        """The newest state of ``main``; None while the table is empty."""
+        """The newest snapshot of ``main``; None if the table has none."""
         return self.metadata.current_snapshot
 
     @property
@@ -157,12 +137,12 @@ class Table(ScanShortcuts):
 
     @property
     def history(self) -> Sequence[SnapshotLogEntry]:
-        """Which snapshot was current from when."""
+        """Which snapshot was current from which time."""
         return self.metadata.snapshot_log
 
     @property
     def inspect(self) -> Inspect:
-        """Iceberg's metadata tables: ``table.inspect.files()`` and fifteen more."""
+        """Iceberg's 16 metadata tables as pyarrow tables: ``table.inspect.files()``."""
         from esker.metadata_tables.inspect import Inspect
 
         return Inspect(
@@ -173,7 +153,7 @@ class Table(ScanShortcuts):
         )
 
     def refresh(self) -> Table:
-        """Move to the newest version, and return the table itself."""
+        """Move to the newest version and return this table. Raises ``Conflict`` if it was dropped and recreated."""
         self._move_to(self._same_table(self._reload()))
         return self
 
@@ -187,7 +167,14 @@ class Table(ScanShortcuts):
         ref: str | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """Rows of the table: choose, filter and project; nothing is read until the scan is asked for rows."""
+        """Return a ``Scan`` of the table's rows. Nothing is read until a method of the scan asks for rows.
+
+        ``where`` is a predicate in SQL or of ``esker.col``. ``snapshot_id``, ``as_of`` (a datetime, an ISO string or
+        epoch milliseconds) or ``ref`` selects an earlier snapshot; give at most one. Raises ``InvalidInput`` for an
+        unknown column and ``NoSuchSnapshot`` for an unknown snapshot.
+
+            orders.scan("amount > 100", columns=["id", "amount"], as_of="2026-01-01").to_pandas()
+        """
         from esker.read.scan import scan
 
         return scan(
@@ -213,12 +200,16 @@ class Table(ScanShortcuts):
         keys: Sequence[str] = (),
         net: bool = False,
     ) -> ChangeScan:
-        """Rows that were inserted and deleted since one snapshot, up to and with another, the current one by default.
+        """Return a ``ChangeScan`` of the rows that were inserted and deleted after ``from_snapshot``, up to and
+        including ``to_snapshot``, by default the current one.
 
-        A snapshot is given by id, branch or tag; ``None`` starts before the table's first. Rows have
-        ``_change_type``, ``_change_ordinal`` and ``_commit_snapshot_id`` besides the table's columns. With ``keys``, a
-        row that one snapshot took out and put in again under one key is an update. With ``net``, rows that come and go
-        between the two snapshots are left out; it cannot be combined with ``keys``.
+        A snapshot is given by id, branch or tag; ``None`` starts before the table's first. Rows have the columns
+        ``_change_type``, ``_change_ordinal`` and ``_commit_snapshot_id`` in addition. With ``keys``, a row that one
+        snapshot deleted and inserted again with the same key is an update. With ``net``, rows that were both inserted
+        and deleted in the range are left out. Raises ``InvalidInput`` for both, and ``NoSuchSnapshot`` for a snapshot
+        that has expired.
+
+            orders.scan_changes(last_seen, keys=["id"]).to_arrow()
         """
         from esker.read.scan_changes import scan_changes
 
@@ -243,8 +234,9 @@ class Table(ScanShortcuts):
         summary: Mapping[str, str] | None = None,
         batch: tuple[str, int] | None = None,
     ) -> Snapshot:
-        """Add rows. ``batch``, an application's name and the number of its batch, makes them count once: a batch
-        that is in the branch already is not written again, and the branch's newest snapshot comes back."""
+        """Add rows and return the new snapshot: ``orders.append(pa.table({"id": [1]}))``. ``batch``, the name of an
+        application and the number of its batch, prevents duplicates: if the branch already has that batch, nothing is
+        written and its newest snapshot is returned. Raises ``InvalidInput`` for rows that do not fit the table."""
         with self.transaction(ref=ref, summary=summary, batch=batch) as tx:
             tx.append(data)
         return tx.snapshot or self._head(ref)
@@ -257,7 +249,8 @@ class Table(ScanShortcuts):
         ref: str = MAIN,
         summary: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """Replace the rows that match, all of them without ``where``, by these."""
+        """Replace the rows that match ``where``, or all rows without it, by ``data``. Returns the new snapshot:
+        ``orders.overwrite(rows_of_may, "month = '2026-05'")``."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.overwrite(data, where)
         return self._result(tx)
@@ -265,13 +258,14 @@ class Table(ScanShortcuts):
     def overwrite_partitions(
         self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None
     ) -> Snapshot:
-        """Replace every partition that these rows fall into."""
+        """Replace every partition that ``data`` has a row of. Returns the new snapshot."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.overwrite_partitions(data)
         return self._result(tx)
 
     def delete(self, where: Predicate, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot | None:
-        """Remove the rows that match; where none does, nothing is committed and the newest snapshot comes back."""
+        """Delete the rows that match and return the new snapshot: ``orders.delete("id = 5")``. If no row matches,
+        nothing is committed and the newest snapshot of the branch is returned."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.delete(where)
         return tx.snapshot or self._newest(ref)
@@ -284,8 +278,9 @@ class Table(ScanShortcuts):
         ref: str = MAIN,
         summary: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Set columns of the rows that match to SQL expressions over the old row: ``{"qty": "qty + 1"}``. Where none
-        matches, nothing is committed and the newest snapshot comes back."""
+        """Set columns of the rows that match to SQL expressions over the old row: ``orders.update({"qty": "qty + 1"},
+        "id = 5")``. Returns the new snapshot. If no row matches, nothing is committed and the branch's newest snapshot
+        is returned."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.update(values, where)
         return tx.snapshot or self._newest(ref)
@@ -293,15 +288,20 @@ class Table(ScanShortcuts):
     def upsert(
         self, data: object, on: Sequence[str], *, ref: str = MAIN, summary: Mapping[str, str] | None = None
     ) -> Snapshot | None:
-        """Replace the rows that have a key of these by these, and add the rest of them; ``on`` names the columns of
-        the key. Without any rows nothing is committed."""
+        """Replace the rows whose key is in ``data`` and insert the others: ``orders.upsert(corrections, on=["id"])``.
+        ``on`` names the columns of the key. Returns the new snapshot; without any rows, nothing is committed. Raises
+        ``InvalidInput`` if ``data`` has a key twice."""
         with self.transaction(ref=ref, summary=summary) as tx:
             tx.upsert(data, on)
         return tx.snapshot or self._newest(ref)
 
     def merge(self, source: object, on: str, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Merge:
-        """Bring rows of a source in, on Spark: ``on`` says which rows match, ``t`` the table's and ``s`` the source's.
-        Then say what becomes of them, ``.when_matched_update({…})`` and so on, and ``.commit()``."""
+        """Return a ``Merge`` of a source into the table, which runs on Spark when it is committed.
+
+        ``on`` is the condition by which rows match; ``t`` is the table, ``s`` the source.
+
+            orders.merge(source, "t.id = s.id").when_matched_update({"qty": "s.qty"}).when_not_matched_insert().commit()
+        """
         from esker.write.rows.row_change_verbs import Merge
 
         def run(plan: MergePlan) -> Snapshot | None:
@@ -322,12 +322,13 @@ class Table(ScanShortcuts):
         ignore_extra_columns: bool = False,
         parallelism: int = 1,
     ) -> Snapshot:
-        """Take in Parquet files where they are; nothing is copied. A folder is all data files below it, partitioned by
-        the ``name=value`` folders between; ``partition_filter`` chooses among these.
+        """Add existing Parquet files to the table without copying them. Returns the new snapshot.
 
-        Raises ``InvalidInput`` for a file outside the lake's warehouse and ``allowed_roots``, in the table already, in
-        a partition that does not fit or cannot be known, or with a column that the table does not have, unless
-        ``ignore_extra_columns``. ``parallelism`` is how many files are looked into at a time.
+        A folder means all data files below it; its ``name=value`` folders are partitions, and ``partition_filter``
+        selects some of them. ``parallelism`` is how many footers are read at a time. Raises ``InvalidInput`` for a file
+        that is outside the lake's warehouse and ``allowed_roots``, that the table has already, whose partition is
+        unknown or does not fit, or that has a column which the table does not have, unless ``ignore_extra_columns`` is
+        set.
 
             orders.add_files(["/data/orders"], partition_filter={"day": "2026-01-01"})
         """
@@ -343,8 +344,13 @@ class Table(ScanShortcuts):
     def transaction(
         self, *, ref: str = MAIN, summary: Mapping[str, str] | None = None, batch: tuple[str, int] | None = None
     ) -> Transaction:
-        """Several changes, one snapshot: ``with table.transaction() as tx:`` and the same verbs on ``tx``; with
-        ``batch``, once and never again."""
+        """Return a context manager that commits several changes as one snapshot. With ``batch``, as for ``append``,
+        once.
+
+            with orders.transaction() as tx:
+                tx.delete("day = '2026-01-01'")
+                tx.append(corrected)
+        """
         from esker.write.exactly_once import Batch
         from esker.write.verbs import Transaction
 
@@ -361,7 +367,11 @@ class Table(ScanShortcuts):
         )
 
     def alter(self) -> Alteration:
-        """Change the table's definition: ``with table.alter() as change:``, one commit for the whole block."""
+        """Return a context manager that changes the table's definition in one commit.
+
+        with orders.alter() as change:
+            change.add_column("note", "string")
+        """
         from esker.write.definition.alter import Alteration
 
         home = self._at_home()
@@ -377,7 +387,8 @@ class Table(ScanShortcuts):
     def tag(
         self, name: str, snapshot_id: int | None = None, *, max_ref_age_ms: int | None = None, replace: bool = False
     ) -> None:
-        """Name a snapshot, the current one by default; the name stays with it."""
+        """Give a snapshot a name, by default the current one: ``orders.tag("end-of-may")``. Raises ``AlreadyExists`` if
+        the name is in use, unless ``replace`` is set."""
         from esker.write.refs.branches_and_tags import tag
 
         home = self._at_home()
@@ -394,7 +405,8 @@ class Table(ScanShortcuts):
         max_ref_age_ms: int | None = None,
         replace: bool = False,
     ) -> None:
-        """Make a branch at a snapshot, the current one by default; write to it with ``ref=name``."""
+        """Create a branch at a snapshot, by default the current one. Write to it with ``ref=name``. Raises
+        ``AlreadyExists`` if the name is in use, unless ``replace`` is set."""
         from esker.write.refs.branches_and_tags import branch
 
         home = self._at_home()
@@ -414,39 +426,37 @@ class Table(ScanShortcuts):
         )
 
     def drop_ref(self, name: str) -> None:
-        """Forget a branch or tag; its snapshots stay until they expire."""
+        """Remove a branch or tag. Its snapshots stay until they expire. An unknown name raises ``NoSuchSnapshot``."""
         from esker.write.refs.branches_and_tags import drop_ref
 
         home = self._at_home()
         self._move_to(drop_ref(home.catalog, home.name, self._state, name))
 
     def rollback(self, snapshot_id: int | None = None, *, as_of: AsOf | None = None) -> None:
-        """Take ``main`` back to a snapshot it came from, by id or by the time it was current."""
+        """Move ``main`` back to one of its earlier snapshots, by id or by a time at which it was current."""
         from esker.write.refs.branches_and_tags import rollback
 
         home = self._at_home()
         self._move_to(rollback(home.catalog, home.name, self._state, snapshot_id=snapshot_id, as_of=as_of))
 
     def set_current_snapshot(self, snapshot_id: int) -> None:
-        """Put ``main`` at any snapshot of the table, whether ``main`` came from it or not.
-
-        Raises ``NoSuchSnapshot`` where there is none of that id, and ``Conflict`` where another writer has moved
-        ``main``.
-        """
+        """Set ``main`` to any snapshot of the table, also to one that is not in the history of ``main``. Raises
+        ``NoSuchSnapshot`` for an unknown id, and ``Conflict`` if another writer has moved ``main``."""
         from esker.write.refs.branches_and_tags import set_current
 
         home = self._at_home()
         self._move_to(set_current(home.catalog, home.name, self._state, snapshot_id))
 
     def fast_forward(self, branch: str, to: str | int) -> None:
-        """Move a branch on to where another ref or snapshot is, which must have come from it."""
+        """Move a branch forward to another ref or snapshot, which must be a descendant of the branch."""
         from esker.write.refs.branches_and_tags import fast_forward
 
         home = self._at_home()
         self._move_to(fast_forward(home.catalog, home.name, self._state, branch, to))
 
     def cherry_pick(self, snapshot_id: int, *, ref: str = MAIN) -> Snapshot | None:
-        """Bring a snapshot's change to a branch, as a staged one is published; gives the branch's new head."""
+        """Apply the change of a snapshot, for example of a staged one, to a branch. Returns the newest snapshot of the
+        branch."""
         from esker.write.refs.cherry_pick import cherry_pick
 
         home = self._at_home()
@@ -463,10 +473,12 @@ class Table(ScanShortcuts):
         return self._home
 
     def _same_table(self, state: TableState) -> TableState:
-        """One dropped and made again under the name looks like an update and is another table."""
+        """Raise ``Conflict`` if the catalog now has another table under this name: it would look like an update of this
+        one."""
         if self.uuid is not None and state.metadata.uuid != self.uuid:
             raise Conflict(
-                f"{self._name} was dropped and another table made under its name; open it again", table=self._name
+                f"cannot use {self._name}: it was dropped and another table has its name; open it again",
+                table=self._name,
             )
         return state
 
@@ -482,5 +494,5 @@ class Table(ScanShortcuts):
         return self.current_snapshot if ref == MAIN else self.metadata.snapshot(self.refs[ref].snapshot_id)
 
     def _result(self, tx: Transaction) -> Snapshot:
-        assert tx.snapshot is not None  # these verbs always make one
+        assert tx.snapshot is not None  # these verbs always create one
         return tx.snapshot

@@ -1,4 +1,4 @@
-"""Which Esker this is, and where it is installed."""
+"""The version of Esker, and the folder it is installed in."""
 
 from pathlib import Path
 
@@ -6,5 +6,5 @@ VERSION = "0.1.0"
 
 
 def installed_in() -> str:
-    """The folder that this Esker is imported from, as an entry of Python's path."""
+    """Return the folder from which Esker is imported, as an entry of ``sys.path``."""
     return str(Path(__file__).resolve().parents[1])

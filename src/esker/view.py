@@ -1,4 +1,4 @@
-"""A view, as a user holds it: a query under a name, with the versions it has had. It delegates and never decides."""
+"""``View``, the object through which users see a view: a query under a name, and its earlier versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from esker.write.view_versions import COMMENT, QUERY_COLUMNS
 
 
 class View:
-    """A view of a lake as it was when it was opened; ``lake.view(name)`` opens it anew."""
+    """A view of a lake, in the version that was current when it was opened. ``lake.view(name)`` opens it again.
+
+    lake.view("sales.big").sql
+    """
 
     def __init__(self, *, name: str, state: ViewState, catalog: ViewCatalog) -> None:
         self._name = name
@@ -27,27 +30,27 @@ class View:
 
     @property
     def metadata(self) -> ViewMetadata:
-        """The whole metadata."""
+        """The content of the metadata file."""
         return self._state.metadata
 
     @property
     def metadata_location(self) -> str:
-        """The file that holds the metadata."""
+        """The metadata file of this version."""
         return self._state.metadata_location
 
     @property
     def uuid(self) -> str:
-        """What identifies the view, whatever it is called."""
+        """The view's identity, which survives renames."""
         return self.metadata.uuid
 
     @property
     def location(self) -> str:
-        """Where its metadata files lie."""
+        """Where the view's metadata files are located."""
         return self.metadata.location
 
     @property
     def sql(self) -> str:
-        """The query, in Spark's dialect where it is there in it, else in the first that it is in."""
+        """The view's SQL text. Prefers the Spark dialect; falls back to the first one stored."""
         current = self.current_version
         found = current.sql(SPARK)
         if found is not None:
@@ -56,12 +59,12 @@ class View:
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects that the query is there in."""
+        """The dialects in which the query is stored."""
         return self.current_version.dialects
 
     @property
     def schema(self) -> Schema:
-        """The columns, as they were when the version was made."""
+        """The columns, as they were when this version was created."""
         return self.metadata.schema
 
     @property
@@ -71,37 +74,37 @@ class View:
 
     @property
     def versions(self) -> tuple[ViewVersion, ...]:
-        """The versions that are kept, the oldest first."""
+        """The stored versions, the oldest first."""
         return tuple(sorted(self.metadata.versions, key=lambda version: version.version_id))
 
     @property
     def history(self) -> tuple[VersionLogEntry, ...]:
-        """When each version became the current one."""
+        """Which version was current from which time."""
         return self.metadata.version_log
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Its properties."""
+        """The view's properties."""
         return self.metadata.properties
 
     @property
     def comment(self) -> str | None:
-        """What its maker said of it."""
+        """The comment that was given when the view was created; None without one."""
         return self.properties.get(COMMENT)
 
     @property
     def query_columns(self) -> tuple[str, ...]:
-        """What the query calls its columns, where that was written down and tells them apart; else empty."""
+        """The names that the query itself gives its columns, if they are recorded and distinct; else empty."""
         names = tuple(self.properties.get(QUERY_COLUMNS, "").split(","))
         told_apart = len({name.lower() for name in names}) == len(names) == len(self.schema.fields)
         return names if told_apart and all(names) else ()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Set properties; the others stay."""
+        """Set properties; other properties stay. Raises ``Conflict`` if another writer keeps changing the view."""
         self._change(dict(properties), ())
 
     def remove_properties(self, *keys: str) -> None:
-        """Remove properties; those that are not there stay away."""
+        """Remove properties. Keys that the view does not have are ignored."""
         self._change({}, keys)
 
     def _change(self, changes: dict[str, str], removed: tuple[str, ...]) -> None:

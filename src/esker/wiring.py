@@ -1,4 +1,4 @@
-"""The composition root: the one module that knows every ring and puts them together."""
+"""The composition root: the only module that imports every ring. It connects catalogs, storage, engines and tables."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from esker.spark.session.spark_session import SessionSource
 from esker.spark.sql.guard.trust import trust_of
 from esker.storage.local import LocalStorage
 from esker.storage.relocated import RelocatedStorage
-from esker.table import Table, Workings
-from esker.write.context import Home
+from esker.table import Table
+from esker.write.context import Home, Workings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from esker.write.context import Tools
 
-# A number in front, but not that of a name which is a UUID alone and may start with eight digits.
+# The number at the start of a file name, but not the first digits of a name that is only a UUID.
 _VERSION = re.compile(r"(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)v?(\d+)(?=[-.])")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _LONGEST_HINT = 4096
@@ -46,17 +46,23 @@ def connect(
     trusted_views: bool | Iterable[str] = False,
     must_exist: bool = False,
 ) -> Lake:
-    """The lake behind a catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``.
+    """Return the ``Lake`` of a catalog.
 
-    Without a URI: what ``$ESKER_CATALOG`` says, else ``./lake`` with a SQLite catalog and local files. Tables and
-    their files are below the warehouse; ``allowed_roots`` names further places whose files the tables of this lake may
-    use, and everything else is refused with ``InvalidInput``. ``spark`` is the session that moves data in Spark,
-    classic or Connect; without it the running one does, or one is made on first need. ``trusted_views`` allows the
-    views of this lake more than others: names of functions that they may call and full names of Spark's tables that
-    they may read, or ``True`` for anything, programs and files of yours included.
+    - ``uri`` is the catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``. By default it is
+      ``$ESKER_CATALOG``, else a SQLite catalog in ``./lake``.
+    - ``warehouse`` is the folder for new tables and their files.
+    - ``allowed_roots`` are further places whose files the tables of this lake may use. Files elsewhere are refused with
+      ``InvalidInput``.
+    - ``spark`` is the session for work in Spark, classic or Connect. Without it the running session is used, or one is
+      started when it is needed.
+    - ``trusted_views`` allows the views of this lake more than others: names of functions that they may call and full
+      names of Spark tables that they may read. ``True`` allows anything, including programs and files of this machine.
+    - ``must_exist`` raises ``NoSuchFile`` if the catalog does not exist. Without it, such a catalog is an empty lake,
+      which the first write creates.
 
-    A catalog that is not there is an empty lake, which the first write makes; with ``must_exist`` it is a
-    ``NoSuchFile``, so that a typo is noticed.
+    Raises ``InvalidInput`` for an address that is wrong.
+
+        lake = esker.connect("sqlite:///lake/catalog.db")
     """
     trust = trust_of(trusted_views)
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
@@ -73,7 +79,7 @@ def lake_over(
     address: Mapping[str, Any] | None = None,
     trusted_views: bool | Sequence[str] = False,
 ) -> Lake:
-    """The lake behind any catalog, its files moved by the embedded engine and by Spark."""
+    """Return the lake of any catalog. The embedded engine and Spark read and write its files."""
     storage = catalog.storage()
     sessions = SessionSource(spark)
     workings = workings_on(storage, sessions)
@@ -150,11 +156,14 @@ def _schema_from_arrow(given: object) -> Schema:
 
 
 def open_table(path: str | os.PathLike[str], *, allowed_roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
-    """Open a table where it is, read-only, with no catalog.
+    """Open a table where it is, read-only and without a catalog, and return it.
 
-    ``path`` is the table's directory or one of its metadata files. The locations a table records are taken
-    relative to where it is now, so a table moved, copied or downloaded opens as it is. Files recorded outside
-    the table are refused with ``InvalidInput`` unless they are found below one of ``allowed_roots``.
+    ``path`` is the table's directory or one of its metadata files. Locations that the table records are resolved
+    relative to where the table is now, so a table that was moved, copied or downloaded can be opened. Raises
+    ``NoSuchTable`` if there is no table, and ``InvalidInput`` for recorded files outside the table, unless they are
+    below one of ``allowed_roots``.
+
+        esker.open_table("/data/orders").scan("id = 5").to_arrow()
     """
     text = os.fspath(path)
     if "://" in text or text.startswith("file:"):
@@ -178,12 +187,13 @@ def open_table(path: str | os.PathLike[str], *, allowed_roots: Sequence[str | os
 
 
 def workings_on(storage: Storage, sessions: SessionSource | None = None) -> Workings:
-    """What a table works with when its files lie in that store."""
+    """What a table needs to work with files in this store."""
     make_frames = partial(_spark, sessions or SessionSource())
     return Workings(storage=storage, make_format=_iceberg, make_engine=_arrow, make_frames=make_frames)
 
 
-# Codecs and engines are loaded when a table needs them: ``esker info`` reads one JSON file and waits for no Arrow.
+# Codecs and engines are imported when a table needs them: ``esker info`` reads one JSON file and must not wait for
+# Arrow.
 def _iceberg(storage: Storage) -> TableFormat:
     from esker.iceberg.format import IcebergFormat
 
@@ -206,23 +216,26 @@ def _spark(sessions: SessionSource, storage: Storage, engine: Engine) -> SparkFr
 
 
 def current_metadata_file(directory: Path) -> Path:
-    """The newest metadata file of a table directory: the highest version, whatever an old hint may say."""
+    """Return the newest metadata file of a table directory: the highest version, even if an old hint names another.
+
+    Raises ``NoSuchTable`` if the directory has no metadata file.
+    """
     folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
     files = [file for file in folder.iterdir() if file.name.endswith(_SUFFIXES)]
     if not files:
-        raise NoSuchTable(f"no table at {directory}: {folder} holds no *.metadata.json file", path=str(directory))
+        raise NoSuchTable(f"no table at {directory}: {folder} has no *.metadata.json file", path=str(directory))
     versions = {file: int(match[1]) for file in files if (match := _VERSION.match(file.name))}
     newest = max(versions.values(), default=-1)
-    # A name without a number is somebody's own; what such a file says of its age decides.
+    # A name without a number comes from another tool. Then the time that the file records decides.
     best = [file for file in files if versions.get(file, newest) == newest]
-    # Confined like every other read: a link, a pipe or a device in someone's table is not followed to where it leads.
+    # Confined like every other read: links, pipes and devices in a table of unknown origin are not followed.
     confined = LocalStorage(roots=(directory,))
     chosen = _hinted(confined, folder, best)
     return chosen or (best[0] if len(best) == 1 else max(best, key=partial(_updated_ms, confined)))
 
 
 def _hinted(storage: Storage, folder: Path, candidates: Sequence[Path]) -> Path | None:
-    """Of files of one version, the one ``version-hint.text`` names in full, as some catalogs write it."""
+    """Of files of one version, the one that ``version-hint.text`` names in full. Some catalogs write such a hint."""
     try:
         with storage.open(str((folder / "version-hint.text").absolute())) as file:
             hint = file.read(_LONGEST_HINT).decode(errors="replace").strip()
@@ -236,7 +249,7 @@ def _updated_ms(storage: Storage, file: Path) -> tuple[int, str]:
     try:
         data = storage.read(str(file.absolute()))
         return decode_table_metadata(str(file), data).last_updated_ms, file.name
-    except EskerError:  # two files claim one version and this one cannot be read: the other is the table
+    except EskerError:  # two files have one version and this one cannot be read: the other is the table
         return -1, file.name
 
 
@@ -254,7 +267,10 @@ def _table_root(metadata_file: Path) -> Path:
 
 def _listed(roots: Sequence[str | os.PathLike[str]]) -> list[str]:
     if isinstance(roots, (str, os.PathLike)):
-        raise InvalidInput(f"allowed_roots is a list of places: [{os.fspath(roots)!r}]", allowed_roots=roots)
+        raise InvalidInput(
+            f"cannot use {os.fspath(roots)!r} as allowed_roots: it must be a list; write [{os.fspath(roots)!r}]",
+            allowed_roots=roots,
+        )
     return [os.fspath(root) for root in roots]
 
 

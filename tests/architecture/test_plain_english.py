@@ -65,6 +65,14 @@ CHECKED = (
     "docs/views.md",
     "examples/README.md",
     "examples/telemetry-pipeline/README.md",
+    "src/esker/__init__.py",
+    "src/esker/create_with_rows.py",
+    "src/esker/errors.py",
+    "src/esker/lake.py",
+    "src/esker/table.py",
+    "src/esker/version.py",
+    "src/esker/view.py",
+    "src/esker/wiring.py",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.

@@ -7,13 +7,14 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from esker.errors import AlreadyExists, EskerError
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog
-from esker.ports.engine import Engine, Writer
+from esker.ports.engine import Engine, SparkFrames, Writer
 from esker.ports.merging import Merger
 from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.storage import Storage
@@ -23,6 +24,31 @@ from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     from esker.write.definition.new_table import FromArrow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workings:
+    """The parts that a table needs for reading: storage, format and engines. Each is made when it is first used."""
+
+    storage: Storage
+    make_format: Callable[[Storage], TableFormat]
+    make_engine: Callable[[Storage], Engine]
+    make_frames: Callable[[Storage, Engine], SparkFrames] | None = None
+
+    @cached_property
+    def format(self) -> TableFormat:
+        """Reads manifest lists and manifests."""
+        return self.make_format(self.storage)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Reads rows as Arrow data."""
+        return self.make_engine(self.storage)
+
+    @cached_property
+    def frames(self) -> SparkFrames | None:
+        """Makes Spark DataFrames of rows; None without Spark."""
+        return None if self.make_frames is None else self.make_frames(self.storage, self.engine)
 
 
 # ---------------------------------------------------------------- layout
