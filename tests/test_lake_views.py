@@ -130,7 +130,9 @@ def test_what_is_no_view_is_refused(lake: Lake, sql: str, schema: object, why: s
 def test_without_spark_the_columns_must_be_given() -> None:
     lake = Lake(catalog=memory_catalog(), open_table=lambda name, state: None)  # type: ignore[arg-type,return-value]
     lake.create_namespace("sales")
-    with pytest.raises(Unsupported, match=r"cannot determine the columns of view sales\.v: .*without Spark; give schema"):
+    with pytest.raises(
+        Unsupported, match=r"cannot determine the columns of view sales\.v: .*without Spark; give schema"
+    ):
         lake.create_view("sales.v", SQL)
 
 
