@@ -16,38 +16,27 @@ from hypothesis import HealthCheck, settings
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
 # Of these, what takes telemetry in, and streams.
-STREAMS = tuple(
-    f"tests/spark/test_{name}"
-    for name in (
-        "commands_on_spark",
-        "docs_on_spark",
-        "examples_on_spark",
-        "ingest_on_spark",
-        "kafka_",
-        "named_jobs",
-        "pipeline",
-        "rollups",
-        "source_",
-        "spark_reads_telemetry",
-        "spark_variant_telemetry",
-        "telemetry_",
-        "topics_pipeline",
-        "worker_",
-    )
+STREAMS = (
+    "tests/spark/session/test_commands_on_spark.py",
+    "tests/spark/session/test_docs_on_spark.py",
+    "tests/spark/session/test_named_jobs.py",
+    "tests/spark/source/",
+    "tests/spark/telemetry/",
+    "tests/spark/write/test_worker_",
 )
 # What starts Spark in programs of its own, most of it to kill them, for minutes: make test-cluster, not make test.
 CLUSTER = (
-    "tests/spark/test_demo.py",
-    "tests/spark/test_entry_points.py",
-    "tests/spark/test_kafka_killed.py",
-    "tests/spark/test_on_connect.py",
-    "tests/spark/test_pipeline_changes_killed.py",
-    "tests/spark/test_pipeline_dying_executors.py",
-    "tests/spark/test_pipeline_killed.py",
-    "tests/spark/test_pipelines.py",
-    "tests/spark/test_source_executors.py",
-    "tests/spark/test_spark_dying_executors.py",
-    "tests/spark/test_spark_write_executors.py",
+    "tests/spark/session/test_demo.py",
+    "tests/spark/session/test_entry_points.py",
+    "tests/spark/source/test_kafka_killed.py",
+    "tests/spark/session/test_on_connect.py",
+    "tests/spark/telemetry/test_pipeline_changes_killed.py",
+    "tests/spark/telemetry/test_pipeline_dying_executors.py",
+    "tests/spark/telemetry/test_pipeline_killed.py",
+    "tests/spark/telemetry/test_pipelines.py",
+    "tests/spark/source/test_source_executors.py",
+    "tests/spark/rows/test_spark_dying_executors.py",
+    "tests/spark/write/test_spark_write_executors.py",
 )
 # Where tests take their time by nature: they break everything there is to break, or write tables by the hundred.
 SLOW = (

@@ -17,7 +17,7 @@ from telemetry_samples import letters, log_bodies, span_names
 
 import esker
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "tests" / "support" / "dying_executors_pipeline.py"
 pytestmark = [
     pytest.mark.spark,

@@ -19,7 +19,7 @@ from esker.model.types import LONG, STRING, TIMESTAMPTZ, UUID, Field, StructType
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def table_with_everything(folder: Path) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dying_executors import EXPECTED
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "tests" / "support" / "dying_executors.py"
 
 

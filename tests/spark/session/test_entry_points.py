@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from entry_points import ENTRY_POINTS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.spark

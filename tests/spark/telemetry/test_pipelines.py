@@ -21,7 +21,7 @@ pytest.importorskip("yaml")
 pytest.importorskip("grpc_status")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "telemetry-pipeline"
 DEFINITIONS = """
 from pyspark import pipelines as dp

@@ -17,7 +17,7 @@ from esker.spark.sql.lake_names import LakeNames
 from esker.spark.sql.procedures.call_arguments import Caller
 from esker.spark.sql.procedures.call_procedure import call
 
-PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 _COLUMNS = "id bigint not null, region string, ts timestamp"
 
 
