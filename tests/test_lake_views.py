@@ -139,7 +139,7 @@ def test_without_spark_the_columns_must_be_given() -> None:
 def test_a_directory_makes_none_and_says_why(tmp_path: Path) -> None:
     lake = esker.connect(str(tmp_path))
     lake.create_namespace("sales")
-    with pytest.raises(Unsupported, match=r"cannot create view sales\.v: a directory catalog holds tables alone"):
+    with pytest.raises(Unsupported, match=r"cannot create view sales\.v: a directory catalog has only tables"):
         lake.create_view("sales.v", SQL, schema="id bigint")
     assert lake.views() == []
 

@@ -78,9 +78,9 @@ def test_memory_holds_its_files_in_memory_or_where_it_is_told(here: Path) -> Non
         ("sqlite:///c.db?catalog_name=", "the only option is catalog_name"),
         ("file://host/w", "name a directory"),
         ("", "name a directory"),
-        ("memory:x", "nothing after it"),
-        ("mysql://host/db", "a catalog is sqlite:///file"),
-        ("s3://bucket/w", "a catalog is sqlite:///file"),
+        ("memory:x", "nothing may follow memory:"),
+        ("mysql://host/db", "use sqlite:///file"),
+        ("s3://bucket/w", "use sqlite:///file"),
     ],
 )
 def test_a_uri_that_names_no_catalog_is_refused(here: Path, uri: str, why: str) -> None:
@@ -91,7 +91,7 @@ def test_a_uri_that_names_no_catalog_is_refused(here: Path, uri: str, why: str) 
 
 def test_a_file_is_not_a_directory_and_the_error_says_what_to_write(here: Path) -> None:
     (here / "c.db").write_text("x")
-    with pytest.raises(InvalidInput, match=r"a SQLite catalog is written sqlite:///c\.db"):
+    with pytest.raises(InvalidInput, match=r"to open a SQLite catalog, use sqlite:///c\.db"):
         open_catalog("c.db")
 
 
@@ -107,7 +107,7 @@ def test_a_warehouse_this_version_cannot_reach_is_named() -> None:
 
 
 def test_a_warehouse_may_not_be_the_root_of_everything() -> None:
-    with pytest.raises(InvalidInput, match="the root of everything"):
+    with pytest.raises(InvalidInput, match="the root of the file system"):
         open_catalog("sqlite:///c.db", warehouse="/")
 
 

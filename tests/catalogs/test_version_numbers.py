@@ -72,7 +72,7 @@ def test_a_late_writer_is_rejected_while_its_base_is_still_there(
     before_link(monkeypatch, others)
     outcome = lost(catalog, base)
     assert isinstance(outcome, Rejected), outcome
-    assert "another writer made version 2 of sales.orders first" in outcome.why
+    assert "another writer created version 2 of sales.orders first" in outcome.why
     assert (folder / "v1.metadata.json").stat().st_size > 0
     assert (folder / "v2.metadata.json").stat().st_size == 0
     assert catalog.load(ORDERS).metadata.properties["n"] == "4"
@@ -106,7 +106,7 @@ def test_a_late_version_on_a_name_that_another_engine_freed_is_no_answer_and_nob
     before_link(monkeypatch, others)
     outcome = lost(catalog, base)
     assert isinstance(outcome, Unanswered), outcome
-    assert "later versions of sales.orders are there" in outcome.why
+    assert "later versions of sales.orders exist" in outcome.why
     assert outcome.metadata_location is None, "others' logs name another file by that name"
     assert catalog.load(ORDERS).metadata.properties["n"] == "5"
     assert (folder / "v2.metadata.json").stat().st_size == 0, "a reader that begins at an old hint finds no table in it"

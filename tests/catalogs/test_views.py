@@ -43,10 +43,10 @@ def test_a_directory_has_no_views_and_makes_none(tmp_path: Path) -> None:
     assert views.views(("sales",)) == ()
     with pytest.raises(NoSuchNamespace, match="no namespace nowhere"):
         views.views(("nowhere",))
-    with pytest.raises(Unsupported, match=r"cannot create view sales\.europe: a directory catalog holds tables alone"):
+    with pytest.raises(Unsupported, match=r"cannot create view sales\.europe: a directory catalog has only tables"):
         views.create_view(EUROPE, simple_view())
     for verb in (views.load_view, views.drop_view):
-        with pytest.raises(NoSuchView, match=r"no view sales\.europe: a directory catalog holds tables alone"):
+        with pytest.raises(NoSuchView, match=r"no view sales\.europe: a directory catalog has only tables"):
             verb(EUROPE)
 
 

@@ -163,7 +163,7 @@ def test_a_warehouse_that_was_used_is_known_to_those_who_name_none(tmp_path: Pat
     make(open_catalog(uri, warehouse=str(tmp_path / "w")), TableName(("sales",), "other"))
     assert open_catalog(uri).load(ORDERS).metadata_location == made.metadata_location
     assert (tmp_path / "catalog.db.warehouses").read_text() == f"{tmp_path}/w\n"
-    with pytest.raises(InvalidInput, match=rf"refused to touch {made.metadata_location}: .* allowed_roots="):
+    with pytest.raises(InvalidInput, match=rf"cannot use {made.metadata_location}: .* allowed_roots="):
         open_catalog(uri, warehouse=str(tmp_path / "another")).load(ORDERS)
 
 

@@ -64,7 +64,7 @@ def test_init_makes_the_lake_that_connect_opens(tmp_path: Path, monkeypatch: pyt
 
 def test_init_leaves_a_lake_that_is_there_as_it_is(at: Path) -> None:
     said = _refusal("init")
-    assert said == f"esker: cannot make a catalog at {at}/lake/catalog.db: there is one; it was left as it is\n"
+    assert said == f"esker: cannot create a catalog at {at}/lake/catalog.db: it exists; it was not changed\n"
     assert run_json("init", status=2)["error"]["kind"] == "AlreadyExists"
     assert esker.connect().namespaces() == ["sales"]
 
@@ -75,7 +75,7 @@ def test_init_makes_a_directory_catalog_once(tmp_path: Path) -> None:
     assert made.exit_code == 0
     assert f"export ESKER_CATALOG=file://{tmp_path}/lake" in made.stdout
     assert run("create", "--namespace", "a.b", *where).exit_code == 0
-    assert "is not empty, so it is one as it is" in _refusal("init", *where)
+    assert "is not empty, so it can be used as it is" in _refusal("init", *where)
 
 
 def test_init_names_a_catalog_so_that_it_is_found_from_anywhere(
@@ -89,7 +89,7 @@ def test_init_names_a_catalog_so_that_it_is_found_from_anywhere(
 
 
 def test_init_makes_nothing_of_what_cannot_be_a_lake(tmp_path: Path) -> None:
-    assert "cannot make a lake in memory" in _refusal("init", "--catalog", "memory:")
+    assert "cannot create a lake in memory" in _refusal("init", "--catalog", "memory:")
     assert "PostgreSQL catalogs are not supported" in _refusal("init", "--catalog", "postgresql://host/db")
     file = tmp_path / "notes.txt"
     file.write_text("not a database, and long enough to be looked at as one " * 20)

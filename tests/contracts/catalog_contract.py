@@ -426,7 +426,9 @@ class CatalogContract:
     def test_a_location_outside_the_warehouse_is_refused(self, catalog: Catalog, outside: str) -> None:
         catalog.create_namespace(("sales",), {})
         match = (
-            rf"{outside}/t.* name {outside}/t .* allowed_roots=" if self.places_tables else f"{outside}/t.* its place"
+            rf"{outside}/t.* name {outside}/t .* allowed_roots="
+            if self.places_tables
+            else f"{outside}/t.* its location"
         )
         with pytest.raises(InvalidInput, match=match):
             catalog.create(ORDERS, empty_table(f"{outside}/t"))
@@ -435,7 +437,7 @@ class CatalogContract:
 
     def test_a_location_below_an_allowed_root_is_taken(self, allowing: Catalog, outside: str) -> None:
         if not self.places_tables:
-            pytest.skip("a table is the folder it is in")
+            pytest.skip("the name of a table is its folder")
         made = allowing.create(ORDERS, empty_table(f"{outside}/t"))
         count_up(allowing, ORDERS, 1)
         assert made.metadata_location.startswith(f"{outside}/t/metadata/")
@@ -452,9 +454,9 @@ class CatalogContract:
         made = allowing.create(ORDERS, empty_table(f"{outside}/t"))
         catalog = open_catalog(uri)
         assert catalog.tables(("sales",)) == (ORDERS,)
-        with pytest.raises(InvalidInput, match=rf"refused to touch {outside}/t/.* allowed_roots="):
+        with pytest.raises(InvalidInput, match=rf"cannot use {outside}/t/.* allowed_roots="):
             catalog.load(ORDERS)
-        with pytest.raises(InvalidInput, match=rf"refused to touch {outside}/t/.* allowed_roots="):
+        with pytest.raises(InvalidInput, match=rf"cannot use {outside}/t/.* allowed_roots="):
             catalog.register(TableName(("sales",), "again"), made.metadata_location)
         allowing.register(TableName(("sales",), "again"), made.metadata_location)
 

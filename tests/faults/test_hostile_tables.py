@@ -176,7 +176,7 @@ def test_s17_a_link_out_of_the_table_is_not_followed(place: Path) -> None:
     maker.save()
     Path(data.path).unlink()
     Path(data.path).symlink_to(place.parent / "outside" / "secret.parquet")
-    with pytest.raises(InvalidInput, match=r"refused to touch .*00001\.parquet: it leads outside"):
+    with pytest.raises(InvalidInput, match=r"cannot use .*00001\.parquet: it leads outside"):
         read(place)
 
 
@@ -194,7 +194,7 @@ def test_s17_metadata_that_is_a_link_out_of_the_table_is_not_followed(place: Pat
     metadata = place / "metadata" / "v1.metadata.json"
     metadata.rename(place.parent / "outside" / "stolen.json")
     metadata.symlink_to(place.parent / "outside" / "stolen.json")
-    with pytest.raises(InvalidInput, match=r"refused to touch .*v1\.metadata\.json: it leads outside"):
+    with pytest.raises(InvalidInput, match=r"cannot use .*v1\.metadata\.json: it leads outside"):
         read(place)
 
 
@@ -631,5 +631,5 @@ def test_a_manifest_list_recorded_relative_to_somebodys_folder_is_found(tmp_path
     assert esker.open_table(copy).scan().to_arrow().column("id").to_pylist() == [1, 2]
     document["snapshots"][0]["manifest-list"] = "warehouse/db/t/../../../../catalog.db"
     (copy / "metadata" / Path(made.metadata_location).name).write_text(json.dumps(document))
-    with pytest.raises(EskerError, match=r"climbs out of the table|there is no such file"):
+    with pytest.raises(EskerError, match=r"leads out of the table|there is no such file"):
         esker.open_table(copy).scan().to_arrow()

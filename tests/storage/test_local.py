@@ -170,7 +170,7 @@ def test_a_file_that_fails_while_it_is_read_is_named(tmp_path: Path) -> None:
         pytest.skip("the system has no file that opens and cannot be read")
     with LocalStorage().open("/proc/self/mem") as file, pytest.raises(StorageFailed) as raised:
         file.read(10)
-    assert raised.value.message.startswith("cannot read /proc/self/mem: Input/output error; look at the disk")
+    assert raised.value.message.startswith("cannot read /proc/self/mem: Input/output error; check the disk")
 
 
 def test_f44_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_a_folder_that_cannot_be_read_does_not_pass_for_an_empty_one(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", fail)
-    with pytest.raises(StorageFailed, match=r"cannot list .*Permission denied; give this user the right"):
+    with pytest.raises(StorageFailed, match=r"cannot list .*Permission denied; give this user permission"):
         list(LocalStorage().list(str(tmp_path)))
 
 

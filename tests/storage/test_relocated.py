@@ -49,7 +49,7 @@ def test_every_spelling_leads_to_where_the_table_lies(location: str) -> None:
 )
 def test_s07_what_lies_elsewhere_is_refused(location: str) -> None:
     for verb in ("read", "open", "size", "exists", "local_path"):
-        with pytest.raises(InvalidInput, match="refused to read") as raised:
+        with pytest.raises(InvalidInput, match="cannot read") as raised:
             getattr(moved(), verb)(location)
         assert raised.value.file == location
 
@@ -63,7 +63,7 @@ def test_a_place_named_by_the_caller_is_read_as_it_is_spelt() -> None:
 
 def test_an_allowed_place_is_not_climbed_out_of() -> None:
     storage = moved(allowed=("/shared/files",))
-    with pytest.raises(InvalidInput, match="refused to read"):
+    with pytest.raises(InvalidInput, match="cannot read"):
         storage.where("/shared/files/../../etc/passwd")
 
 
@@ -126,7 +126,7 @@ def test_a_relative_path_that_fits_as_it_is_wins() -> None:
 
 @pytest.mark.parametrize("recorded", ["w/t/../../secret", "w/t/../../../secret", "../t/secret", "t/../../../secret"])
 def test_s07_a_relative_path_leads_out_of_no_table(recorded: str) -> None:
-    with pytest.raises((InvalidInput, NoSuchFile), match=r"climbs out of the table|cannot read /here/copy/"):
+    with pytest.raises((InvalidInput, NoSuchFile), match=r"leads out of the table|cannot read /here/copy/"):
         holding("/secret", "/here/secret").read(recorded)
 
 
@@ -154,7 +154,7 @@ def test_a_file_outside_is_found_below_an_allowed_place(recorded: str, place: st
 )
 def test_s07_an_allowed_place_opens_no_other(recorded: str) -> None:
     storage = holding("/etc/passwd", "/here/etc/passwd", allowed=("/here/t_raw",))
-    with pytest.raises(InvalidInput, match="nor is it found below /here/t_raw"):
+    with pytest.raises(InvalidInput, match="it was not found below /here/t_raw"):
         storage.read(recorded)
 
 

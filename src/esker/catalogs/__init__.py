@@ -1,1 +1,1 @@
-"""What holds the pointers to tables: memory, SQL databases, directories."""
+"""Catalogs: they store the pointer to the current metadata of each table. In memory, SQL databases or directories."""

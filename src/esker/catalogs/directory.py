@@ -1,7 +1,7 @@
-"""A directory as a catalog: ``<warehouse>/<namespace>/<table>/metadata/v<N>.metadata.json``, as Hadoop tables lie.
+"""A directory as a catalog: ``<warehouse>/<namespace>/<table>/metadata/v<N>.metadata.json``, as for Hadoop tables.
 
-A folder is a namespace, unless it has a ``metadata`` folder of its own: then it is a table, and its newest version
-file is the table. A table's place is its identity here, so none can be renamed or lie elsewhere.
+A folder with a ``metadata`` folder inside is a table, and its newest version file is the table's metadata. Any other
+folder is a namespace. The location of a table is its identity, so a table can neither be renamed nor be elsewhere.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from esker.storage.version_folder import Mark, VersionFile, VersionFolder, versi
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 _METADATA = "metadata"
-_ATTEMPTS = 5  # a version read while its table is tidied may be gone; the newest cannot be, time and again
+_ATTEMPTS = 5  # a version that is read during cleanup may be gone; the newest one cannot be gone every time
 
 
 class DirectoryCatalog:
-    """Folders and version files below one root; keeps the contract of ``ports.catalog.Catalog``."""
+    """Folders and version files below one root. Implements ``ports.catalog.Catalog``."""
 
     def __init__(self, root: str | Path, *, allowed_roots: Iterable[str | Path] = ()) -> None:
         self._root = Path(root).resolve()
         self._storage = LocalStorage(roots=[self._root, *allowed_roots])
         self._warehouse = Warehouse(str(self._root), self._storage, fence=self._storage)
-        # Version numbers begin anew with a table made anew, so a name alone does not say whose version it is (D1).
+        # A recreated table starts at version 1 again, so a file name does not identify the table (D1).
         self._seen: dict[TableName, tuple[TableState, Mark]] = {}
 
     def namespaces(self) -> tuple[Namespace, ...]:
-        with _told("list namespaces", self._root):
+        with _as_esker_errors("list namespaces", self._root):
             return tuple(sorted(self._below(self._root, ())))
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
@@ -69,11 +69,12 @@ class DirectoryCatalog:
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
         if properties:
             raise Unsupported(
-                f"cannot create namespace {dotted(namespace)} with properties: a folder has none",
+                f"cannot create namespace {dotted(namespace)} with properties: a folder has no properties; use a "
+                "catalog in a database",
                 feature="namespace properties",
             )
         folder = self._folder(checked_namespace(namespace))
-        with _told(f"create namespace {dotted(namespace)}", folder):
+        with _as_esker_errors(f"create namespace {dotted(namespace)}", folder):
             for depth in range(1, len(namespace)):
                 above = self._folder(namespace[:depth])
                 if _is_table_like(above):
@@ -93,14 +94,14 @@ class DirectoryCatalog:
         self._existing(namespace)
         if updates or removals:
             raise Unsupported(
-                f"cannot set properties of namespace {dotted(namespace)}: a folder has none; a catalog in a database "
-                "keeps them",
+                f"cannot set properties of namespace {dotted(namespace)}: a folder has no properties; use a catalog in "
+                "a database",
                 feature="namespace properties",
             )
 
     def drop_namespace(self, namespace: Namespace) -> None:
         folder = self._existing(namespace)
-        with _told(f"drop namespace {dotted(namespace)}", folder):
+        with _as_esker_errors(f"drop namespace {dotted(namespace)}", folder):
             held = [str(name) for name in self.tables(namespace)]
             held += [dotted(below) for below in self._below(folder, namespace)]
             held += [] if held else [str(file.relative_to(folder)) for file in folder.rglob("*") if not file.is_dir()]
@@ -108,11 +109,11 @@ class DirectoryCatalog:
                 raise namespace_in_use(namespace, held)
             for left in sorted((place for place in folder.rglob("*")), reverse=True):  # empty folders of dropped tables
                 left.rmdir()
-            folder.rmdir()  # refuses when a table was made in it meanwhile
+            folder.rmdir()  # fails if another writer created a table in it meanwhile
 
     def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
         folder = self._existing(namespace)
-        with _told(f"list tables of {dotted(namespace)}", folder):
+        with _as_esker_errors(f"list tables of {dotted(namespace)}", folder):
             names = (entry for entry in _folders(folder) if _is_table_like(folder / entry))
             return tuple(sorted(TableName(namespace, name) for name in names if _has_versions(folder / name)))
 
@@ -120,7 +121,7 @@ class DirectoryCatalog:
         return str(self._folder((*checked_name(name).namespace, name.name)))
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        with _told(f"load table {name}", self._home(name)):
+        with _as_esker_errors(f"load table {name}", self._home(name)):
             for _ in range(_ATTEMPTS):
                 with suppress(FileNotFoundError), self._versions(name) as folder:
                     found = folder.newest()
@@ -129,7 +130,7 @@ class DirectoryCatalog:
                     if known is not None and self._is_same(name, folder, found.name, known):
                         return known
                     return self._read(name, folder, found.name)
-        raise no_such_table(name, f"{self.location_for(name)} holds no version of one")
+        raise no_such_table(name, f"{self.location_for(name)} has no version of a table")
 
     def check_place(self, name: TableName, metadata: TableMetadata) -> None:
         self._check_place(name, metadata)
@@ -139,13 +140,13 @@ class DirectoryCatalog:
         self._check_place(name, metadata)
         codec_of(metadata.properties)
         state = TableState(metadata=metadata, metadata_location=self._file(name, "v1.metadata.json"))
-        with _told(f"create table {name}", self._home(name)):
+        with _as_esker_errors(f"create table {name}", self._home(name)):
             self._make_folders(name)
             with self._versions(name) as folder:
                 if folder.newest() is not None:
                     raise table_exists(name)
                 try:
-                    # never compressed: two creators must reach for one name
+                    # Never compressed, so that two writers that create the table use the same file name.
                     folder.create("v1.metadata.json", encoded(metadata, "none"))
                 except AlreadyExists:
                     raise table_exists(name) from None
@@ -159,7 +160,7 @@ class DirectoryCatalog:
         self._check_place(name, new, base.metadata)
         codec_of(new.properties)
         try:
-            with _told(f"commit to {name}", self._home(name)), self._versions(name) as folder:
+            with _as_esker_errors(f"commit to {name}", self._home(name)), self._versions(name) as folder:
                 return self._swap(name, folder, base, with_log(base, new))
         except FileNotFoundError:
             return Rejected(f"table {name} was dropped")
@@ -167,17 +168,20 @@ class DirectoryCatalog:
             return Unanswered(error.message, error.facts.get("made"))
 
     def _check_first(self, name: TableName, folder: VersionFolder) -> None:
-        """`OutcomeUnknown` where the first version was made beside later ones, because another engine had removed
-        theirs, or where that cannot be seen: the version is made, and no error may say otherwise."""
+        """Raise `OutcomeUnknown` if it is not certain that the new first version is the table.
+
+        Another engine may have removed its first version, and later versions exist. Or the folder cannot be listed. The
+        file is created, so no other error may be raised.
+        """
         try:
             if not folder.versions(2):
                 return
             folder.tidy(VersionFile(1, "v1.metadata.json"))
-            why = "another writer created it too and has changed it"
+            why = "another writer created it too and has changed it already"
         except OSError as error:
             why = f"{error.strerror or error}"
         raise OutcomeUnknown(
-            f"cannot tell whether table {name} was created: {why}; open the table and look at it", table=str(name)
+            f"cannot tell whether table {name} was created: {why}; open the table and check it", table=str(name)
         )
 
     def register(self, name: TableName, metadata_location: str) -> TableState:
@@ -185,7 +189,7 @@ class DirectoryCatalog:
         content = self._storage.read(metadata_location)
         metadata = decode_table_metadata(metadata_location, content)
         entry = MetadataLogEntry(timestamp_ms=metadata.last_updated_ms, metadata_file=metadata_location)
-        # Versions of a table that was here before are not there any more, and the numbers begin again.
+        # The versions of an earlier table here are gone, and the numbers start again.
         own = [self._file(name, _file_name(before.metadata_file)) for before in metadata.metadata_log]
         log = [
             before
@@ -201,7 +205,7 @@ class DirectoryCatalog:
         with suppress(Corrupt, Unsupported):  # a table that cannot be read can still be dropped
             uuid = self.load(name).metadata.uuid
         try:
-            with _told(f"drop table {name}", folder):
+            with _as_esker_errors(f"drop table {name}", folder):
                 (folder / _METADATA).rename(folder / f"{dropped_folder(uuid)}{uuid4().hex[:8]}")
         except FileNotFoundError:
             raise no_such_table(name) from None
@@ -209,8 +213,8 @@ class DirectoryCatalog:
             sync_folder(folder)
         except OSError as error:
             raise OutcomeUnknown(
-                f"cannot tell whether table {name} stays dropped if the machine stops now: {folder}: "
-                f"{error.strerror or error}; look whether the table is there, and drop it again if it is",
+                f"cannot make sure that table {name} stays dropped after a power failure: {folder}: "
+                f"{error.strerror or error}; check whether the table exists, and drop it again if it does",
                 table=str(name),
             ) from error
 
@@ -218,8 +222,8 @@ class DirectoryCatalog:
         checked_name(new)
         self._current_version(old)
         raise Unsupported(
-            f"cannot rename table {old} to {new}: in a directory catalog a table is the folder it lies in, and its "
-            "files name each other by that folder",
+            f"cannot rename table {old} to {new}: in a directory catalog the name of a table is its folder, and its "
+            "files refer to each other by that folder; create a new table and copy the rows",
             feature="rename",
         )
 
@@ -227,19 +231,19 @@ class DirectoryCatalog:
         return self._storage
 
     def view_catalog(self) -> ViewCatalog:
-        return NoViews(self, "a directory catalog holds tables alone, as Iceberg's own does; views need a database")
+        return NoViews(self, "a directory catalog has only tables, like Iceberg's own; use a catalog in a database")
 
     def _current_version(self, name: TableName) -> int:
-        """The number of the current version; `NoSuchTable` where there is none."""
+        """The number of the current version. Raises `NoSuchTable` if there is none."""
         with (
-            _told(f"look for table {name}", self._home(name)),
+            _as_esker_errors(f"look for table {name}", self._home(name)),
             suppress(FileNotFoundError),
             self._versions(name) as folder,
         ):
             found = folder.newest()
             if found is not None:
                 return found.version
-        raise no_such_table(name, f"{self.location_for(name)} holds no version of one")
+        raise no_such_table(name, f"{self.location_for(name)} has no version of a table")
 
     def _swap(self, name: TableName, folder: VersionFolder, base: TableState, new: TableMetadata) -> Swap:
         current = folder.newest()
@@ -248,17 +252,18 @@ class DirectoryCatalog:
         if self._file(name, current.name) != base.metadata_location:
             return Rejected(f"table {name} has moved on to version {current.version}")
         if not self._is_same(name, folder, current.name, base):
-            return Rejected(f"table {name} was dropped and made anew")
-        # The name follows the base's codec: writers on one base reach for one name even when one changes the codec.
+            return Rejected(f"table {name} was dropped and created again")
+        # The name follows the codec of the base. So writers on one base use one name, even if one of them changes the
+        # codec.
         codec = codec_of(base.metadata.properties)
         file = f"v{current.version + 1}{'.gz' if codec == 'gzip' else ''}.metadata.json"
         made = VersionFile(current.version + 1, file)
         try:
             folder.create(file, encoded(new, codec))
         except AlreadyExists:
-            return Rejected(f"another writer made version {made.version} of {name} first")
+            return Rejected(f"another writer created version {made.version} of {name} first")
         except OutcomeUnknown as error:
-            is_newest = folder.newest() == made  # below a later version its name says nothing
+            is_newest = folder.newest() == made  # if a later version exists, the name alone proves nothing
             return Unanswered(error.message, error.facts.get("made") if is_newest else None)
         state = TableState(metadata=new, metadata_location=self._file(name, file))
         if doubt := self._doubt(name, folder, base, made, state):
@@ -271,27 +276,25 @@ class DirectoryCatalog:
     def _doubt(
         self, name: TableName, folder: VersionFolder, base: TableState, made: VersionFile, state: TableState
     ) -> str | None:
-        """Why it is not certain that the version just made is part of the table; None where it is.
+        """Why it is not certain that the new version is part of the table. None if it is certain.
 
-        Esker keeps the names of old versions taken, other engines do not: below their versions a free name proves
-        nothing. The version made must be the highest, or the newest must know of it.
+        Esker keeps the names of old versions taken; other engines do not. Below their versions, a free name proves
+        nothing. The new version must be the highest one, or the newest version must record it.
         """
         try:
             there = folder.versions(made.version - 1)
             if any(file.version == made.version and file != made for file in there):
-                return f"another engine made version {made.version} of {name} too, under another name"
+                return f"another engine created version {made.version} of {name} too, under another name"
             if all(file.version <= made.version for file in there):
                 if _file_name(base.metadata_location) in {file.name for file in there}:
                     return None
                 return f"version {made.version - 1} of {name} was removed during the commit"
             if _follows(self._newest(name, folder).metadata, base.metadata, state):
                 return None
-        except (OSError, EskerError) as error:  # the new version is made: no error may say otherwise
-            return (
-                f"cannot tell whether version {made.version} of {name} is the one that later versions follow: {error}"
-            )
-        folder.tidy(made)  # at most an old version: no reader that starts at an old hint may take it for the newest
-        return f"later versions of {name} are there, and none of them says that it follows this version {made.version}"
+        except (OSError, EskerError) as error:  # the new version is created: no other error may be raised
+            return f"cannot tell whether later versions of {name} follow version {made.version}: {error}"
+        folder.tidy(made)  # a reader that starts at an old hint must not use it as the newest version
+        return f"later versions of {name} exist, and none of them records that it follows version {made.version}"
 
     def _newest(self, name: TableName, folder: VersionFolder) -> TableState:
         for _ in range(_ATTEMPTS):
@@ -302,7 +305,7 @@ class DirectoryCatalog:
         raise no_such_table(name)
 
     def _tidy(self, name: TableName, folder: VersionFolder, made: VersionFile, old: list[str]) -> None:
-        """Remove old metadata files: of this folder alone, and no version that is newer than the base."""
+        """Remove old metadata files: only those in this folder, and no version that is newer than the base."""
         for location in old:
             file = _file_name(location)
             version = version_file(file)
@@ -321,7 +324,7 @@ class DirectoryCatalog:
         content = folder.read(file)
         newest = None if content else folder.newest()
         if newest is not None and newest.name != file:
-            raise FileNotFoundError(file)  # tidied away meanwhile
+            raise FileNotFoundError(file)  # cleaned up meanwhile
         metadata = decode_table_metadata(location, content)
         state = TableState(metadata=metadata, metadata_location=location)
         self._seen[name] = (state, mark)
@@ -332,7 +335,7 @@ class DirectoryCatalog:
             self._seen[name] = (state, folder.mark(state.metadata_location.rpartition("/")[2]))
 
     def _is_same(self, name: TableName, folder: VersionFolder, file: str, known: TableState) -> bool:
-        """Whether ``known`` is what that file says."""
+        """Whether ``known`` is the content of that file."""
         if self._file(name, file) != known.metadata_location:
             return False
         state, mark = self._seen.get(name, (None, None))
@@ -351,16 +354,18 @@ class DirectoryCatalog:
         return VersionFolder(self._home(name) / _METADATA)
 
     def _folder(self, levels: Namespace) -> Path:
-        """A folder below the root, reached by no symbolic link that leads out of it."""
+        """A folder below the root. Raises `InvalidInput` if a symbolic link leads out of the root."""
         if _METADATA in levels:
-            raise InvalidInput("'metadata' is not a name here: it is the folder that makes a table", name=_METADATA)
+            raise InvalidInput(
+                "cannot use the name 'metadata': in a directory catalog this folder marks a table", name=_METADATA
+            )
         folder = self._root.joinpath(*levels)
         self._storage.check(str(folder))
         return folder
 
     def _existing(self, namespace: Namespace) -> Path:
         folder = self._folder(checked_namespace(namespace))
-        with _told(f"look at namespace {dotted(namespace)}", folder):
+        with _as_esker_errors(f"look at namespace {dotted(namespace)}", folder):
             if not folder.is_dir() or _is_table_like(folder):
                 raise no_such_namespace(namespace)
         return folder
@@ -369,7 +374,7 @@ class DirectoryCatalog:
         table = self._folder((*name.namespace, name.name))
         for folder in (table, table / _METADATA):
             try:
-                folder.mkdir(exist_ok=True)  # no parents: a namespace dropped meanwhile does not come back
+                folder.mkdir(exist_ok=True)  # no parents: a namespace that was dropped meanwhile is not created again
             except FileNotFoundError:
                 raise no_such_namespace(name.namespace) from None
             sync_folder(folder.parent)
@@ -378,13 +383,13 @@ class DirectoryCatalog:
         home = self.location_for(name)
         if Location.parse(metadata.location) != Location.parse(home):
             raise InvalidInput(
-                f"cannot keep table {name} at {metadata.location}: in a directory catalog its place is {home}",
+                f"cannot put table {name} at {metadata.location}: in a directory catalog its location is {home}",
                 location=metadata.location,
             )
         named = metadata.properties.get(METADATA_PATH)
         if named and Location.parse(named) != Location.parse(f"{home}/{_METADATA}"):
             raise InvalidInput(
-                f"cannot keep the metadata of {name} at {named}: a directory catalog finds it in {home}/{_METADATA}",
+                f"cannot put the metadata of {name} at {named}: a directory catalog needs it in {home}/{_METADATA}",
                 property=METADATA_PATH,
             )
         self._warehouse.check_table(metadata, base)
@@ -397,7 +402,7 @@ class DirectoryCatalog:
 
 
 def _folders(folder: Path) -> list[str]:
-    """Folders whose names can be names here; links are not followed."""
+    """The folders whose names are valid names of this catalog. Links are not followed."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -414,7 +419,7 @@ def _can_be_named(name: str) -> bool:
 
 
 def _is_table_like(folder: Path) -> bool:
-    """Whether the folder has, or had, the folder that makes a table."""
+    """Whether the folder has, or had, the ``metadata`` folder of a table."""
     if (folder / _METADATA).is_dir():
         return True
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -423,9 +428,9 @@ def _is_table_like(folder: Path) -> bool:
 
 
 def _follows(newest: TableMetadata, base: TableMetadata, state: TableState) -> bool:
-    """Whether a later version says that it was made after ``state``, the version on ``base``.
+    """Whether a later version records that it was written after ``state``, the version on ``base``.
 
-    A snapshot has an id of its own. A change of something else is known by its entry in the log.
+    A new snapshot is recognized by its id. Any other change is recognized by its entry in the metadata log.
     """
     ours = state.metadata
     added = ours.snapshots[-1].snapshot_id if ours.snapshots else None
@@ -444,14 +449,14 @@ def _has_versions(folder: Path) -> bool:
         with VersionFolder(folder / _METADATA) as versions:
             return versions.newest() is not None
     except OSError as error:
-        if is_failure(error):  # a table that cannot be looked at must not pass for none
+        if is_failure(error):  # a table that cannot be read must not look missing
             raise
         return False
 
 
 @contextmanager
-def _told(act: str, place: Path) -> Iterator[None]:
-    """What the system refuses, as an error of ours; a missing file stays one, for the caller to read its meaning."""
+def _as_esker_errors(act: str, place: Path) -> Iterator[None]:
+    """Raise each ``OSError`` of the block as an Esker error. A missing file stays a ``FileNotFoundError``."""
     try:
         yield
     except FileNotFoundError:

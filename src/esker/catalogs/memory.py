@@ -1,4 +1,4 @@
-"""Pointers in this process, for tests and for tables that need not last."""
+"""Pointers in the memory of this process, for tests and for tables that need not last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = "memory://warehouse"
 
 
 def memory_catalog(roots: Iterable[str] = ()) -> PointerCatalog:
-    """A catalog that lives and dies with the process, files and all."""
+    """A catalog in memory. It and its files end with the process."""
     storage = MemoryStorage(roots=(MEMORY, *roots))
     return PointerCatalog(MemoryPointers(), Warehouse(MEMORY, storage, fence=storage))
 
@@ -35,7 +35,7 @@ class MemoryPointers:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._namespaces: dict[Namespace, dict[str, str]] = {}
-        self._tables: dict[TableName, tuple[Kind, str]] = {}  # and views
+        self._tables: dict[TableName, tuple[Kind, str]] = {}  # tables and views
 
     def namespaces(self) -> tuple[Namespace, ...]:
         with self._lock:

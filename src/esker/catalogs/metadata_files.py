@@ -1,4 +1,4 @@
-"""Metadata files: what one is called, what it logs of its predecessors, and which of them may go (D4, D9)."""
+"""Metadata files: their names, their log of earlier files, and which of these may be deleted (D4, D9)."""
 
 from __future__ import annotations
 
@@ -26,36 +26,38 @@ SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 
 @dataclass(frozen=True, slots=True)
 class MetadataFiles:
-    """Reads and writes whole metadata files. Each is written once, under a name nobody else can choose."""
+    """Reads and writes complete metadata files. Each file is written once, under a name that no other writer can
+    choose."""
 
     warehouse: Warehouse
 
     def read(self, location: str) -> TableState:
-        """The table as that file states it; `InvalidInput` for a file outside the warehouse and the allowed roots."""
+        """The table that a file describes. Raises `InvalidInput` if the file is outside the warehouse and the allowed
+        roots."""
         content = self.warehouse.storage.read(location)
         return TableState(metadata=decode_table_metadata(location, content), metadata_location=location)
 
     def write_first(self, metadata: TableMetadata) -> TableState:
-        """The first file of a new table."""
+        """Write the first metadata file of a new table."""
         return self._write(metadata, version=0)
 
     def write_next(self, base: TableState, new: TableMetadata) -> TableState:
-        """The file that follows ``base``; it is not the table until the pointer says so."""
+        """Write the file that follows ``base``. It becomes the table's metadata only when the pointer moves to it."""
         return self._write(with_log(base, new), version=version_of(base.metadata_location) + 1)
 
     def discard(self, state: TableState) -> None:
-        """Take back a file that is certain never to have been pointed at."""
+        """Delete a file that certainly no pointer ever named."""
         with suppress(EskerError):
             self.warehouse.storage.delete(state.metadata_location)
 
     def tidy(self, base: TableState, state: TableState) -> None:
-        """After a commit: delete the files that fell off the log, where the table asks for it. Never raises."""
+        """After a commit, delete the files that left the log, if the table's properties ask for it. Never raises."""
         with suppress(EskerError):
             for location in forgotten(base, state.metadata):
                 self.warehouse.storage.delete(location)
 
     def folder_of(self, metadata: TableMetadata) -> str:
-        """Where a table's metadata files go; refused where no one let the catalog write."""
+        """The folder of a table's metadata files. Raises `InvalidInput` if the catalog may not write there."""
         named = metadata.properties.get(METADATA_PATH)
         if named:
             return self.warehouse.check(named, METADATA_PATH)
@@ -69,9 +71,11 @@ class MetadataFiles:
 
 
 def check_same_table(base: TableMetadata, new: TableMetadata) -> None:
-    """A table's uuid never changes; only a v1 table may come by one (D1)."""
+    """Raise `InvalidInput` if the uuid changes. It never changes; only a v1 table may get its first one (D1)."""
     if base.uuid is not None and (new.uuid or "").lower() != base.uuid.lower():
-        raise InvalidInput(f"cannot commit: the table's uuid is {base.uuid}, the new metadata has {new.uuid}")
+        raise InvalidInput(
+            f"cannot commit: the table's uuid is {base.uuid}, the new metadata has {new.uuid}; load it again"
+        )
 
 
 def encoded(metadata: TableMetadata, codec: str) -> bytes:
@@ -81,22 +85,23 @@ def encoded(metadata: TableMetadata, codec: str) -> bytes:
 
 
 def codec_of(properties: Mapping[str, str]) -> str:
-    """``none`` or ``gzip``."""
+    """The compression codec of new metadata files: ``none`` or ``gzip``."""
     codec = properties.get(CODEC, "none").lower()
     if codec not in SUFFIXES:
-        raise InvalidInput(f"cannot write metadata: {CODEC} is {codec!r}, it may be none or gzip", property=CODEC)
+        raise InvalidInput(f"cannot write metadata: {CODEC} is {codec!r}; set it to none or gzip", property=CODEC)
     return codec
 
 
 def with_log(base: TableState, new: TableMetadata) -> TableMetadata:
-    """The new metadata with its predecessor's file in its log, the oldest cut off (D4)."""
+    """The new metadata with the file of its base in the log. The oldest entries are removed (D4)."""
     keep = _log_length(new.properties)
     entry = MetadataLogEntry(timestamp_ms=base.metadata.last_updated_ms, metadata_file=base.metadata_location)
     return replace(new, metadata_log=(*base.metadata.metadata_log, entry)[-keep:])
 
 
 def forgotten(base: TableState, new: TableMetadata) -> list[str]:
-    """Files that fell off the log, oldest first, of those in the new file's own folder; none unless asked for."""
+    """The files that left the log and are in the folder of the new file, oldest first. Empty unless the table asks for
+    it."""
     if new.properties.get(DELETE_OLD, "false").lower() != "true":
         return []
     kept = {entry.metadata_file for entry in new.metadata_log}
@@ -106,7 +111,7 @@ def forgotten(base: TableState, new: TableMetadata) -> list[str]:
 
 
 def version_of(location: str) -> int:
-    """The number a metadata file's name begins with; -1 where it has none, so that the next is 0."""
+    """The number at the start of a metadata file's name. -1 if there is none, so that the next one is 0."""
     found = _VERSION.search(location)
     return int(found[1]) if found else -1
 
@@ -116,4 +121,6 @@ def _log_length(properties: Mapping[str, str]) -> int:
     try:
         return max(1, int(text))
     except ValueError:
-        raise InvalidInput(f"cannot commit: {LOG_LENGTH} is {text!r}, not a number", property=LOG_LENGTH) from None
+        raise InvalidInput(
+            f"cannot commit: {LOG_LENGTH} is {text!r}; set it to a whole number", property=LOG_LENGTH
+        ) from None

@@ -1,11 +1,14 @@
-"""Which catalog a URI names: opened, or made by ``esker init`` where there is none.
+"""Find the catalog that a URI names, and open it or create it (``esker init``).
 
 | URI | catalog |
-| --- | --- |
-| ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
-| ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
-| ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
-| ``memory:`` | this process |
+  | --- | --- |
+  | ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
+  | ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
+  | ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
+  | ``memory:`` | this process |
+
+SQLAlchemy, and so PyIceberg, also writes three slashes before a relative path. A database may contain several catalogs:
+``?catalog_name=prod`` selects one, by default ``default``.
 """
 
 from __future__ import annotations
@@ -30,19 +33,6 @@ from esker.storage.failures import naming_failures
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location
 
-# ---------------------------------------------------------------- Which catalog a URI names
-#
-# | URI | catalog |
-# | --- | --- |
-# | ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
-# | ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
-# | ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
-# | ``memory:`` | this process |
-#
-# Three slashes and a relative path are how SQLAlchemy, and so PyIceberg, spells SQLite. A database may hold several
-# catalogs: ``?catalog_name=prod`` picks one, ``default`` otherwise.
-
-
 DEFAULT_NAME = "default"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
@@ -57,11 +47,12 @@ _LATER = {
 def open_catalog(
     uri: str, *, warehouse: str | None = None, allowed_roots: Iterable[str] = (), must_exist: bool = False
 ) -> Catalog:
-    """The catalog at ``uri``; looking at it creates nothing.
+    """Open the catalog at ``uri``. Opening creates nothing.
 
-    ``warehouse`` is where new tables go, beside the database by default. ``allowed_roots`` are further places whose
-    files tables may use. Without a ``warehouse``, those that the catalog was used with may be used too. With
-    ``must_exist``, `NoSuchFile` is raised where there is no such database or directory yet.
+    ``warehouse`` is the location of new tables, by default beside the database. ``allowed_roots`` are further places
+    whose files tables may use. Without ``warehouse``, the warehouses that the catalog was used with before are allowed
+    too. With ``must_exist``, `NoSuchFile` is raised if the database or directory does not exist. `InvalidInput` is
+    raised for a malformed URI, and `Unsupported` for a kind of catalog that this version does not have.
     """
     if must_exist:
         _check_exists(uri)
@@ -76,7 +67,8 @@ def open_catalog(
             raise Unsupported(f"cannot open {uri}: {_LATER[scheme]} are not supported by this version", feature=scheme)
         case _:
             raise InvalidInput(
-                f"cannot open {uri}: a catalog is sqlite:///file, file:///directory, a directory's path or memory:"
+                f"cannot open {uri}: it is no catalog; use sqlite:///file, file:///directory, a directory's path or "
+                "memory:"
             )
 
 
@@ -92,14 +84,14 @@ def _check_exists(uri: str) -> None:
         exists = place.exists()
     if not exists:
         raise NoSuchFile(
-            f"cannot open the catalog {uri}: there is no {kind} {place}; check the name, or make a lake there with: "
+            f"cannot open the catalog {uri}: there is no {kind} {place}; check the name, or create a lake there with: "
             f"esker init --catalog {shlex.quote(uri)}",
             file=str(place),
         )
 
 
 def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[str]) -> dict[str, Any] | None:
-    """What opens the same catalog from any working directory; None where it lives in this process."""
+    """The arguments that open the same catalog from any working directory. None if it exists only in this process."""
     match scheme_of(uri):
         case "memory":
             return None
@@ -113,13 +105,13 @@ def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[
 
 
 def scheme_of(uri: str) -> str:
-    """What kind of catalog a URI names; a plain path is a directory."""
+    """The kind of catalog that a URI names. A plain path is a directory."""
     found = _SCHEME.match(uri)
     return found[1].lower() if found else "file"
 
 
 def sqlite_file(uri: str) -> tuple[Path, str]:
-    """The database that a ``sqlite:`` URI names, and the catalog in it."""
+    """The database file that a ``sqlite:`` URI names, and the name of the catalog in it."""
     text, _, query = uri.partition(":")[2].partition("?")
     path = text.removeprefix("///")
     if path.startswith("//") or not path or path == ":memory:":
@@ -142,7 +134,7 @@ def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
 
 
 def warehouse_record(file: Path) -> Path:
-    """Where it is recorded which warehouses a SQLite catalog was used with, besides the one beside it."""
+    """The file that records which warehouses a SQLite catalog was used with, besides the one beside the database."""
     return file.with_name(f"{file.name}.warehouses")
 
 
@@ -152,17 +144,17 @@ def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog
         raise InvalidInput(f"cannot open {uri}: name a directory, as in file:///data/warehouse")
     root = Path(location.path).resolve()
     if root.exists() and not root.is_dir():
-        raise InvalidInput(f"cannot open {uri}: it is a file; a SQLite catalog is written sqlite:///{location.path}")
+        raise InvalidInput(f"cannot open {uri}: it is a file; to open a SQLite catalog, use sqlite:///{location.path}")
     if warehouse is not None and Path(Location.parse(warehouse).path).resolve() != root:
         raise InvalidInput(
-            f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse"
+            f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse; omit it"
         )
     return DirectoryCatalog(root, allowed_roots=roots)
 
 
 def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
     if uri.partition(":")[2].strip("/"):
-        raise InvalidInput(f"cannot open {uri}: write memory: and nothing after it")
+        raise InvalidInput(f"cannot open {uri}: nothing may follow memory:, not even a name; use memory: alone")
     if warehouse is None:
         return memory_catalog(map(_absolute, roots))
     return PointerCatalog(MemoryPointers(), _local_warehouse(warehouse, roots))
@@ -177,18 +169,16 @@ def _local_warehouse(place: str, roots: Iterable[str], record: Path | None = Non
 
 
 def _absolute(place: str) -> str:
-    """A plain path made absolute; a URI as it was written, since tables record it."""
+    """An absolute path for a plain path. A URI is returned as it was written, because tables record it."""
     return place.rstrip("/") if _SCHEME.match(place) else str(Path(place).resolve())
 
 
-# ---------------------------------------------------------------- make
-#
-# Making a catalog where there is none: ``esker init``. Everything else makes what it needs when it first writes.
+# ---------------------------------------------------------------- Creating a catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeCatalog:
-    """A catalog that was made: what it is, and where it and its tables lie."""
+    """A new catalog: its kind, and the locations of the catalog and its tables."""
 
     kind: str  # "sqlite" or "directory"
     place: str
@@ -196,22 +186,24 @@ class MadeCatalog:
 
 
 def make_catalog(uri: str, *, warehouse: str | None = None) -> MadeCatalog:
-    """Make the catalog that ``uri`` names and the folder for its tables; ``AlreadyExists`` where there is one."""
-    open_catalog(uri, warehouse=warehouse)  # what could not be opened is not made
+    """Create the catalog that ``uri`` names and the folder for its tables. Raises ``AlreadyExists`` if it exists."""
+    open_catalog(uri, warehouse=warehouse)  # raises for a URI that could not be opened
     match scheme_of(uri):
         case "sqlite":
             return _make_sqlite(uri, warehouse)
         case "file":
             return _make_directory(uri)
         case _:
-            raise InvalidInput("cannot make a lake in memory: it would end with this command; name a file or a folder")
+            raise InvalidInput(
+                "cannot create a lake in memory: it would end with this command; name a file or a folder"
+            )
 
 
 def _make_sqlite(uri: str, warehouse: str | None) -> MadeCatalog:
     file, _ = sqlite_file(uri)
     database = SqliteDatabase(file)
     if database.read("look for a catalog", lambda session: True, nothing=False):
-        raise AlreadyExists(f"cannot make a catalog at {file}: there is one; it was left as it is", path=str(file))
+        raise AlreadyExists(f"cannot create a catalog at {file}: it exists; it was not changed", path=str(file))
     place = file.parent / "warehouse" if warehouse is None else Path(Location.parse(warehouse).path).resolve()
     _make_folder(place)
     database.write("make a catalog", lambda session: None)
@@ -224,8 +216,8 @@ def _make_directory(uri: str) -> MadeCatalog:
     root = Path(Location.parse(uri).path).resolve()
     if root.is_dir() and any(root.iterdir()):
         raise AlreadyExists(
-            f"cannot make a catalog at {root}: the folder is there and is not empty, so it is one as it is; "
-            "it was left as it is",
+            f"cannot create a catalog at {root}: the folder exists and is not empty, so it can be used as it is; "
+            "it was not changed",
             path=str(root),
         )
     _make_folder(root)

@@ -34,18 +34,13 @@ from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 from esker.tree.view_metadata import ViewMetadata
 
-# ---------------------------------------------------------------- pointers
-#
-# Names and where each points: what a catalog of pointers is made over, be it a dict or a database.
-
-
-LONGEST_LOCATION = 1000  # what the SQL layout that engines share has room for
+LONGEST_LOCATION = 1000  # the limit of the SQL tables that engines share
 
 
 class Pointers(Protocol):
-    """Names of tables and views, and the metadata location each points at. A name is one or the other, never both.
+    """The names of tables and views, and the metadata location of each. A name is a table or a view, never both.
 
-    Every method is atomic and seen by all at once.
+    Every method is atomic, and its result is visible to all readers at once.
     """
 
     def namespaces(self) -> tuple[Namespace, ...]:
@@ -53,73 +48,74 @@ class Pointers(Protocol):
         ...
 
     def properties(self, namespace: Namespace) -> Mapping[str, str]:
-        """Settings; `NoSuchNamespace` where there is none."""
+        """The properties of a namespace. Raises `NoSuchNamespace` if it does not exist."""
         ...
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """`AlreadyExists` when it is there."""
+        """Create a namespace. Raises `AlreadyExists` if it exists."""
         ...
 
     def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
-        """All of it or nothing; `NoSuchNamespace` where there is none."""
+        """Change properties, all or none. Raises `NoSuchNamespace` if the namespace does not exist."""
         ...
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """`InvalidInput` while it holds anything."""
+        """Remove a namespace. Raises `InvalidInput` if it is not empty."""
         ...
 
     def tables(self, namespace: Namespace, kind: Kind = Kind.TABLE) -> tuple[TableName, ...]:
-        """Sorted; `NoSuchNamespace` where there is none."""
+        """The tables or views of a namespace, sorted. Raises `NoSuchNamespace` if it does not exist."""
         ...
 
     def get(self, name: TableName, kind: Kind = Kind.TABLE) -> str | None:
-        """Where the table's metadata is; None where there is no such table."""
+        """The location of the metadata. None if there is no such table or view."""
         ...
 
     def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
-        """`AlreadyExists`, `NoSuchNamespace`; `OutcomeUnknown` when nobody said whether it happened."""
+        """Add a name. Raises `AlreadyExists`, `NoSuchNamespace`, or `OutcomeUnknown` if no answer came."""
         ...
 
     def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
-        """Point at ``new`` if it still points at ``old``; None says that it does. An error says that it does not."""
+        """Point at ``new`` if the name still points at ``old``. Returns None if it was moved. An error means that it
+        was not."""
         ...
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
-        """`NoSuchTable` where there is none."""
+        """Remove a name. Raises `NoSuchTable` if it does not exist."""
         ...
 
     def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
-        """`NoSuchTable`, `NoSuchNamespace`, `AlreadyExists`."""
+        """Rename a table or view. Raises `NoSuchTable`, `NoSuchNamespace` or `AlreadyExists`."""
         ...
 
 
 def fitting(location: str) -> str:
-    """The location, if a catalog of SQL has room for it."""
+    """The location. Raises `InvalidInput` if it is too long for the SQL tables."""
     if len(location) > LONGEST_LOCATION:
         raise InvalidInput(
-            f"cannot point at {location[:60]}…: it is longer than {LONGEST_LOCATION} characters", location=location
+            f"cannot point at {location[:60]}…: it has over {LONGEST_LOCATION} characters", location=location
         )
     return location
 
 
-# ---------------------------------------------------------------- view files
-#
-# View metadata files: one for each state of a view, each written once under a name nobody else can choose.
+# ---------------------------------------------------------------- View metadata files
 
 
 @dataclass(frozen=True, slots=True)
 class ViewFiles:
-    """Reads and writes whole files of view metadata."""
+    """Reads and writes complete files of view metadata. Each is written once, under a unique name."""
 
     warehouse: Warehouse
 
     def read(self, location: str) -> ViewState:
-        """The view as that file states it; `InvalidInput` for a file outside the warehouse and the allowed roots."""
+        """The view that a file describes. Raises `InvalidInput` if the file is outside the warehouse and the allowed
+        roots."""
         content = self.warehouse.storage.read(location)
         return ViewState(metadata=decode_view_metadata(location, content), metadata_location=location)
 
     def write(self, metadata: ViewMetadata, base: ViewState | None = None) -> ViewState:
-        """The file that follows ``base``, or the first; it is not the view until the pointer says so."""
+        """Write the file that follows ``base``, or the first one. It becomes the view only when the pointer moves to
+        it."""
         version = 0 if base is None else version_of(base.metadata_location) + 1
         codec = codec_of(metadata.properties)
         location = f"{self._folder(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
@@ -128,7 +124,7 @@ class ViewFiles:
         return ViewState(metadata=metadata, metadata_location=location)
 
     def discard(self, state: ViewState) -> None:
-        """Take back a file that is certain never to have been pointed at."""
+        """Delete a file that certainly no pointer ever named."""
         with suppress(EskerError):
             self.warehouse.storage.delete(state.metadata_location)
 
@@ -139,13 +135,11 @@ class ViewFiles:
         return self.warehouse.check(metadata.location, "the view's location") + "/metadata"
 
 
-# ---------------------------------------------------------------- pointer views
-#
-# The views of a catalog that holds pointers: beside its tables, under the same set of names.
+# ---------------------------------------------------------------- Views
 
 
 class PointerViews:
-    """Views over `Pointers`; keeps the contract of ``ports.view_catalog.ViewCatalog``."""
+    """Views over `Pointers`, with the same set of names as the tables. Implements ``ports.catalog.ViewCatalog``."""
 
     def __init__(self, pointers: Pointers, warehouse: Warehouse, name: str | None) -> None:
         self._pointers = pointers
@@ -207,23 +201,18 @@ class PointerViews:
         self._pointers.rename(checked_name(old), checked_name(new), Kind.VIEW)
 
     def _check_free(self, name: TableName) -> None:
-        """Refuse before anything is written what would be refused after."""
+        """Raise early, before anything is written, if the name cannot be created."""
         self._pointers.properties(checked_name(name).namespace)
         for there in Kind:
             if self._pointers.get(name, there) is not None:
                 raise table_exists(name, there, new=Kind.VIEW)
 
 
-# ---------------------------------------------------------------- pointer
-#
-# Catalogs that hold nothing of a table but a pointer to its metadata file.
-#
-# Where the pointers are kept (a dict, a database) is behind `Pointers`; everything else about such a catalog is here,
-# once. A commit writes a new metadata file first and then moves the pointer, so the pointer names a whole file always.
+# ---------------------------------------------------------------- Tables
 
 
 class PointerCatalog:
-    """A catalog over `Pointers`; keeps the contract of ``ports.catalog.Catalog``."""
+    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog``."""
 
     def __init__(self, pointers: Pointers, warehouse: Warehouse, *, name: str | None = None) -> None:
         self._name = name
@@ -260,7 +249,7 @@ class PointerCatalog:
         if location is None:
             is_view = self._pointers.get(name, Kind.VIEW) is not None
             raise missing(name, Kind.TABLE, Kind.VIEW if is_view else None)
-        # No two files share a name, so a pointer that has not moved points at what was read before.
+        # No two files have the same name. If the pointer has not moved, the metadata has not changed.
         if known is not None and known.metadata_location == location:
             return known
         return self._files.read(location)
@@ -308,7 +297,7 @@ class PointerCatalog:
     def register(self, name: TableName, metadata_location: str) -> TableState:
         self._check_free(name)
         state = self._files.read(fitting(metadata_location))
-        self._warehouse.check_table(state.metadata)  # its next commit must have somewhere to go
+        self._warehouse.check_table(state.metadata)  # the next commit must have a place to write to
         self._warehouse.remember()
         self._pointers.put_new(name, metadata_location)
         return state
@@ -326,7 +315,7 @@ class PointerCatalog:
         return PointerViews(self._pointers, self._warehouse, self._name)
 
     def _check_free(self, name: TableName) -> None:
-        """Refuse before anything is written what would be refused after."""
+        """Raise early, before anything is written, if the name cannot be created."""
         self._pointers.properties(checked_name(name).namespace)
         if self._pointers.get(name) is not None:
             raise table_exists(name)

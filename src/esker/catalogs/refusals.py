@@ -1,4 +1,4 @@
-"""Errors about the names in a catalog, worded once for all catalogs, and `NoViews` for a catalog that has no views."""
+"""Errors about the names in a catalog, with the same text in all catalogs, and `NoViews`: no views."""
 
 from __future__ import annotations
 
@@ -11,28 +11,24 @@ from esker.model.table_names import Namespace, TableName, parse_namespace
 from esker.ports.catalog import Catalog, ViewState, ViewSwap
 from esker.tree.view_metadata import ViewMetadata
 
-# ---------------------------------------------------------------- What a name of a catalog may stand for
-
 
 class Kind(Enum):
-    """A table or a view; the values are those of ``iceberg_type`` in a catalog of SQL."""
+    """A table or a view. The values are those of ``iceberg_type`` in a SQL catalog."""
 
     TABLE = "TABLE"
     VIEW = "VIEW"
 
     @property
     def word(self) -> str:
-        """The kind in a sentence."""
+        """The kind as a word for messages."""
         return self.value.lower()
 
 
-# ---------------------------------------------------------------- refusals
-#
-# What a catalog says when it cannot do as asked, worded once for all of them.
+# ---------------------------------------------------------------- Names and errors
 
 
 _NONE = "the catalog has none of that name"
-_LONGEST_NAMESPACE = 255  # what the SQL layout that engines share has room for
+_LONGEST_NAMESPACE = 255  # the limit of the SQL tables that engines share
 
 
 def dotted(namespace: Namespace) -> str:
@@ -41,36 +37,40 @@ def dotted(namespace: Namespace) -> str:
 
 
 def checked_namespace(namespace: Namespace) -> Namespace:
-    """The namespace, if every level can be a folder and a word between dots."""
+    """The namespace. Raises `InvalidInput` if a level cannot be a folder name and a word between dots."""
     if not namespace:
-        raise InvalidInput("a namespace needs at least one level", name="")
+        raise InvalidInput("cannot use an empty namespace: it needs at least one level", name="")
     for level in parse_namespace(tuple(namespace)):
         if "." in level:
-            raise InvalidInput(f"{level!r} is not a name: a dot parts two levels of a namespace", name=level)
+            raise InvalidInput(
+                f"cannot use {level!r}: it is not a name, because a dot separates the levels of a namespace", name=level
+            )
     if len(dotted(namespace).encode()) > _LONGEST_NAMESPACE:
-        raise InvalidInput(f"the namespace {dotted(namespace)} is longer than {_LONGEST_NAMESPACE} bytes")
+        raise InvalidInput(
+            f"cannot use the namespace {dotted(namespace)}: it is longer than {_LONGEST_NAMESPACE} bytes"
+        )
     return namespace
 
 
 def checked_name(name: TableName) -> TableName:
-    """The table's name, if it can be a folder and a word after the last dot."""
+    """The name. Raises `InvalidInput` if it cannot be a folder name and a word after the last dot."""
     checked_namespace(name.namespace)
     checked_namespace((name.name,))
     return name
 
 
 def no_such_table(name: TableName, why: str = _NONE) -> NoSuchTable:
-    """There is no such table."""
+    """The error for a table that does not exist."""
     return NoSuchTable(f"no table {name}: {why}", table=str(name))
 
 
 def no_such_view(name: TableName, why: str = _NONE) -> NoSuchView:
-    """There is no such view."""
+    """The error for a view that does not exist."""
     return NoSuchView(f"no view {name}: {why}", view=str(name))
 
 
 def missing(name: TableName, wanted: Kind, there: Kind | None = None) -> NoSuchTable | NoSuchView:
-    """There is nothing of that name, or it is of the other kind."""
+    """The error for a name that does not exist, or that belongs to the other kind."""
     found = no_such_table if wanted is Kind.TABLE else no_such_view
     if there is None:
         return found(name)
@@ -79,24 +79,24 @@ def missing(name: TableName, wanted: Kind, there: Kind | None = None) -> NoSuchT
 
 
 def no_such_namespace(namespace: Namespace) -> NoSuchNamespace:
-    """There is no such namespace."""
+    """The error for a namespace that does not exist."""
     return NoSuchNamespace(f"no namespace {dotted(namespace)}", namespace=dotted(namespace))
 
 
 def table_exists(name: TableName, there: Kind = Kind.TABLE, *, new: Kind = Kind.TABLE) -> AlreadyExists:
-    """The name is a table's, or a view's."""
+    """The error for a name that a table or a view has already."""
     return AlreadyExists(
         f"cannot create {new.word} {name}: a {there.word} of that name exists", **{new.word: str(name)}
     )
 
 
 def namespace_exists(namespace: Namespace) -> AlreadyExists:
-    """The namespace is there."""
+    """The error for a namespace that exists."""
     return AlreadyExists(f"cannot create namespace {dotted(namespace)}: it exists", namespace=dotted(namespace))
 
 
 def namespace_in_use(namespace: Namespace, held: Iterable[str]) -> InvalidInput:
-    """The namespace holds something; names the first few."""
+    """The error for a namespace that is not empty. It names the first few contents."""
     names = sorted(held)
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return InvalidInput(
@@ -104,13 +104,11 @@ def namespace_in_use(namespace: Namespace, held: Iterable[str]) -> InvalidInput:
     )
 
 
-# ---------------------------------------------------------------- no views
-#
-# A catalog without views. It has none, says so where one is asked for, and makes none.
+# ---------------------------------------------------------------- A catalog without views
 
 
 class NoViews:
-    """Keeps the contract of ``ports.view_catalog.ViewCatalog`` for a catalog that cannot hold a view."""
+    """Implements ``ports.catalog.ViewCatalog`` for a catalog without views."""
 
     def __init__(self, catalog: Catalog, why: str) -> None:
         self._catalog = catalog
@@ -120,7 +118,7 @@ class NoViews:
         return None
 
     def views(self, namespace: Namespace) -> tuple[TableName, ...]:
-        self._catalog.namespace_properties(namespace)  # says so where there is no such namespace
+        self._catalog.namespace_properties(namespace)  # raises if there is no such namespace
         return ()
 
     def load_view(self, name: TableName) -> ViewState:

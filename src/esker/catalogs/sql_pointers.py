@@ -1,7 +1,7 @@
-"""Pointers in a SQL database, in the two tables that PyIceberg's SqlCatalog and Java's JDBC catalog share.
+"""Pointers in a SQL database, in the two tables that PyIceberg's SqlCatalog and Java's JDBC catalog use.
 
-All three may work on one database at a time. The statements are plain SQL with ``?`` for values; what differs from
-one database to the next (connections, locking, what an error means) is behind `Database`.
+All three may use one database at the same time. The statements are plain SQL with ``?`` for values. The differences
+between databases (connections, locks, errors) are behind `Database`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ CREATE_TABLES = (
 )
 
 _THIS_TABLE = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
-_EXISTS = "exists"  # the row that says a namespace is there: Java writes and hides it for every one, so do we
-_TYPE = "iceberg_type"  # the column that databases made before there were views lack
+_EXISTS = "exists"  # the row that marks a namespace: Java writes it for each namespace and hides it, Esker too
+_TYPE = "iceberg_type"  # databases that were created before views existed do not have this column
 
 
 class Session(Protocol):
-    """Statements of one transaction, or of one reading."""
+    """The statements of one transaction, or of one read."""
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        """What a query finds, by lower-case column name."""
+        """The rows of a query, by lower-case column name."""
         ...
 
     def columns(self, table: str) -> frozenset[str]:
@@ -53,7 +53,7 @@ class Session(Protocol):
         ...
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement changed."""
+        """Execute a statement. Returns how many rows it changed."""
         ...
 
 
@@ -61,20 +61,20 @@ class Database(Protocol):
     """One database, safe to use from any thread."""
 
     def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
-        """What ``work`` finds; ``nothing`` where the catalog's tables have not been made yet."""
+        """The result of ``work``, or ``nothing`` if the tables of the catalog do not exist yet."""
         ...
 
     def write(self, act: str, work: Callable[[Session], T]) -> T:
-        """Do ``work`` in one transaction, making the catalog's tables at first need.
+        """Run ``work`` in one transaction. Creates the tables of the catalog if they do not exist.
 
-        `Conflict` when the database stayed locked, any other error of ours when it refused: nothing changed.
-        `OutcomeUnknown` once the commit was sent and no answer came.
+        Raises `Conflict` if the database stayed locked, another Esker error if it refused. In both cases nothing
+        changed. Raises `OutcomeUnknown` if the commit was sent and no answer came.
         """
         ...
 
 
 class SqlPointers:
-    """Pointers as rows of ``iceberg_tables``, for one catalog name out of those a database may hold."""
+    """Pointers as rows of ``iceberg_tables``, for one of the catalog names in the database."""
 
     def __init__(self, database: Database, catalog_name: str) -> None:
         self._database = database
@@ -121,9 +121,9 @@ class SqlPointers:
         self._database.write(f"create namespace {dotted(namespace)}", work)
 
     def update_properties(self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]) -> None:
-        self.properties(namespace)  # a look first: what is not there is refused without making a database
+        self.properties(namespace)  # read first: a missing namespace is refused without creating a database
         _checked(dict.fromkeys(removals, ""))
-        # a namespace that only those below it show has no row yet, and must not go with its last property
+        # A namespace that is known only from its children has no row yet. It must not disappear with its last property.
         rows = {_EXISTS: "true", **_checked(updates)}
 
         def work(session: Session) -> None:
@@ -148,7 +148,7 @@ class SqlPointers:
             )
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        self.properties(namespace)  # a look first: what is not there is refused without making a database
+        self.properties(namespace)  # read first: a missing namespace is refused without creating a database
 
         def work(session: Session) -> None:
             below = self._at_or_below(session, namespace)
@@ -188,7 +188,7 @@ class SqlPointers:
         if row is None or _kind(row) is not kind:
             return None
         if not row["metadata_location"]:
-            raise Corrupt("iceberg_tables", f"the row of {kind.word} {name} names no metadata file", table=str(name))
+            raise Corrupt("iceberg_tables", f"the row of {kind.word} {name} has no metadata file", table=str(name))
         return str(row["metadata_location"])
 
     def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
@@ -201,7 +201,7 @@ class SqlPointers:
                 "metadata_location": location,
                 _TYPE: kind.value,
             }
-            # databases made by older writers lack the column for the type; upgrading them is their owner's choice
+            # Databases of older writers do not have the column for the type. Their owner decides whether to add it.
             known = [column for column in row if column in session.columns("iceberg_tables")]
             if kind is Kind.VIEW and _TYPE not in known:
                 raise _no_room_for_views(name)
@@ -213,7 +213,7 @@ class SqlPointers:
         self._database.write(f"create {kind.word} {name}", work)
 
     def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
-        def work(session: Session) -> int:  # no two files share a name, so the location tells the kind too
+        def work(session: Session) -> int:  # no two files have the same name, so the location identifies the kind too
             return session.change(
                 "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
                 f" WHERE {_THIS_TABLE} AND metadata_location = ?",
@@ -229,7 +229,7 @@ class SqlPointers:
         return None if moved == 1 else Rejected(f"another writer moved {name} first")
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
-        _check_held(name, self._look(name, kind), kind)  # a look first: it makes no database
+        _check_held(name, self._look(name, kind), kind)  # read first: this creates no database
 
         def work(session: Session) -> None:
             _check_held(name, self._row(session, name), kind)
@@ -262,7 +262,7 @@ class SqlPointers:
         return found[0] if found else None
 
     def _check_place(self, session: Session, name: TableName, new: Kind) -> None:
-        """Tables and views share one set of names, and the namespace must be there."""
+        """Raise if the name exists or its namespace does not. Tables and views have one set of names."""
         if not self._at_or_below(session, name.namespace):
             raise no_such_namespace(name.namespace)
         row = self._row(session, name)
@@ -270,7 +270,7 @@ class SqlPointers:
             raise table_exists(name, _kind(row), new=new)
 
     def _at_or_below(self, session: Session, namespace: Namespace) -> set[str]:
-        """Namespaces of that name or below it; a namespace exists when any row carries one."""
+        """The namespaces of that name or below it. A namespace exists if any row names it."""
         name = dotted(namespace)
         escaped = name.replace("!", "!!").replace("_", "!_").replace("%", "!%")
         found = session.rows(
@@ -280,7 +280,7 @@ class SqlPointers:
             " WHERE catalog_name = ? AND (namespace = ? OR namespace LIKE ? ESCAPE '!')",
             (self._catalog, name, f"{escaped}.%") * 2,
         )
-        # LIKE folds case in some databases
+        # In some databases LIKE ignores case.
         return {row["namespace"] for row in found if f"{row['namespace']}.".startswith(f"{name}.")}
 
 
@@ -296,8 +296,8 @@ def _check_held(name: TableName, row: Row | None, kind: Kind) -> None:
 
 def _no_room_for_views(name: TableName) -> Unsupported:
     return Unsupported(
-        f"cannot create view {name}: the database was made before catalogs had views and has no column for them; "
-        "older readers would take one for a table. To make room: "
+        f"cannot create view {name}: the database is from before catalogs had views and has no column for them, "
+        "so older readers would read a view as a table; add the column: "
         f"ALTER TABLE iceberg_tables ADD COLUMN {_TYPE} VARCHAR(5)",
         feature="views",
     )
@@ -306,9 +306,11 @@ def _no_room_for_views(name: TableName) -> Unsupported:
 def _checked(properties: Mapping[str, str]) -> Mapping[str, str]:
     for key, value in properties.items():
         if key == _EXISTS:
-            raise InvalidInput(f"cannot set the property {key!r}: the catalog keeps it for itself", property=key)
+            raise InvalidInput(
+                f"cannot set the property {key!r}: the catalog uses it itself; choose another name", property=key
+            )
         if len(key) > 255 or len(value) > 1000:
             raise InvalidInput(
-                f"cannot set the property {key[:40]!r}: a key may have 255 characters, a value 1000", property=key
+                f"cannot set the property {key[:40]!r}: a key may have up to 255 characters, a value 1000", property=key
             )
     return properties

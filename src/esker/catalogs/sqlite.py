@@ -1,6 +1,8 @@
-"""SQLite as the database of a catalog: one file, many threads and processes; SQLite's errors as Esker's.
+"""SQLite as the database of a catalog: one file, many threads and processes. SQLite's errors become Esker's errors.
 
-Every write takes the database's one write lock at its start (``BEGIN IMMEDIATE``).
+Every write takes the write lock of the database at its start (``BEGIN IMMEDIATE``), so everything that a transaction
+has read is still valid when it writes. Reading creates nothing: the first write creates the file. A file that cannot be
+written, for example on a read-only mount, can still be read.
 """
 
 from __future__ import annotations
@@ -19,23 +21,18 @@ from esker.catalogs.sql_pointers import CREATE_TABLES, Row, Session
 from esker.errors import AlreadyExists, Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown, StorageFailed
 from esker.storage.failures import failure_of
 
-# ---------------------------------------------------------------- sqlite failures
-#
-# What SQLite says of the disk below a database, as `StorageFailed`.
-
-
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 BROKEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)  # what SQLite says of a file that only can be read
-_RIGHTS = "give this user the right to the database and its folder"
-_NEVER = {  # the same statement would fail again: what has to change first
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)  # SQLite's codes for a file that can only be read
+_RIGHTS = "give this user permission to write the database and its folder"
+_NEVER = {  # the same statement would fail again; the text says what has to change first
     sqlite3.SQLITE_READONLY: _RIGHTS,
     sqlite3.SQLITE_PERM: _RIGHTS,
     sqlite3.SQLITE_AUTH: _RIGHTS,
 }
 _LATER = {
     sqlite3.SQLITE_FULL: "free some space, then try again",
-    sqlite3.SQLITE_IOERR: "look at the disk and at the log of the system, then try again",
+    sqlite3.SQLITE_IOERR: "check the disk and the system log, then try again",
     sqlite3.SQLITE_CANTOPEN: "check the database and its folder, then try again",
     sqlite3.SQLITE_PROTOCOL: "try again later",
     sqlite3.SQLITE_NOMEM: "there is not enough memory: try again later",
@@ -43,17 +40,18 @@ _LATER = {
 
 
 def sqlite_failure(error: sqlite3.Error, operation: str, file: Path) -> StorageFailed | None:
-    """The failure of storage that a statement met; None where it failed for another reason."""
+    """The `StorageFailed` for an error of a statement. None if the statement failed for another reason."""
     code = sqlite_code(error)
     if code in UNWRITABLE and is_read_only(file):
         return StorageFailed(
-            f"cannot {operation}: {file} is read-only for this user; {_RIGHTS}, or copy the lake to a place of yours",
+            f"cannot {operation}: {file} is read-only for this user; {_RIGHTS}, or copy the lake to a folder of this "
+            "user",
             retryable=False,
             operation=operation,
             file=str(file),
             reason="it is read-only",
         )
-    if code == sqlite3.SQLITE_CANTOPEN:  # SQLite does not say why; the system does
+    if code == sqlite3.SQLITE_CANTOPEN:  # SQLite does not report the reason; the system does
         if file.is_dir():
             return None
         found = _why_closed(file, operation)
@@ -72,7 +70,7 @@ def sqlite_failure(error: sqlite3.Error, operation: str, file: Path) -> StorageF
 
 
 def is_read_only(file: Path) -> bool:
-    """Whether the database is there and can be read, but cannot be written, or the folder it keeps its journal in."""
+    """Whether the database exists and can be read, but it or the folder of its journal cannot be written."""
 
     def may(place: Path, right: int) -> bool:
         return os.access(place, right, effective_ids=os.access in os.supports_effective_ids)
@@ -81,7 +79,7 @@ def is_read_only(file: Path) -> bool:
 
 
 def sqlite_code(error: sqlite3.Error) -> int:
-    """The primary code: the extended ones refine its low byte. 0 where SQLite gave none."""
+    """The primary code of an error: the low byte of the extended code. 0 if SQLite gave no code."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -94,13 +92,7 @@ def _why_closed(file: Path, operation: str) -> StorageFailed | None:
     return None
 
 
-# ---------------------------------------------------------------- sqlite
-#
-# SQLite as the database of a catalog: one file, any number of threads and processes.
-#
-# Every write takes the database's one write lock at its start (``BEGIN IMMEDIATE``), so what a transaction has read
-# still holds when it writes. Looking creates nothing: the file is made by the first write. A file that cannot be
-# written, on a read-only mount for example, can still be read.
+# ---------------------------------------------------------------- The database
 
 
 T = TypeVar("T")
@@ -109,7 +101,7 @@ _MOST_IDLE = 8
 
 
 class SqliteDatabase:
-    """A database file; keeps the promise of ``catalogs.sql.Database``."""
+    """A database file. Implements ``catalogs.sql_pointers.Database``."""
 
     def __init__(
         self,
@@ -127,10 +119,10 @@ class SqliteDatabase:
         weakref.finalize(self, _close_all, self._idle)
 
     def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
-        with self._told(act):
+        with self._as_esker_errors(act):
             if not self._path.exists():
                 return nothing
-        with self._told(act):
+        with self._as_esker_errors(act):
             try:
                 with self._borrowed() as connection:
                     return self._looked(connection, work, nothing)
@@ -145,12 +137,13 @@ class SqliteDatabase:
         return work(session) if self._tables_are_there(session) else nothing
 
     def write(self, act: str, work: Callable[[Session], T]) -> T:
-        with self._told(act):
+        with self._as_esker_errors(act):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._told(act), self._borrowed() as connection:
+        with self._as_esker_errors(act), self._borrowed() as connection:
             session = SqliteSession(connection)
             if not self._tables_are_there(session):
-                # readers and the one writer do not wait for each other; where the disk cannot do that, nothing is lost
+                # With WAL, readers and the writer do not wait for each other. If the disk does not support WAL, nothing
+                # is lost.
                 with suppress(sqlite3.OperationalError):
                     connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
@@ -160,7 +153,7 @@ class SqliteDatabase:
                         connection.execute(statement)
                 result = work(session)
             except BaseException:
-                if connection.in_transaction:  # a full disk has rolled it back already
+                if connection.in_transaction:  # if the disk is full, SQLite has rolled back already
                     connection.execute("ROLLBACK")
                 raise
             self._commit(act, connection)
@@ -172,10 +165,11 @@ class SqliteDatabase:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             if sqlite_code(error) in LOCKED and connection.in_transaction:
-                connection.execute("ROLLBACK")  # SQLite says so: a busy commit has done nothing and may be undone
+                # SQLite documents that a busy commit has done nothing and may be rolled back.
+                connection.execute("ROLLBACK")
                 raise
             raise OutcomeUnknown(
-                f"cannot tell whether it happened: to {act}, {self._path} was told to commit and failed: {error}",
+                f"cannot tell whether it happened: to {act}, a commit to {self._path} failed: {error}",
                 file=str(self._path),
             ) from error
 
@@ -190,7 +184,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
-        """A connection nobody else uses meanwhile; one that met an error is not used again."""
+        """A connection that no other thread uses meanwhile. After an error it is not used again."""
         kept = self._take()
         try:
             yield kept.connection
@@ -209,11 +203,12 @@ class SqliteDatabase:
                 return self._open()
             if kept.file == _identity(self._path):
                 return kept
-            kept.connection.close()  # the file was removed or replaced: what we would write, nobody would see
+            kept.connection.close()  # the file was removed or replaced: nobody would see the changes
             self._has_tables = False
 
     def _idle_one(self) -> _Open | None:
-        """An idle connection of this process; those of a parent stay untouched, they may not cross a fork."""
+        """An idle connection of this process, or None. Those of a parent process are not used: SQLite forbids it after
+        a fork."""
         with self._lock:
             for at in range(len(self._idle) - 1, -1, -1):
                 if self._idle[at].process == os.getpid():
@@ -230,17 +225,17 @@ class SqliteDatabase:
     def _open(self) -> _Open:
         connection = self._connected()
         try:
-            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged commit survives a power cut
+            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged commit survives a power failure
         except BaseException:
             connection.close()
             raise
         return _Open(connection, os.getpid(), _identity(self._path))
 
     def _open_read_only(self) -> sqlite3.Connection:
-        """A connection to a file in a folder where SQLite cannot make the files it shares with other processes.
+        """A connection to a file in a folder where SQLite cannot create its shared files.
 
-        It takes the file to stay as it is, so it serves one read. What a writer left in its journal is not in the
-        file yet: then the read is refused, for it would show the catalog as it was before.
+        It assumes that the file does not change, so it is used for one read. Changes in a writer's journal are not in
+        the file yet. If there are any, the read is refused, because it would return an older state of the catalog.
         """
         for suffix in ("-wal", "-journal"):
             journal = self._path.with_name(self._path.name + suffix)
@@ -266,8 +261,8 @@ class SqliteDatabase:
         )
 
     @contextmanager
-    def _told(self, act: str) -> Iterator[None]:
-        """What SQLite refuses, as an error of ours. Each says that nothing changed."""
+    def _as_esker_errors(self, act: str) -> Iterator[None]:
+        """Raise each error of SQLite in the block as an Esker error. Each of them says that nothing changed."""
         file = str(self._path)
         try:
             yield
@@ -288,7 +283,7 @@ class SqliteDatabase:
 
 
 class SqliteSession:
-    """Statements on one connection."""
+    """The statements on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -307,7 +302,7 @@ class SqliteSession:
 
 
 class _Open:
-    """A connection, and the process and file it belongs to."""
+    """A connection, and the process and file that it belongs to."""
 
     __slots__ = ("connection", "file", "process")
 

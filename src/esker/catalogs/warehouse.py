@@ -1,7 +1,7 @@
-"""Where the tables of a catalog are located, and the fence around it.
+"""The locations of a catalog's tables, and the limits on them.
 
-Tables are made below the warehouse. Tables and their files may be elsewhere only below a place that was named on
-connecting, in ``allowed_roots``. Nothing that is recorded, be it in a table or in the catalog, opens another place.
+Tables are created below the warehouse. Tables and their files may be elsewhere only below a place that was named in
+``allowed_roots`` when connecting. Nothing that is recorded in a table or in the catalog allows another place.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from esker.tree.table_metadata import TableMetadata
 METADATA_PATH = "write.metadata.path"
 _PATHS = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-_PLAIN = re.compile(r"[^\w.-]")  # anything else is percent-encoded: engines split locations at # and ?
+_PLAIN = re.compile(r"[^\w.-]")  # all other characters are percent-encoded: engines split locations at # and ?
 
 
 class Fence(Protocol):
-    """What keeps a storage inside the places it was given."""
+    """Keeps a storage inside the places that it was given."""
 
     def check(self, location: str) -> None:
-        """`InvalidInput` for a location that leads outside."""
+        """Raise `InvalidInput` if a location is outside."""
         ...
 
 
 class Warehouse:
-    """The place below which a catalog makes tables, and the storage they are in.
+    """The place below which a catalog creates tables, and their storage.
 
-    ``record`` is a file that keeps which warehouses a catalog was used with.
+    ``record`` is a file that lists the warehouses that a catalog was used with.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Warehouse:
     def home_of(self, name: TableName, base: str | None = None) -> str:
         """A location for a new table where no other table has files.
 
-        A renamed or dropped table leaves its files in the folder of its old name; two tables in one folder would
-        clean up each other's files. ``base`` is where the namespace has its tables.
+        A renamed or dropped table leaves its files in the folder of its old name. Two tables in one folder would clean
+        up each other's files. ``base`` is the location of the namespace's tables.
         """
         if base:
             self.check(base, f"the location of namespace {'.'.join(name.namespace)}")
@@ -61,7 +61,7 @@ class Warehouse:
         return f"{home}-{uuid4().hex[:12]}" if taken else home
 
     def check(self, location: str, what: str) -> str:
-        """The location without a slash at its end; `InvalidInput` where the catalog may not use it."""
+        """The location without a slash at its end. Raises `InvalidInput` if the catalog may not use it."""
         found = checked_location(location, what)
         if self._fence is not None:
             try:
@@ -75,8 +75,10 @@ class Warehouse:
         return found.rstrip("/")
 
     def check_table(self, new: TableMetadata, base: TableMetadata | None = None) -> None:
-        """`InvalidInput` where the table is to be, or to write, outside. What ``base`` has already is not asked about:
-        a table made elsewhere can still be mended."""
+        """Raise `InvalidInput` if the table's location or one of its write paths is outside.
+
+        A location that ``base`` has already is not checked, so that a table elsewhere can still be repaired.
+        """
         if base is None or new.location != base.location:
             self.check(new.location, "the table's location")
         for name in _PATHS:
@@ -85,9 +87,9 @@ class Warehouse:
                 self.check(named, name)
 
     def remember(self) -> None:
-        """Record that the catalog has tables in this warehouse, for those who connect without naming it.
+        """Record that the catalog has tables in this warehouse, for later connections that do not name it.
 
-        Never raises: without the record they have to name it.
+        Never raises: without the record, these connections have to name it.
         """
         if self._record is not None and self.location not in recorded_warehouses(self._record):
             with suppress(OSError), self._record.open("a") as file:
@@ -103,14 +105,18 @@ def recorded_warehouses(record: Path) -> list[str]:
 
 
 def checked_location(location: str, what: str) -> str:
-    """The location, if it is whole: absolute, below some root, with nothing in it that climbs or hides."""
+    """The location. Raises `InvalidInput` unless it is absolute, below some root, and without ``..``."""
     parsed = Location.parse(location)
     if _CONTROL.search(location) or parsed.is_relative:
         raise InvalidInput(f"cannot use {location!r} as {what}: it must be an absolute path or URI", location=location)
     if ".." in parsed.path.split("/"):
-        raise InvalidInput(f"cannot use {location!r} as {what}: it climbs by '..'", location=location)
+        raise InvalidInput(
+            f"cannot use {location!r} as {what}: it contains '..'; use the path without it", location=location
+        )
     if not parsed.authority and parsed.path in ("", "/"):
-        raise InvalidInput(f"cannot use {location!r} as {what}: it is the root of everything", location=location)
+        raise InvalidInput(
+            f"cannot use {location!r} as {what}: it is the root of the file system; name a folder", location=location
+        )
     return location
 
 

@@ -1,1 +1,1 @@
-"""Where files lie."""
+"""Storage: the places where a table's files are."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def sync_directory(directory: Path) -> None:
-    """Let a new name in a directory outlast a crash."""
+    """Make new names in a directory survive a crash."""
     if os.name == "nt":
-        return  # directories cannot be opened there
+        return  # this system cannot open directories
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -19,8 +19,10 @@ def sync_directory(directory: Path) -> None:
 
 
 def locked(file: Path, *, mode: int) -> int | None:
-    """A handle to a file that no other process holds; None where one does. The lock goes with the process, so that
-    none is left behind by a crash."""
+    """Open a file and lock it. Returns a handle, or None if another process has the lock.
+
+    The lock ends with the process, so a crash leaves no lock behind.
+    """
     handle = os.open(file, os.O_RDWR | os.O_CREAT, mode)
     if not hold(handle):
         os.close(handle)
@@ -29,7 +31,7 @@ def locked(file: Path, *, mode: int) -> int | None:
 
 
 def hold(handle: int) -> bool:
-    """Take the lock of an open file; False if another process has it. Where files have no locks, it is always taken."""
+    """Lock an open file. Returns False if another process has the lock. Always True on a system without file locks."""
     try:
         import fcntl
     except ImportError:
@@ -42,26 +44,26 @@ def hold(handle: int) -> bool:
 
 
 class Disk:
-    """Each step of the spool that the system may refuse. Every method raises the ``OSError`` of the system."""
+    """The disk operations of the spool. Every method raises the ``OSError`` of the operating system."""
 
     def create(self, path: Path) -> int:
-        """A handle to a new file, to append to."""
+        """Create a file and return a handle to append to it."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
 
     def write(self, handle: int, data: memoryview) -> int:
-        """How many of the bytes were written, from the first on."""
+        """Write bytes, from the first one on. Returns how many were written."""
         return os.write(handle, data)
 
     def sync(self, handle: int) -> None:
-        """Bring what was written to the disk."""
+        """Write everything to the disk (fsync)."""
         os.fsync(handle)
 
     def cut(self, handle: int, length: int) -> None:
-        """Make a file that short."""
+        """Truncate a file to ``length`` bytes."""
         os.ftruncate(handle, length)
 
     def close(self, handle: int) -> None:
-        """Give a handle back. It is closed even if this fails."""
+        """Close a handle. It is closed even if this call fails."""
         os.close(handle)
 
     def rename(self, path: Path, to: Path) -> None:
@@ -73,12 +75,12 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def sync_names(self, directory: Path) -> None:
-        """Bring the names in a directory to the disk."""
+        """Write the names in a directory to the disk (fsync)."""
         sync_directory(directory)
 
 
 def write_all(disk: Disk, handle: int, data: bytes | bytearray) -> None:
-    """Write every byte; after an ``OSError``, any number of them may be written."""
+    """Write all bytes. After an ``OSError``, any number of them may be written."""
     left = memoryview(data)
     while left:
         written = disk.write(handle, left)

@@ -26,8 +26,8 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 class LocalStorage:
     """Files by path or ``file:`` URI.
 
-    With ``roots``, whatever the way there (``..``, a symbolic link, an absolute path in someone's manifest), only
-    files that are really located below one of them are touched.
+    With ``roots``, only files below one of them are used. The real location decides, after ``..`` and symbolic links
+    are resolved. So a recorded path cannot lead outside.
     """
 
     def __init__(self, roots: Iterable[str | Path] | None = None) -> None:
@@ -35,11 +35,11 @@ class LocalStorage:
 
     @property
     def is_shared(self) -> bool:
-        """Paths mean the same in every process; on several machines, if these share the folders."""
+        """True: a path means the same file in every process. On several machines, this needs shared folders."""
         return True
 
     def check(self, location: str) -> None:
-        """`InvalidInput` for a location that leads outside the roots."""
+        """Raise `InvalidInput` if the location is outside the roots."""
         self._path(location)
 
     def read(self, location: str) -> bytes:
@@ -77,7 +77,7 @@ class LocalStorage:
         path = self._path(location)
         with naming_failures("create", location):
             _make_folders(path.parent)
-            # A hard link fails when the name is taken, so the file appears whole, once, or not at all.
+            # A hard link fails if the name exists. So a file appears complete, once, or not at all.
             draft = path.with_name(f".{uuid4().hex}.tmp")
             try:
                 with draft.open("xb") as file:
@@ -90,7 +90,7 @@ class LocalStorage:
                     draft.unlink(missing_ok=True)
             try:
                 sync_folder(path.parent)
-            except OSError:  # the name is this call's own and may not last: the caller hears that nothing was created
+            except OSError:  # the name is from this call and may not survive a crash: report that nothing was created
                 with suppress(OSError):
                     path.unlink()
                 raise
@@ -100,7 +100,7 @@ class LocalStorage:
         with naming_failures("list", prefix):
             if not base.is_dir():
                 return
-            # A folder that cannot be read must not pass for an empty one: callers conclude from what is not listed.
+            # A folder that cannot be read must not look empty: callers decide by what is not in the listing.
             for folder, folders, files in os.walk(base, onerror=_raise):
                 folders.sort()
                 for name in sorted(files):
@@ -118,7 +118,7 @@ class LocalStorage:
 
     def delete(self, location: str) -> None:
         path = _local(location)
-        if self._roots is not None:  # the entry itself goes, be it a link: only the way to it is followed
+        if self._roots is not None:  # a link is deleted, not followed: only its folder is resolved
             path = self._path(str(path.parent)) / path.name
         with naming_failures("delete", location), suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
@@ -137,7 +137,7 @@ class LocalStorage:
         real = self._real(location)
         if not any(real.is_relative_to(root) for root in self._roots):
             raise InvalidInput(
-                f"refused to touch {location}: it leads outside {', '.join(map(str, self._roots))}; "
+                f"cannot use {location}: it leads outside {', '.join(map(str, self._roots))}; "
                 f"{how_to_allow(str(real.parent))}",
                 file=location,
             )
@@ -149,13 +149,13 @@ class LocalStorage:
             return _local(location).resolve()
         except OSError as error:
             raise failure_of(error, "follow", location) from error
-        except RuntimeError as error:  # links that lead round in a circle
+        except RuntimeError as error:  # symbolic links in a circle
             raise InvalidInput(f"cannot follow {location}: {error}", file=location) from error
 
 
 def _local(location: str) -> Path:
     if "\0" in location:
-        raise InvalidInput(f"cannot use the location {location!r}: it holds a zero byte", file=location)
+        raise InvalidInput(f"cannot use the location {location!r}: it contains a zero byte", file=location)
     parsed = Location.parse(location)
     if parsed.scheme != "file" or parsed.authority not in ("", "localhost"):
         raise Unsupported(
@@ -165,7 +165,7 @@ def _local(location: str) -> Path:
 
 
 class _NamedFile(io.FileIO):
-    """A file being read, whose failures name it."""
+    """A file that is being read. Its errors name the file."""
 
     def __init__(self, path: Path, location: str) -> None:
         super().__init__(path, "rb")
@@ -181,7 +181,7 @@ class _NamedFile(io.FileIO):
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is there. ``Path.is_file`` of newer versions of Python calls a file that cannot be reached missing."""
+    """Whether the file exists. ``Path.is_file`` of newer Python versions returns False if a file cannot be reached."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -205,14 +205,14 @@ def _link(draft: Path, path: Path, location: str) -> None:
         if error.errno not in _NO_LINKS:
             raise
         raise Unsupported(
-            f"cannot create {location}: this file system has no hard links, so two writers could both win",
+            f"cannot create {location}: this file system has no hard links, so two writers could both succeed",
             feature="hard links",
             file=location,
         ) from error
 
 
 def _make_folders(folder: Path) -> None:
-    """The folder and what is missing above it, each name as durable as the file that will lie below."""
+    """Create a folder and the missing folders above it, and make each name survive a crash."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -223,7 +223,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut, where the system lets us."""
+    """Make a new name in a folder survive a power failure, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

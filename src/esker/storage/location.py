@@ -1,4 +1,4 @@
-"""Locations: the URIs that table files are recorded under, in the many spellings that engines use."""
+"""Locations: the URIs under which files of a table are recorded, in the forms that different engines write."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import posixpath
 import re
 from dataclasses import dataclass
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")  # one letter would be a Windows drive, not a scheme
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")  # one letter is a Windows drive, not a scheme
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "abfss": "abfs", "gcs": "gs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location taken apart. ``s3a`` counts as ``s3``; a plain path has the scheme ``file``."""
+    """The parts of a location. ``s3a`` counts as ``s3``. A plain path has the scheme ``file``."""
 
     scheme: str
     authority: str
-    path: str  # without a trailing slash, "." segments and doubled slashes folded; ".." kept for the storage to judge
+    path: str  # no trailing slash, no "." segments, no double slashes; ".." is kept: the storage decides about it
 
     @classmethod
     def parse(cls, text: str) -> Location:
-        """Take apart ``scheme://authority/path``, ``file:/path``, ``/path`` or a relative path."""
+        """Parse ``scheme://authority/path``, ``file:/path``, ``/path`` or a relative path."""
         match = _SCHEME.match(text)
         if match is None:
             return cls("file", "", _fold(text))
@@ -28,19 +28,19 @@ class Location:
         authority = ""
         if rest.startswith("//"):
             authority, slash, tail = rest[2:].partition("/")
-            rest = slash + tail or "/"  # a bucket's root, with or without its slash
+            rest = slash + tail or "/"  # the root of a bucket, with or without its slash
         return cls(_SAME_STORE.get(scheme, scheme), authority, _fold(rest))
 
     @property
     def is_relative(self) -> bool:
-        """A path with neither scheme nor leading slash."""
+        """Whether the path has neither a scheme nor a leading slash."""
         return self.scheme == "file" and not self.path.startswith("/")
 
     def below(self, base: Location) -> str | None:
-        """The way from ``base`` down to this location, or None where it does not lie below.
+        """The path from ``base`` to this location, or None if it is not below ``base``.
 
-        Engines drop scheme and host as they like (``hdfs://host/a`` and ``/a`` are one place to Hive), so these
-        must differ outright to count as different.
+        Some engines drop the scheme and the host (to Hive, ``hdfs://host/a`` and ``/a`` are one place). So two schemes
+        or hosts count as different only if both are given and differ.
         """
         if self.authority and base.authority and (self.scheme, self.authority) != (base.scheme, base.authority):
             return None
@@ -54,14 +54,14 @@ class Location:
         return self.path[len(prefix) :] if self.path.startswith(prefix) else None
 
     def is_within(self, root: Location) -> bool:
-        """Whether this location is ``root`` or surely below it: in the same store, by a path that does not climb."""
+        """Whether this location is ``root`` or certainly below it: in the same store, without ``..`` that leads out."""
         if (self.scheme, _host(self)) != (root.scheme, _host(root)) or ".." in self.path.split("/"):
             return False
         return self.path == root.path or self.path.startswith(root.path.rstrip("/") + "/")
 
 
 def how_to_allow(place: str) -> str:
-    """What a person can do who wants to use files in a place that is refused."""
+    """The advice in an error about a refused place: how to allow it."""
     return f"to allow it, name {place} or a folder above it in allowed_roots=[…], or with --allow-root"
 
 
@@ -76,5 +76,5 @@ def _fold(path: str) -> str:
 
 
 def climbs(path: str) -> bool:
-    """Whether a relative path leaves the place it starts from."""
+    """Whether a relative path leads out of the folder where it starts."""
     return posixpath.normpath(path).split("/")[0] == ".." or path.startswith("/")

@@ -1,4 +1,4 @@
-"""Objects in this process, for tests and for tables that need not last."""
+"""Objects in the memory of this process, for tests and for tables that need not last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from esker.storage.location import Location, how_to_allow
 
 
 class MemoryStorage:
-    """Bytes by location, kept as long as this object lives. With ``roots``, only below one of them."""
+    """Bytes by location. They exist as long as this object. With ``roots``, only locations below a root are used."""
 
     def __init__(self, roots: Iterable[str] | None = None) -> None:
         self._roots = None if roots is None else tuple(Location.parse(root) for root in roots)
@@ -23,7 +23,7 @@ class MemoryStorage:
         self._lock = threading.Lock()
 
     def __getstate__(self) -> tuple[dict[str, tuple[bytes, int]], tuple[Location, ...] | None]:
-        """A copy for another process: what is written here afterwards is not seen there."""
+        """A copy for another process. Later writes in this process do not appear in the copy."""
         return dict(self._objects), self._roots
 
     def __setstate__(self, state: tuple[dict[str, tuple[bytes, int]], tuple[Location, ...] | None]) -> None:
@@ -32,15 +32,15 @@ class MemoryStorage:
 
     @property
     def is_shared(self) -> bool:
-        """A copy is a copy of the objects."""
+        """False: another process gets a copy of the objects."""
         return False
 
     def check(self, location: str) -> None:
-        """`InvalidInput` for a location outside the roots."""
+        """Raise `InvalidInput` if the location is outside the roots."""
         if self._roots is not None and not any(Location.parse(location).is_within(root) for root in self._roots):
             folder = location.rpartition("/")[0] or location
             raise InvalidInput(
-                f"refused to touch {location}: it is outside what this lake may use; {how_to_allow(folder)}",
+                f"cannot use {location}: it is outside of the places that this lake may use; {how_to_allow(folder)}",
                 file=location,
             )
 

@@ -1,4 +1,4 @@
-"""A table that was moved: its files still name the place it was written at."""
+"""A table that was moved: its files still record the old location."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from esker.storage.location import Location, climbs, how_to_allow
 
 
 class RelocatedStorage:
-    """Maps locations below ``recorded`` to ``actual``; refuses what is elsewhere, unless allowed by name.
+    """Maps locations below ``recorded`` to ``actual``. Refuses other locations unless they are allowed.
 
-    Recorded locations come from files that anyone may have written, so none of them is followed out of the
-    table. ``allowed`` are further places the caller has agreed to read. A file recorded outside the table is looked
-    for there as it is recorded, then as it was located beside the table, then by its way below the place's own name.
+    Recorded locations come from files that anyone may have written, so none of them is followed out of the table.
+    ``allowed`` lists further places that the caller agreed to read. A file that is recorded outside the table is
+    searched for in this order: at its recorded location, at the same place relative to the table, and below the allowed
+    place by the rest of its path.
     """
 
     def __init__(self, inner: Storage, *, recorded: str, actual: str, allowed: tuple[str, ...] = ()) -> None:
@@ -30,11 +31,11 @@ class RelocatedStorage:
 
     @property
     def is_shared(self) -> bool:
-        """No: a table that was moved is changed where it was opened."""
+        """False: a moved table is changed only by the process that opened it."""
         return False
 
     def where(self, location: str) -> str:
-        """Where a recorded location is now; `InvalidInput` where that is outside the table and not allowed."""
+        """Where a recorded location is now. Raises `InvalidInput` if it is outside the table and not allowed."""
         parsed = Location.parse(location)
         way = parsed.below(self._recorded)
         if way is None:
@@ -44,14 +45,15 @@ class RelocatedStorage:
         if way is None:
             return self._elsewhere(location, parsed)
         if not _inside(way):
-            raise InvalidInput(f"refused to read {location}: it climbs out of the table", file=location)
+            raise InvalidInput(f"cannot read {location}: it leads out of the table by '..'", file=location)
         return self._in_table(way)
 
     def _in_table(self, way: str) -> str:
         return f"{self._actual.rstrip('/')}/{way}" if way else self._actual
 
     def _way_of_relative(self, path: str) -> str:
-        """The way of a relative path, which may start at the table or at a folder that somebody worked in."""
+        """The path below the table of a relative path. It may start at the table, or at the working directory of its
+        writer."""
         ways = [path, *_after(path, self._names), *_from_last(path, ("metadata", "data"))]
         known = (way for way in ways if ".." not in way.split("/") and self._inner.exists(self._in_table(way)))
         return next(known, path)
@@ -63,16 +65,18 @@ class RelocatedStorage:
                 return place
         named = next((place for place, is_named in found if is_named), None)
         if named is not None:
-            return named  # the caller allowed the place itself: what is missing there is missing
-        among = ", nor is it found below " + ", ".join(place for place, _ in self._allowed) if self._allowed else ""
+            return named  # the caller allowed this exact place: if the file is not there, it is missing
+        among = (
+            ", and it was not found below " + ", ".join(place for place, _ in self._allowed) if self._allowed else ""
+        )
         folder = location.rpartition("/")[0] or location
         raise InvalidInput(
-            f"refused to read {location}: it is outside the table at {self._actual}{among}; {how_to_allow(folder)}",
+            f"cannot read {location}: it is outside the table at {self._actual}{among}; {how_to_allow(folder)}",
             file=location,
         )
 
     def _candidates(self, location: str, parsed: Location) -> Iterator[tuple[str, bool]]:
-        """Where an allowed file may be, and whether the caller allowed the very place that is recorded."""
+        """Where an allowed file may be, and whether the caller allowed exactly the recorded place."""
         for text, place in self._allowed:
             if parsed.is_within(place):
                 yield location, True
@@ -120,13 +124,13 @@ class RelocatedStorage:
 
 
 def _after(path: str, names: Collection[str]) -> Iterator[str]:
-    """What follows a folder of one of these names, the longest way first."""
+    """The rest of the path after a folder with one of these names, the longest rest first."""
     parts = path.split("/")
     return ("/".join(parts[at + 1 :]) for at, part in enumerate(parts[:-1]) if part in names)
 
 
 def _from_last(path: str, names: Collection[str]) -> Iterator[str]:
-    """The way from the last folder of each of these names on."""
+    """The path from the last folder of each of these names on."""
     parts = path.split("/")
     for name in names:
         if name in parts[:-1]:
@@ -134,5 +138,5 @@ def _from_last(path: str, names: Collection[str]) -> Iterator[str]:
 
 
 def _inside(way: str | None) -> bool:
-    """Whether a way down ends below where it starts."""
+    """Whether a relative path stays below its start."""
     return way is not None and not climbs(way or ".")

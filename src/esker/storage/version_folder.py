@@ -1,10 +1,10 @@
 """The ``metadata`` folder of a table in a directory catalog: ``v1.metadata.json``, ``v2.metadata.json`` and so on.
 
-Making the next version's file is the compare-and-swap: a hard link fails when the name is taken. That means something
-only while no name becomes free again, so a version that is tidied away leaves an empty file under its name
-(``docs/decisions/0018-a-version-number-is-used-once.md``). All names are looked up from one open handle of the folder,
-so a folder that is dropped meanwhile takes a late file with it, and no commit lands in a table created again under
-the old name (D10).
+Creating the file of the next version is the compare-and-swap: a hard link fails if the name exists. This is safe only
+if no name becomes free again. So a version that is cleaned up leaves an empty file under its name
+(``docs/decisions/0018-a-version-number-is-used-once.md``). All names are resolved from one open handle of the folder.
+If the folder is dropped meanwhile, a late file is dropped with it, and no commit goes to a table that was recreated
+under the old name (D10).
 """
 
 from __future__ import annotations
@@ -25,31 +25,35 @@ Mark = tuple[int, int, int, int]
 
 _NAME = re.compile(r"v(0|[1-9][0-9]{0,17})(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")  # as in `_names`
 _HINT = "version-hint.text"
-# What a system says before it does anything; after any other error a network file system may still do it.
+# The system reports these errors before it does anything. After any other error, a network file system may still
+# complete the call.
 _REFUSED = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EMLINK, errno.ENOENT}
 )
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
 _HANDLES = os.link in os.supports_dir_fd
 _LONGEST_HINT = 32
-_HINTS = 3  # how often one commit writes the hint while others go on
-NAMES_KEPT = 1000  # versions for which a tidied name stays taken; a listing has to go through all of them
+_HINTS = 3  # how many times one commit writes the hint while other commits continue
+NAMES_KEPT = 1000  # versions whose names stay taken after cleanup; each listing reads all of them
 
 
 @dataclass(frozen=True, slots=True)
 class VersionFile:
-    """One version of the table, by number and file name."""
+    """One version of the table: its number and its file name."""
 
     version: int
     name: str
 
 
 class VersionFolder:
-    """An open handle of the folder; use it in a ``with``."""
+    """An open handle of the folder. Use it in a ``with`` block."""
 
     def __init__(self, path: Path) -> None:
         if not _HANDLES:
-            raise Unsupported("a directory can be a catalog only on a POSIX system", feature="directory catalog")
+            raise Unsupported(
+                "cannot use a directory as a catalog: this needs a POSIX system; use sqlite:///",
+                feature="directory catalog",
+            )
         self._path = path
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
@@ -60,21 +64,21 @@ class VersionFolder:
         os.close(self._handle)
 
     def newest(self) -> VersionFile | None:
-        """The current version: the highest number in the folder.
+        """The current version: the highest number in the folder, or None if there is no version.
 
-        Neither the hint nor a gap in the numbers is trusted: a slow writer may leave an old hint, and other engines
-        delete versions. A name that is there when a listing begins is in the listing, and names stay for long.
+        Neither the hint nor a gap in the numbers is trusted. A slow writer may leave an old hint, and other engines
+        delete versions. A listing contains every name that exists when it begins, and names stay for a long time.
         """
         listed = self._listed()
         highest = max(listed.values(), default=0)
         return next((VersionFile(highest, name) for name in _names(highest) if name in listed), None)
 
     def versions(self, least: int = 0) -> list[VersionFile]:
-        """The versions from a number on, in no order, those tidied away too."""
+        """The versions from number ``least`` on, in no order. Includes versions that were cleaned up."""
         return [VersionFile(number, name) for name, number in self._listed().items() if number >= least]
 
     def has(self, name: str) -> bool:
-        """Whether a file of that name is there."""
+        """Whether a file of that name exists."""
         try:
             os.stat(name, dir_fd=self._handle)
         except FileNotFoundError:
@@ -82,20 +86,20 @@ class VersionFolder:
         return True
 
     def mark(self, name: str) -> Mark:
-        """What tells this file from any other that ever has its name."""
+        """A value that identifies this file among all files that ever have its name."""
         facts = os.stat(name, dir_fd=self._handle)
         return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size
 
     def read(self, name: str) -> bytes:
-        """The whole file."""
+        """The whole content of the file."""
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._handle)
         with os.fdopen(handle, "rb") as file:
             return file.read()
 
     def create(self, name: str, data: bytes) -> None:
-        """The file, whole and durable; `AlreadyExists` when the name is taken.
+        """Create a complete file that survives a crash. Raises `AlreadyExists` if the name exists.
 
-        An ``OSError`` says that the name was not made, `OutcomeUnknown` that it may have been.
+        After an ``OSError`` the file was not created. After `OutcomeUnknown` it may have been created.
         """
         draft = f".{uuid4().hex}.tmp"
         try:
@@ -107,15 +111,17 @@ class VersionFolder:
             os.fsync(self._handle)
         except OSError as error:
             file = str(self._path / name)
-            raise OutcomeUnknown(f"{file} is there but may not survive a power cut: {error}", made=file) from error
+            raise OutcomeUnknown(
+                f"cannot make sure that {file} survives a power failure: it was created, then: {error}", made=file
+            ) from error
 
     def remove(self, name: str) -> None:
-        """The file goes, if it is there and may."""
+        """Remove the file, if it exists and this user may remove it."""
         with suppress(OSError):
             os.unlink(name, dir_fd=self._handle)
 
     def tidy(self, version: VersionFile) -> None:
-        """The content of an old version goes, its name stays taken. Never raises."""
+        """Empty the file of an old version, and keep its name taken. Never raises."""
         draft = f".{uuid4().hex}.tmp"
         try:
             self._write(draft, b"", durable=False)
@@ -124,21 +130,22 @@ class VersionFolder:
             self.remove(draft)
 
     def free_old_names(self, current: int) -> None:
-        """Remove the name of the version tidied so long ago that it need not stay taken. Never raises."""
+        """Remove the oldest name that need not stay taken any more. Never raises."""
         for name in _names(current - NAMES_KEPT):
             with suppress(OSError):
                 if os.stat(name, dir_fd=self._handle).st_size == 0:
                     self.remove(name)
 
     def leave_hint(self) -> None:
-        """Write the newest version's number for readers of other engines, who begin to look there. Never raises.
+        """Write the newest version number to the hint file, where other engines start to look. Never raises.
 
-        The number never goes back: who writes it holds a lock and looks at the folder first. A writer that finds the
-        lock taken leaves the hint to its holder, or to the next commit: a reader goes up from an old number.
+        The number never decreases: a writer holds a lock and reads the folder first. If the lock is taken, this writer
+        leaves the hint to the holder of the lock, or to the next commit. An old hint does no harm: readers search
+        upwards from it.
         """
         with suppress(OSError), self._hint_lock():
             for _ in range(_HINTS):
-                hint, newest = self._hint(), self.newest()  # in this order: a version is there before its hint
+                hint, newest = self._hint(), self.newest()  # in this order: a version exists before its hint
                 if newest is None or hint == newest.version:
                     break
                 draft = f".{uuid4().hex}.tmp"
@@ -150,7 +157,7 @@ class VersionFolder:
 
     @contextmanager
     def _hint_lock(self) -> Iterator[None]:
-        import fcntl  # POSIX alone, as the whole class
+        import fcntl  # only on POSIX, like the whole class
 
         own = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._handle)
         try:
@@ -164,7 +171,7 @@ class VersionFolder:
             os.close(own)
 
     def _listed(self) -> dict[str, int]:
-        """The names of all versions, each with its number."""
+        """The file names of all versions, each with its number."""
         names = os.listdir(self._handle)  # noqa: PTH208  # a handle, not a path
         matches = (_NAME.fullmatch(name) for name in names if name[0] == "v")
         return {match[0]: int(match[1]) for match in matches if match}
@@ -189,27 +196,27 @@ class VersionFolder:
         try:
             os.link(draft, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
         except OSError as error:
-            # A network file system may lose the answer and report its own success as a failure: the file knows.
+            # A network file system may lose the answer and report a success as a failure. The file itself decides.
             try:
                 links = os.stat(draft, dir_fd=self._handle).st_nlink
             except OSError:
-                raise OutcomeUnknown(f"cannot tell whether {self._path / name} was made: {error}") from error
+                raise OutcomeUnknown(f"cannot tell whether {self._path / name} was created: {error}") from error
             if links > 1:
                 return
             if isinstance(error, FileExistsError):
                 raise AlreadyExists(f"{self._path / name} exists", file=str(self._path / name)) from error
             if error.errno not in _REFUSED:
-                raise OutcomeUnknown(f"cannot tell whether {self._path / name} was made: {error}") from error
+                raise OutcomeUnknown(f"cannot tell whether {self._path / name} was created: {error}") from error
             raise
 
 
 def version_file(name: str) -> VersionFile | None:
-    """The version that a file name stands for; None for a name of another kind."""
+    """The version that a file name means. None if the name is of another kind."""
     match = _NAME.fullmatch(name)
     return None if match is None else VersionFile(int(match[1]), name)
 
 
 def _names(version: int) -> tuple[str, ...]:
-    """What the file of a version may be called, in the order in which readers look."""
+    """The possible file names of a version, in the order in which readers try them."""
     stem = f"v{version}"
     return f"{stem}.metadata.json", f"{stem}.gz.metadata.json", f"{stem}.metadata.json.gz"

@@ -224,7 +224,7 @@ def test_a_table_of_a_directory_catalog_stays_where_it_is(tmp_path: Path) -> Non
     lake.create_table("sales.orders", "id bigint")
     with pytest.raises(EskerError, match="cannot"):
         SqlRunner(lake, no_spark).do(f"ALTER TABLE sales.orders SET LOCATION '{tmp_path}/warehouse/x'")
-    with pytest.raises(Unsupported, match="a folder has none"):
+    with pytest.raises(Unsupported, match="a folder has no properties"):
         SqlRunner(lake, no_spark).do("COMMENT ON NAMESPACE sales IS 'x'")
 
 

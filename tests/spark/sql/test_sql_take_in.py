@@ -101,7 +101,7 @@ def test_a_single_file_and_a_flat_folder_with_more_columns_are_added(do: Answers
             InvalidInput,
             "from 1 on for parallelism",
         ),
-        ("table => 's.t', source_table => 'parquet.`/etc`'", InvalidInput, "refused to touch"),
+        ("table => 's.t', source_table => 'parquet.`/etc`'", InvalidInput, "cannot use"),
         ("'s.flat', '`parquet`.`{given}`'", InvalidInput, "its folders divide rows by day, region"),
         ("'s.hours', '`parquet`.`{given}`'", InvalidInput, "no partition spec of the table is by just these columns"),
     ],
