@@ -67,6 +67,7 @@ CHECKED = (
     "examples/telemetry-pipeline/README.md",
     "src/esker/__init__.py",
     "src/esker/catalogs",
+    "src/esker/cli",
     "src/esker/create_with_rows.py",
     "src/esker/errors.py",
     "src/esker/lake.py",

@@ -218,7 +218,7 @@ def test_diff_backwards_is_the_same_the_other_way_round() -> None:
     forth = run_json("diff", table, "1076035514370953264", "current")
     back = run_json("diff", table, "current", "1076035514370953264")
     assert forth["position_deletes"]["added"] == back["position_deletes"]["removed"]
-    assert run("diff", table, "main", "main").stdout.splitlines()[1] == "The same files on both sides."
+    assert run("diff", table, "main", "main").stdout.splitlines()[1] == "Both snapshots have the same files."
 
 
 def test_diff_takes_times() -> None:

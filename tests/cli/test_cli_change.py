@@ -131,7 +131,7 @@ def test_create_says_what_it_made(at: Path) -> None:
     assert f"name {at}/else/orders or a folder above it" in _refusal(*given)
     said = run(*given, "--allow-root", at / "else").stdout
     assert said.splitlines() == [
-        "Made sales.orders  Iceberg v2",
+        "Created sales.orders  Iceberg v2",
         "  columns      id long not null",
         "  partitioned  no",
         "  sorted       no",
@@ -175,11 +175,13 @@ def test_a_table_by_its_path_is_served_from_an_allowed_place(at: Path, orders: e
 def test_a_missing_namespace_comes_with_the_command_that_makes_it(at: Path) -> None:
     said = _refusal("create", "slaes.orders", "--schema", "id int")
     assert "did you mean sales?" in said
-    assert said.endswith("make it with: esker create --namespace slaes\n")
+    assert said.endswith("create it with: esker create --namespace slaes\n")
 
 
 def test_a_namespace_is_made_with_its_properties(at: Path) -> None:
-    assert run("create", "--namespace", "ops.raw", "--property", "owner=ann").stdout == "Made the namespace ops.raw.\n"
+    assert (
+        run("create", "--namespace", "ops.raw", "--property", "owner=ann").stdout == "Created the namespace ops.raw.\n"
+    )
     lake = esker.connect()
     assert lake.namespaces() == ["ops", "ops.raw", "sales"]
     assert lake.namespace_properties("ops.raw") == {"owner": "ann"}
@@ -216,7 +218,7 @@ def test_what_cannot_be_made_is_refused_and_nothing_made(at: Path, arguments: tu
 def test_drop_shows_what_would_be_gone_and_does_nothing(orders: esker.Table) -> None:
     said = run("drop", "sales.orders").stdout
     assert said.startswith("Would drop sales.orders\n")
-    assert said.endswith("Nothing was done; --yes does it.\n")
+    assert said.endswith("Nothing was changed; --yes does it.\n")
     facts = run_json("drop", "sales.orders", "--purge")
     assert (facts["done"], facts["snapshots"], facts["rows_at_most"], facts["data_files"]) == (False, 3, 3, 3)
     assert facts["files_to_delete"] == 3 + 3 + 3 + 4, "data files, manifests, lists and metadata files"
@@ -227,7 +229,7 @@ def test_a_dropped_table_comes_back_with_the_command_that_drop_prints(orders: es
     said = run("drop", "sales.orders", "--yes").stdout
     assert said.startswith("Dropped sales.orders\n")
     assert run("ls").stdout.startswith("No tables")
-    back = said.split("Back with: esker ")[1].split()
+    back = said.split("To undo: esker ")[1].split()
     assert run(*back).stdout.startswith("Registered sales.orders  Iceberg v2\n  rows         3\n")
     assert esker.connect().table("sales.orders").scan().count() == 3
 
@@ -236,7 +238,7 @@ def test_purge_deletes_the_tables_own_files_and_counts_what_is_left(at: Path, or
     stray = Path(orders.location, "data", "stray.parquet")
     stray.write_bytes(b"nobody's")
     said = run("drop", "sales.orders", "--purge", "--yes").stdout
-    assert said.endswith("Deleted 13 files. 1 file that no snapshot names still there.\n")
+    assert said.endswith("Deleted 13 files. 1 file of no snapshot still there.\n")
     assert [path for path in Path(orders.location).rglob("*") if path.is_file()] == [stray]
 
 
@@ -252,9 +254,9 @@ def test_a_table_that_cannot_be_read_can_be_dropped_and_not_purged(orders: esker
 
 
 def test_only_an_empty_namespace_is_dropped(at: Path, orders: esker.Table) -> None:
-    assert _refusal("drop", "--namespace", "sales", "--yes").endswith("it holds sales.orders\n")
+    assert _refusal("drop", "--namespace", "sales", "--yes").endswith("it has sales.orders\n")
     run("create", "--namespace", "ops.raw")
-    assert _refusal("drop", "--namespace", "ops").endswith("it holds ops.raw\n")
+    assert _refusal("drop", "--namespace", "ops").endswith("it has ops.raw\n")
     assert run("drop", "--namespace", "ops.raw").stdout.startswith("Would drop the namespace ops.raw, which is empty.")
     assert run_json("drop", "--namespace", "ops.raw", "--yes") == {
         "drop": "namespace",
@@ -336,7 +338,7 @@ def test_a_dropped_name_comes_back_with_the_command_that_is_printed(orders: eske
     run("branch", "sales.orders", "audit")
     said = run("branch", "sales.orders", "audit", "--drop").stdout
     assert "audit" not in orders.refresh().refs
-    assert run(*said.split("Back with: esker ")[1].split()).exit_code == 0
+    assert run(*said.split("To undo: esker ")[1].split()).exit_code == 0
     assert orders.refresh().refs["audit"].snapshot_id == _ids(orders)[-1]
     run("tag", "sales.orders", "v1")
     facts = run_json("tag", "sales.orders", "v1", "--drop")
@@ -353,7 +355,7 @@ def test_a_dropped_name_comes_back_with_the_command_that_is_printed(orders: eske
         (("tag", "sales.orders", "x", "--drop", "--retain", "1d"), "--drop and --retain exclude each other"),
         (("branch", "sales.orders", "x", "--drop", "--replace"), "--drop and --replace exclude each other"),
         (("tag", "sales.orders", "x", "--snapshot-id", "7"), "no snapshot 7"),
-        (("tag", "sales.orders", "x", "--retain", "soon"), "'soon' is no length of time: write 7d, 12h, 30m"),
+        (("tag", "sales.orders", "x", "--retain", "soon"), "'soon' is not a length of time: write 7d, 12h, 30m"),
         (("tag", "sales.orders", "x", "--retain", "0d"), "'0d' is out of range"),
         (("branch", "sales.orders", "x", "--retain-snapshots", "0"), "--retain-snapshots"),
         (("tag", "sales.orders", " "), "is no name for a ref"),
@@ -384,7 +386,7 @@ def test_rollback_shows_from_where_to_where_and_does_nothing(orders: esker.Table
     assert len(facts["left_behind"]) == 2
     said = run("rollback", "sales.orders", "--snapshot-id", str(first)).stdout
     assert said.index(f"from  {third}") < said.index(f"to    {first}")
-    assert "2 snapshots would be left behind; no file is removed.\nNothing was done; --yes does it.\n" in said
+    assert "2 snapshots would be left behind; no file is removed.\nNothing was changed; --yes does it.\n" in said
     assert orders.refresh().scan().count() == 3
 
 
@@ -397,7 +399,7 @@ def test_rollback_goes_where_it_said(orders: esker.Table) -> None:
     assert f"esker tag sales.orders before-rollback --snapshot-id {second}" in said
     assert orders.refresh().scan().count() == 1
     again = run("rollback", "sales.orders", "--snapshot-id", str(first), "--yes").stdout
-    assert again == f"sales.orders is at snapshot {first} already: nothing to do.\n"
+    assert again == f"sales.orders is already at snapshot {first}: nothing to do.\n"
     assert "main did not come from it" in _refusal("rollback", "sales.orders", "--snapshot-id", str(third))
 
 

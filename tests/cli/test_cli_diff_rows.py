@@ -68,4 +68,4 @@ def test_a_condition_without_rows_is_bad_usage(table: Path) -> None:
     for option in (("--where", "id = 1"), ("--keys", "id")):
         found = run("diff", table, "before", *option)
         assert found.exit_code == 2
-        assert "--where and --keys choose among rows: give --rows too" in found.stderr
+        assert "--where and --keys are for rows: give --rows as well" in found.stderr

@@ -27,7 +27,7 @@ def _java(folder: Path, says: str) -> str:
         ("echo 'openjdk version \"21\" 2023-09-19' >&2", "ok", "21 at "),
         ("echo 'java version \"1.8.0_392\"' >&2", "finding", "8 at "),
         ("echo 'openjdk version \"11.0.2\"' >&2", "finding", "11 at "),
-        ("exit 1", "finding", "does not say its version"),
+        ("exit 1", "finding", "does not report its version"),
     ],
 )
 def test_java_is_found_and_must_be_seventeen(
@@ -93,7 +93,7 @@ def test_each_compiled_part_of_the_telemetry_decoder_is_looked_for(
     find = doctor.util.find_spec
     monkeypatch.setattr(doctor.util, "find_spec", lambda name: None if name == missing else find(name))
     check = doctor.check_telemetry_decoder()
-    assert (check.level, check.said) == ("finding", "not compiled, the pure Python one is used")
+    assert (check.level, check.said) == ("finding", "not compiled; the one in pure Python is used")
     assert "Ingest works but is slower" in (check.advice or "")
 
 

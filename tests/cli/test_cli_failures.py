@@ -68,7 +68,7 @@ def test_an_error_that_cannot_be_said_is_told_all_the_same() -> None:
 
     failure = describe(Speechless())
     assert (failure.status, failure.kind) == (70, "Internal")
-    assert failure.message.endswith("Speechless: it cannot be said, for ConnectionRefusedError: the JVM is gone")
+    assert failure.message.endswith("Speechless: its message cannot be read: ConnectionRefusedError: the JVM is gone")
 
 
 def test_a_missing_table_is_one_line_on_stderr() -> None:
@@ -179,7 +179,10 @@ def test_a_mistake_of_ours_is_seventy_and_shows_its_traceback_only_when_asked(mo
     monkeypatch.setattr("esker.cli.open_table.open_named", fail)
     quiet = run("info", "a/b")
     assert quiet.exit_code == 70
-    assert quiet.stderr == "esker: a mistake inside esker: ZeroDivisionError: by design\n       --debug shows where\n"
+    assert (
+        quiet.stderr
+        == "esker: a fault inside esker: ZeroDivisionError: by design\n       --debug shows the traceback\n"
+    )
     assert "Traceback" in run("info", "a/b", "--debug").stderr
     assert json.loads(run("info", "a/b", "--debug", "--json").stdout)["error"]["kind"] == "Internal"
 

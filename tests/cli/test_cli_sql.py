@@ -87,5 +87,5 @@ def test_a_query_runs_on_a_session_of_its_own_and_says_nothing_else(catalog: str
         ESKER_SPARK_MASTER="local[1]", ESKER_SPARK_MEMORY="1g", PYTHONWARNINGS="",
     )  # fmt: skip
     assert ended.returncode == 2
-    assert ended.stderr.startswith("esker: Spark cannot do it: [UNRESOLVED_COLUMN")
+    assert ended.stderr.startswith("esker: Spark cannot run this statement: [UNRESOLVED_COLUMN")
     assert len(ended.stderr.splitlines()) == 1

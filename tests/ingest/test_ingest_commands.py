@@ -72,7 +72,7 @@ def test_a_stream_without_a_path_follows_the_spool_beside_the_lake(tmp_path: Pat
 
 def test_bad_usage_is_told(tmp_path: Path) -> None:
     for arguments, said in (
-        (("ingest", "otlp"), "name files or directories of OTLP"),
+        (("ingest", "otlp"), "give files or directories of OTLP"),
         (("ingest", "otlp", "in", "--promote", "a"), "--promote takes KEY=TYPE"),
         (("ingest", "otlp", "in", "--batch-bytes", "many"), "--batch-bytes takes a size"),
         (("ingest", "otlp", "nothing"), "cannot ingest nothing: No such file"),

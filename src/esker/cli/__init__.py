@@ -1,1 +1,1 @@
-"""The ``esker`` command: looking at tables from a shell."""
+"""The ``esker`` command: create, inspect, change and fill tables from a shell."""

@@ -1,4 +1,4 @@
-"""A command's answer: facts as JSON for a program, a screen for a person, from one place.
+"""Prints the answer of a command: as JSON for a program, or on a screen for a person.
 
 JSON values are exact, and have the same form in every command.
 """
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from esker.cli.screen import Screen
 
 
-# ---------------------------------------------------------------- plain values
-#
-# Any value as JSON has it: exact, and the same for every command.
+# ---------------------------------------------------------------- values for JSON
 
 
 def plain(value: Any) -> Any:
-    """The value made of what JSON has: times as ISO 8601, decimals as text, bytes as hex, no NaN."""
+    """Return the value in types that JSON has: times as ISO 8601, decimals as text, bytes as hex, no NaN."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -54,13 +52,13 @@ def plain(value: Any) -> Any:
 
 
 def to_json(value: Any, indent: int | None = 2) -> str:
-    """The value as JSON text that stdout can carry: plain where that is UTF-8, escaped where it is not."""
+    """Return the value as JSON text. It is escaped if the encoding of stdout is not UTF-8."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
     return json.dumps(plain(value), indent=indent, ensure_ascii=encoding != "utf8")
 
 
 def iso(timestamp_ms: int | None) -> str | None:
-    """A time of the tree as ISO 8601 in UTC; None where no calendar reaches."""
+    """Return a time as ISO 8601 in UTC; None if no calendar date exists for it."""
     from datetime import UTC
 
     if timestamp_ms is None:
@@ -71,13 +69,11 @@ def iso(timestamp_ms: int | None) -> str | None:
         return None
 
 
-# ---------------------------------------------------------------- answer
-#
-# A command's answer: facts for a program, a screen for a person, from one place.
+# ---------------------------------------------------------------- printing
 
 
 def answer(facts: Mapping[str, Any], show: Callable[[Screen], None]) -> None:
-    """Print the facts as one JSON document, or let ``show`` tell them."""
+    """Print the facts as one JSON document if ``--json`` was given; otherwise call ``show``."""
     if current_settings().as_json:
         print_json(facts)
         return
@@ -89,16 +85,16 @@ def answer(facts: Mapping[str, Any], show: Callable[[Screen], None]) -> None:
 
 
 def print_json(facts: Mapping[str, Any]) -> None:
-    """One document, with every number exact."""
+    """Print one document, with every number exact."""
     sys.stdout.write(to_json(facts) + "\n")
     sys.stdout.flush()
 
 
 def print_json_rows(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-    """One document whose last member ``rows`` may be long.
+    """Print one document whose last member ``rows`` may be long.
 
-    It is put together beside memory and printed when it is whole, so that a failure on the way leaves no half
-    document behind.
+    The document is written to a temporary file first and printed when it is complete. So a failure never leaves half a
+    document on stdout.
     """
     import shutil
     from tempfile import SpooledTemporaryFile

@@ -1,4 +1,4 @@
-"""How an error becomes a line on stderr, a JSON document and an exit status."""
+"""Turns an error into a line on stderr, a JSON document and an exit status."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from esker.cli.answer import to_json
 from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown, StorageFailed
 
 DONE, FINDING, USAGE, CONFLICT, UNKNOWN, CORRUPT, STORAGE = range(7)
-INTERNAL = 70  # a mistake of ours, apart from everything a caller may meet
+INTERNAL = 70  # a fault of Esker itself, different from every status that a user can cause
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong, as a person and a program want to know it."""
+    """An error, described for a person and for a program."""
 
     status: int
     kind: str
     message: str
     facts: dict[str, Any] = field(default_factory=dict)
-    quiet: bool = False  # the user knows: an interrupt, a closed pipe
+    quiet: bool = False  # the user knows it: an interrupt, a closed pipe
     hint: str | None = None
-    help: str | None = None  # shown in place of the message
+    help: str | None = None  # shown instead of the message
 
 
 def wants(flag: str, arguments: Sequence[str]) -> bool:
-    """Whether a flag was given, even where the rest could not be understood."""
+    """Whether a flag was given. Also works if the other arguments are wrong."""
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return flag in before
 
 
 def describe(error: BaseException) -> Failure:
-    """The failure that an exception stands for."""
+    """Return the failure that describes an exception."""
     match error:
         case _ if _follows_an_interrupt(error):
             return Failure(INTERRUPTED, "Interrupted", "interrupted", quiet=True)
@@ -54,7 +54,7 @@ def describe(error: BaseException) -> Failure:
         case EskerError():
             return Failure(_status(error), type(error).__name__, error.message, dict(error.facts))
         case OSError() if error.errno == errno.EPIPE:
-            return Failure(PIPE_CLOSED, "PipeClosed", "the reader went away", quiet=True)
+            return Failure(PIPE_CLOSED, "PipeClosed", "the reader closed the pipe", quiet=True)
         case OSError():
             from esker.storage.failures import failure_of
 
@@ -65,20 +65,20 @@ def describe(error: BaseException) -> Failure:
             return Failure(INTERNAL, "OutOfMemory", "out of memory")
         case _:
             said = f"{type(error).__name__}: {_text(error)}".splitlines()[0]
-            return Failure(INTERNAL, "Internal", f"a mistake inside esker: {said}", hint="--debug shows where")
+            return Failure(INTERNAL, "Internal", f"a fault inside esker: {said}", hint="--debug shows the traceback")
 
 
 def _text(error: BaseException) -> str:
-    """What an error says; those of Py4J ask the JVM for it, which may be gone."""
+    """The text of an error. An error of Py4J asks the JVM for it, and the JVM may have ended."""
     try:
         return str(error)
     except Exception as failure:
-        return f"it cannot be said, for {type(failure).__name__}: {failure}"
+        return f"its message cannot be read: {type(failure).__name__}: {failure}"
 
 
 def _follows_an_interrupt(error: BaseException | None) -> bool:
-    """Whether the user stopped it: what else fails in the course of stopping, a job of Spark's say, is not news.
-    But where a commit was under way, its outcome is."""
+    """Whether the user interrupted the command. Errors that follow from this, for example of a Spark job, are not
+    reported. But the unknown outcome of a commit is."""
     if isinstance(error, OutcomeUnknown):
         return False
     while error is not None and not isinstance(error, click.Abort | KeyboardInterrupt):
@@ -105,7 +105,7 @@ def _usage_hint(error: click.UsageError) -> str | None:
 
 
 def report(failure: Failure, error: BaseException, *, as_json: bool, debug: bool) -> None:
-    """Tell it: one JSON document on stdout, or a line or two on stderr."""
+    """Print the failure: one JSON document on stdout, or a line or two on stderr."""
     if debug and not failure.quiet:
         import traceback
 
@@ -128,6 +128,6 @@ def _coloured() -> bool:
 
 
 def _drop_stdout() -> None:
-    """Nobody reads: let the interpreter's last flush go nowhere instead of failing."""
+    """Send the interpreter's last flush nowhere, because stdout has no reader and the flush would fail."""
     with contextlib.suppress(OSError):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # stays open until the end

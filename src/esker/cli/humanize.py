@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people like to read them. The exact ones are in ``--json``."""
+"""Numbers, sizes and times in a form that is easy to read. ``--json`` has the exact values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def size(count: int | None) -> str:
 
 
 def number(count: int | None) -> str:
-    """A whole number with its thousands apart; ``?`` where it is unknown."""
+    """A whole number with separators for thousands; ``?`` if it is unknown."""
     return "?" if count is None else f"{count:,}"
 
 
@@ -32,12 +32,12 @@ def counted(count: int | None, what: str, plural: str | None = None) -> str:
 
 
 def change(count: int | None, sign: str) -> str:
-    """``+3`` or ``-3``; nothing for none, so that a column of changes shows only changes."""
+    """``+3`` or ``-3``; empty for zero, so that a column of changes shows only changes."""
     return "" if not count else f"{sign}{count:,}"
 
 
 def ago(timestamp_ms: int, now_ms: int | None = None) -> str:
-    """How long ago: ``3 hours ago``; ``in 2 days`` where a clock runs ahead."""
+    """How long ago: ``3 hours ago``, or ``in 2 days`` if a clock is ahead."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     seconds = (now - timestamp_ms) / 1000
     if abs(seconds) < 1:
@@ -54,7 +54,7 @@ def ago(timestamp_ms: int, now_ms: int | None = None) -> str:
 
 
 def when(timestamp_ms: int, now_ms: int | None = None) -> str:
-    """A time in UTC and how long ago it was."""
+    """A time in UTC, and how long ago it was."""
     from esker.model.display_text import show_ms
 
     return f"{show_ms(timestamp_ms)} ({ago(timestamp_ms, now_ms)})"

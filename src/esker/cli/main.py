@@ -1,7 +1,7 @@
-"""The ``esker`` command: which subcommands there are, and how a failure becomes a message and an exit status.
+"""The ``esker`` command: which subcommands exist, and how a failure becomes a message and an exit status.
 
-Nothing heavy is imported here: a subcommand's module is loaded when it is asked for, pyarrow, rich and the rest when
-the subcommand runs.
+Nothing large is imported here. The module of a subcommand is imported when the subcommand is used; pyarrow, rich and
+others when it runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Feed": ("ingest", "receive", "replay"),
 }
 
-# Modules of ``esker.cli.commands`` that hold several commands; every other command has a module of its own name.
+# Modules of ``esker.cli.commands`` with several commands. Every other command has a module of its own name.
 _HOMES: Mapping[str, str] = {
     "init": "create",
     "register": "create",
@@ -51,14 +51,14 @@ _HOMES: Mapping[str, str] = {
 
 
 class Esker(click.Group):
-    """A group that loads a command's module when it is asked for, and reports a failure in a line or two."""
+    """A group that imports a command's module when the command is used, and reports a failure in a line or two."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, in the order of its section."""
+        """All commands, in the order of their sections."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, loaded now."""
+        """Return the command of that name, imported now; None if there is none."""
         if cmd_name not in self.list_commands(ctx):
             return None
         home = import_module(f"esker.cli.commands.{_HOMES.get(cmd_name, cmd_name)}")
@@ -67,7 +67,7 @@ class Esker(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, by section."""
+        """Write the list of commands by section."""
         for title, names in SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(title):
@@ -82,7 +82,7 @@ class Esker(click.Group):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command; every way it can end has its exit status."""
+        """Run a command. Every kind of end has its own exit status."""
         given = list(sys.argv[1:] if args is None else args)
         status = self._status(given, prog_name or "esker", complete_var, extra)
         if standalone_mode:
@@ -103,7 +103,8 @@ class Esker(click.Group):
 
 
 def _forgive_odd_characters() -> None:
-    """Paths may hold bytes that no terminal's encoding has: show them escaped rather than fail."""
+    """Show characters escaped that the terminal's encoding does not have, instead of failing: paths may contain any
+    bytes."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -114,10 +115,10 @@ def _forgive_odd_characters() -> None:
 @shared_options
 @click.version_option(package_name="esker", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Look into Apache Iceberg tables, by the path of a table or by name in a catalog, and change those of a catalog.
+    """Inspect Apache Iceberg tables, by path or by their name in a catalog, and change the tables of a catalog.
 
-    TABLE is a path when it exists on disk, contains a slash or ends in .json; otherwise it is a table of the
-    catalog: --catalog, else $ESKER_CATALOG, else ./lake.
+    TABLE is a path if it exists on disk, contains a slash or ends in .json. Otherwise it is a table of the catalog:
+    --catalog, else $ESKER_CATALOG, else ./lake.
     """
 
 

@@ -1,4 +1,4 @@
-"""Opens the table, view or catalog that a user named on the command line, and finds the snapshot that was asked for."""
+"""Opens the table, view or catalog that was named on the command line, and finds the snapshot that was asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def looks_like_path(text: str) -> bool:
-    """Whether a TABLE argument is a place on disk rather than a name in a catalog."""
+    """Whether a TABLE argument is a path and not a name in a catalog."""
     if "/" in text or os.sep in text or text in (".", "..") or text.endswith((".json", ".json.gz")):
         return True
     try:
@@ -28,7 +28,7 @@ def looks_like_path(text: str) -> bool:
 
 
 def open_named(text: str) -> Table:
-    """The table that a TABLE argument means."""
+    """Return the table of a TABLE argument. Raises ``NoSuchTable``."""
     if looks_like_path(text):
         from esker.wiring import open_table
 
@@ -37,7 +37,7 @@ def open_named(text: str) -> Table:
 
 
 def open_table_or_view(text: str) -> Table | View:
-    """The table that an argument means, or the view."""
+    """Return the table or view of an argument. Raises ``NoSuchTable`` if there is neither."""
     from esker.errors import NoSuchTable
 
     try:
@@ -49,23 +49,23 @@ def open_table_or_view(text: str) -> Table | View:
 
 
 def open_to_change(text: str) -> Table:
-    """The table of the catalog that a TABLE argument means; a path has no catalog that a change could go to."""
+    """Return the table of a TABLE argument, to change it. Raises ``InvalidInput`` for a path: it has no catalog."""
     from esker.errors import InvalidInput
 
     if "/" in text or os.sep in text or text.endswith((".json", ".json.gz")):
         raise InvalidInput(
             f"cannot change {text}: a table opened by its path is read-only; "
-            "take it into a catalog with: esker register NAME METADATA_FILE",
+            "add it to a catalog with: esker register NAME METADATA_FILE",
             path=text,
         )
     return open_lake(current_settings()).table(text)
 
 
 def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False, may_make: bool = False) -> Lake:
-    """The catalog that was asked for.
+    """Return the lake of the catalog that was asked for.
 
-    One that was named and is not there is a `NoSuchFile`, since the name may be a typo; a command that makes lakes on
-    first use says ``may_make``.
+    Raises ``NoSuchFile`` if a catalog was named that does not exist: the name may be a typo. Commands that create a
+    lake on first use set ``may_make``.
     """
     from esker.wiring import connect
 
@@ -79,19 +79,22 @@ def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False
 
 
 def storage_of(table: Table) -> Storage:
-    """Where the table's files lie, for their sizes."""
+    """The storage of the table's files, to read their sizes."""
     return table._workings.storage
 
 
 def chosen_snapshot(table: Table, snapshot_id: int | None, as_of: str | None, ref: str | None) -> Snapshot | None:
-    """The snapshot that the options choose, the current one without any; None while the table is empty."""
+    """The snapshot that the options select, by default the current one; None if the table has no snapshot."""
     from esker.read.resolve_snapshot import resolve_snapshot
 
     return resolve_snapshot(table.metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref).snapshot
 
 
 def snapshot_named(table: Table, text: str) -> Snapshot | None:
-    """A snapshot by id, branch, tag, ``current`` or time, whichever fits first."""
+    """Return the first snapshot that matches the text as an id, branch, tag, ``current`` or time.
+
+    Raises ``NoSuchSnapshot`` if none does.
+    """
     from esker.errors import InvalidInput, NoSuchSnapshot
     from esker.read.resolve_snapshot import resolve_snapshot
 
@@ -116,6 +119,6 @@ def snapshot_named(table: Table, text: str) -> Snapshot | None:
 
 
 def relative_path(path: str, location: str) -> str:
-    """A file's path below the table, which is how people tell files apart."""
+    """A file's path relative to the table."""
     base = location.rstrip("/") + "/"
     return path.removeprefix(base)

@@ -1,4 +1,4 @@
-"""Prints rows of Arrow data on a screen or as a JSON document, however many there are.
+"""Prints any number of rows of Arrow data, on a screen or as a JSON document.
 
 Variants are printed as their values, not as the bytes that store them.
 """
@@ -15,17 +15,15 @@ if TYPE_CHECKING:
     from esker.cli.screen import Screen
 
 
-# ---------------------------------------------------------------- shown variants
-#
-# Variants as people read them: what is in them, not the bytes they are kept in.
+# ---------------------------------------------------------------- variants
 
 
 _PARTS = ("metadata: binary not null", "value: binary not null")
-_SPELT = tuple(f"struct<{one}, {other}>" for one, other in (_PARTS, _PARTS[::-1]))  # ours, and Spark's
+_SPELT = tuple(f"struct<{one}, {other}>" for one, other in (_PARTS, _PARTS[::-1]))  # in Esker's order and in Spark's
 
 
 def type_text(type_: pa.DataType) -> str:
-    """An Arrow type in words, variants by their name."""
+    """The name of an Arrow type; variants by their own name."""
     text = str(type_)
     for spelt in _SPELT:
         text = text.replace(spelt, "variant")
@@ -33,7 +31,7 @@ def type_text(type_: pa.DataType) -> str:
 
 
 def shown_variants(type_: pa.DataType, values: list[Any]) -> list[Any]:
-    """Values of a column with the variants among them read, at every depth."""
+    """Return the values of a column with variants decoded at every depth."""
     return [_shown(type_, value) for value in values] if any(spelt in str(type_) for spelt in _SPELT) else values
 
 
@@ -59,12 +57,12 @@ def _read(value: dict[str, bytes]) -> Any:
 
     try:
         return _worded(decode(value["metadata"], value["value"]))
-    except InvalidInput:  # then its bytes are all that there is to show
+    except InvalidInput:  # then only its bytes can be shown
         return value
 
 
 def _worded(value: Any) -> Any:
-    """With the times that Python has no types for as texts."""
+    """Values with times as text if Python has no type for them."""
     from esker.model.variant import Moment
     from esker.model.variant_text import moment_text
 
@@ -79,16 +77,14 @@ def _worded(value: Any) -> Any:
             return value
 
 
-# ---------------------------------------------------------------- printed rows
-#
-# Rows of Arrow data on a screen or in a JSON document, however many there are.
+# ---------------------------------------------------------------- rows
 
 
-BLOCK = 1_000  # rows laid out together: columns are aligned within a block, and no more is held
+BLOCK = 1_000  # rows that are laid out together: columns are aligned within a block, and only one block is in memory
 
 
 class Batches(Protocol):
-    """A scan, or a table of Arrow's."""
+    """A scan, or a pyarrow table."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -108,7 +104,7 @@ def _rows(found: Batches) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """A column's values in Python; as Arrow spells them where Python has none: nanoseconds, the year 12000."""
+    """The values of a column in Python; as Arrow's text if Python has no such value: nanoseconds, the year 12000."""
     import pyarrow as pa
 
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
@@ -123,7 +119,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def print_rows_json(found: Batches, shown: int | None, facts: Mapping[str, Any]) -> None:
-    """One document: facts, the columns, and the rows, at most so many."""
+    """Print one document: the facts, the columns, and at most ``shown`` rows."""
     from esker.cli.answer import print_json_rows
 
     rows = _rows(found)
@@ -132,7 +128,7 @@ def print_rows_json(found: Batches, shown: int | None, facts: Mapping[str, Any])
 
 
 def print_rows(found: Batches, shown: int | None) -> None:
-    """Rows under headings, block by block, and how many there were."""
+    """Print rows under headings, block by block, and how many there were."""
     from esker.cli.humanize import counted
     from esker.cli.screen import Column, Screen
 
@@ -160,7 +156,7 @@ def print_rows(found: Batches, shown: int | None) -> None:
 
 
 def _stand(screen: Screen, names: list[str], cells: list[list[str]], before: int) -> None:
-    """Rows one below the other, a line for each column: how a wide table fits a narrow terminal."""
+    """Print each row as lines of one column each, for a table that is wider than the terminal."""
     for at, row in enumerate(cells, before + 1):
         screen.title(f"row {at:,}")
         screen.card((name, cell or '""') for name, cell in zip(names, row, strict=True))

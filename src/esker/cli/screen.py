@@ -1,7 +1,7 @@
-"""What a command says to a person: lines, cards, tables and trees, as wide as the terminal and no wider.
+"""The output for a person: lines, cards, tables and trees that fit the width of the terminal.
 
-Off a terminal nothing is cut and nothing coloured, so that output can be piped and searched. Names come from files
-that anyone may have written, so control characters are shown, never sent.
+If stdout is not a terminal, nothing is cut or coloured, so that the output can be piped and searched. Names come from
+files of unknown origin, so control characters are escaped.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNBOUNDED = 100_000
-_FOLDED = 16  # a folded column narrower than this is no pleasure
+_FOLDED = 16  # a folded column needs at least this width to be readable
 
 
 def clean(text: object) -> str:
-    """Text that cannot steer a terminal."""
+    """Text without control characters."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table's column: its heading and how its cells lie."""
+    """A column of a table: its heading and the alignment of its cells."""
 
     name: str
     right: bool = False
-    wraps: bool = False  # may be folded where the terminal is narrow
+    wraps: bool = False  # may be folded if the terminal is narrow
     style: str = ""
-    spare: int = 0  # left out where the terminal is too narrow, the largest first; 0: never
+    spare: int = 0  # left out if the terminal is too narrow, the largest number first; 0: never
 
 
 @dataclass(slots=True)
 class Branch:
-    """A node of a tree: what it says, what hangs from it."""
+    """A node of a tree: its text and its children."""
 
     text: str
     note: str = ""
@@ -49,16 +49,16 @@ class Branch:
 
 
 class _Page(StringIO):
-    """What is written before it is shown; it says stdout's encoding, so that lines are drawn with what that has."""
+    """A buffer with stdout's encoding, so that lines are drawn with characters that stdout has."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # read-only in the parent's stub as well
-        """The encoding that the text will be shown in."""
+        """The encoding in which the text will be shown."""
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 class Screen:
-    """Collects what is to be shown, and shows it at the end."""
+    """Collects the output and shows it at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -77,16 +77,16 @@ class Screen:
         )
 
     def line(self, text: str = "", style: str = "") -> None:
-        """One line."""
+        """Add one line."""
         self._console.print(clean(text), style=style or None, soft_wrap=True)
 
     def lines(self, text: str) -> None:
-        """Text that is laid out already."""
+        """Add text that is laid out already."""
         for line in text.splitlines():
             self.line(line)
 
     def title(self, text: str, note: str = "") -> None:
-        """A heading, with something quieter beside it."""
+        """Add a heading, with a quieter note beside it."""
         from rich.text import Text
 
         self._console.print(
@@ -94,15 +94,15 @@ class Screen:
         )
 
     def note(self, text: str) -> None:
-        """Something to know beside the facts."""
+        """Add a remark."""
         self.line(text, style="dim")
 
     def warning(self, text: str) -> None:
-        """Something that is not as it should be."""
+        """Add a warning."""
         self.line(text, style="yellow")
 
     def card(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Labels and what they say, aligned; pairs that say nothing are left out."""
+        """Add labels and values, aligned. Pairs without a value are left out."""
         from rich.table import Table
 
         grid = Table.grid(padding=(0, 2, 0, 0))
@@ -114,9 +114,9 @@ class Screen:
         self._console.print(grid)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, keep_empty: bool = False) -> None:
-        """Rows under headings; a column that is empty in every row is left out unless it is to be kept.
+        """Add rows under headings. A column that is empty in every row is left out, unless ``keep_empty`` is set.
 
-        Where the terminal is too narrow, spare columns go first, then cells are folded: nothing is cut off.
+        If the terminal is too narrow, spare columns are left out first, then cells are folded. Nothing is cut off.
         """
         from rich import box
         from rich.table import Table
@@ -143,7 +143,7 @@ class Screen:
             self.note(f"Too narrow for: {', '.join(gone)}.")
 
     def fits(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
-        """Whether a table of these would be as wide as the terminal or less."""
+        """Whether a table of these columns and rows fits the width of the terminal."""
         return self._needed(columns, rows, range(len(columns))) <= self._console.width
 
     def _fitting(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], full: list[int]) -> list[int]:
@@ -156,7 +156,7 @@ class Screen:
 
     @staticmethod
     def _needed(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
-        """The least width that shows these columns well; one that may be folded needs less than its cells."""
+        """The smallest width that shows these columns well. A column that may be folded needs less than its cells."""
         from rich.cells import cell_len
 
         widths = [max((cell_len(row[at]) for row in rows), default=0) for at in kept]
@@ -165,7 +165,7 @@ class Screen:
         return sum(named) + 3 * (len(kept) - 1)
 
     def tree(self, root: Branch) -> None:
-        """A tree, drawn with lines."""
+        """Add a tree, drawn with lines."""
         self._console.print(_drawn(root))
 
     def show(self) -> None:

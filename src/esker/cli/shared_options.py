@@ -1,6 +1,6 @@
-"""The options that commands share: where to look and how to answer, which snapshot, how many rows, which engine.
+"""The options that several commands have: catalog, output, snapshot, number of rows, engine.
 
-Also the line on a terminal that says that Spark starts.
+Also the line on a terminal that says that Spark is starting.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 
-# ---------------------------------------------------------------- settings
-#
-# The options that every command takes, before its name or after it.
+# ---------------------------------------------------------------- options of every command, before its name or after it
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +29,7 @@ DEFAULT_CATALOG = "sqlite:///lake/catalog.db"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What was said about where to look and how to answer."""
+    """The values of the shared options."""
 
     catalog: str | None = None  # None: $ESKER_CATALOG, else ./lake
     warehouse: str | None = None
@@ -40,7 +38,7 @@ class Settings:
 
     @property
     def catalog_uri(self) -> str:
-        """The catalog, whether it was named or not."""
+        """The catalog, given or default."""
         return self.catalog or DEFAULT_CATALOG
 
 
@@ -48,10 +46,14 @@ def shared_options(function: F) -> F:
     """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--json`` and ``--debug``."""
     options = [
         click.option(
-            "--catalog", metavar="URI", expose_value=False, callback=_remember, help="The catalog; else $ESKER_CATALOG."
+            "--catalog",
+            metavar="URI",
+            expose_value=False,
+            callback=_remember,
+            help="The catalog [default: $ESKER_CATALOG, else ./lake].",
         ),
         click.option(
-            "--warehouse", metavar="LOCATION", expose_value=False, callback=_remember, help="Where its tables lie."
+            "--warehouse", metavar="LOCATION", expose_value=False, callback=_remember, help="The folder of its tables."
         ),
         click.option(
             "--allow-root",
@@ -59,11 +61,11 @@ def shared_options(function: F) -> F:
             metavar="PLACE",
             expose_value=False,
             callback=_remember_all,
-            help="A place outside whose files tables may use; repeatable; also $ESKER_ALLOWED_ROOTS.",
+            help="A further place whose files tables may use; may be repeated; also $ESKER_ALLOWED_ROOTS.",
         ),
         click.option("--json", is_flag=True, expose_value=False, callback=_remember, help="Print one JSON document."),
         click.option(
-            "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show where an error came from."
+            "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show the traceback of an error."
         ),
     ]
     for option in reversed(options):
@@ -78,11 +80,11 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 def _remember_all(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
     key = _PREFIX + str(param.name)
-    ctx.meta[key] = (*ctx.meta.get(key, ()), *value)  # before the command's name and after it
+    ctx.meta[key] = (*ctx.meta.get(key, ()), *value)  # given before the command's name and after it
 
 
 def current_settings() -> Settings:
-    """What was said, wherever on the command line it was said."""
+    """The values of the shared options, wherever they are on the command line."""
     meta = click.get_current_context().meta
     return Settings(
         catalog=meta.get(_PREFIX + "catalog") or os.environ.get("ESKER_CATALOG") or None,
@@ -99,9 +101,11 @@ def _roots_of_environment() -> list[str]:
 def snapshot_options(function: F) -> F:
     """Add ``--snapshot-id``, ``--as-of`` and ``--ref``, of which one may be given."""
     options = [
-        click.option("--snapshot-id", type=int, metavar="ID", help="The snapshot of that id."),
-        click.option("--as-of", metavar="TIME", help="The snapshot current at that time (ISO 8601 or epoch ms)."),
-        click.option("--ref", metavar="NAME", help="The snapshot of that branch or tag."),
+        click.option("--snapshot-id", type=int, metavar="ID", help="The snapshot with this id."),
+        click.option(
+            "--as-of", metavar="TIME", help="The snapshot that was current at this time (ISO 8601 or epoch ms)."
+        ),
+        click.option("--ref", metavar="NAME", help="The snapshot of this branch or tag."),
     ]
     for option in reversed(options):
         function = option(function)
@@ -109,12 +113,13 @@ def snapshot_options(function: F) -> F:
 
 
 def yes_option(function: F) -> F:
-    """Add ``--yes``: a command that takes something away shows what it would do, and does it only when told to."""
-    return click.option("--yes", is_flag=True, help="Do it; without this the plan is shown and nothing done.")(function)
+    """Add ``--yes``: without it, a command that removes something only shows what it would do."""
+    return click.option("--yes", is_flag=True, help="Do it; without --yes, only show what would be done.")(function)
 
 
 def limit_options(default: int, what: str) -> Callable[[F], F]:
-    """Add ``--limit`` and ``--all``. People get ``default`` lines, programs everything unless they say otherwise."""
+    """Add ``--limit`` and ``--all``. The screen has ``default`` lines unless these say otherwise; JSON has
+    everything."""
 
     def decorate(function: F) -> F:
         shown = click.option(
@@ -127,7 +132,7 @@ def limit_options(default: int, what: str) -> Callable[[F], F]:
 
 
 def chosen_limit(limit: int | None, every: bool, default: int) -> int | None:
-    """How many to show; None for all."""
+    """How many to show; None for all. Reports a usage error if both options are given."""
     if limit is not None and every:
         raise click.UsageError("--limit and --all exclude each other")
     if limit is not None:
@@ -135,9 +140,7 @@ def chosen_limit(limit: int | None, every: bool, default: int) -> int | None:
     return None if every or current_settings().as_json else default
 
 
-# ---------------------------------------------------------------- engine
-#
-# ``--engine`` of the commands that decode and write, and the word on a terminal that Spark starts.
+# ---------------------------------------------------------------- ``--engine``, and the line that Spark is starting
 
 
 _WIPE = "\r\x1b[K"
@@ -149,12 +152,13 @@ def engine_option(function: F) -> F:
         "--engine",
         type=click.Choice(["spark", "arrow"]),
         envvar="ESKER_ENGINE",
-        help="Who decodes and writes: Spark's workers, or this process, without a JVM [default: spark].",
+        help="What decodes and writes: Spark's workers, or this process without a JVM [default: spark].",
     )(function)
 
 
 def engine_for(lake: Lake, named: str | None, *, streams: bool = False) -> str:
-    """The engine that was named, otherwise Spark; where it is not installed, a line says so and the engine is arrow."""
+    """The engine that was named, otherwise Spark. If Spark is not installed, a line on stderr says so and the engine is
+    arrow."""
     from esker.ingest.defaults import chosen_engine
 
     return chosen_engine(named, lake, told=lambda text: click.echo(f"esker: {text}", err=True), streams=streams)
@@ -162,14 +166,14 @@ def engine_for(lake: Lake, named: str | None, *, streams: bool = False) -> str:
 
 @contextmanager
 def saying_that_spark_starts() -> Iterator[None]:
-    """Say so on a terminal when a session starts in the block, and keep PySpark's asides away from standard error."""
+    """Show a line on a terminal while a session starts in the block, and keep PySpark's warnings off standard error."""
     import warnings
 
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # what it says is said by the error
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # the error has the same text
     starts = logging.getLogger("esker.spark.session.spark_session")
     handler, level = _OnTerminal(), starts.level
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="pyspark")  # about versions of pandas, which moves no row here
+        warnings.filterwarnings("ignore", module="pyspark")  # warnings about pandas, which is not used here
         if sys.stderr.isatty():
             starts.addHandler(handler)
             starts.setLevel(logging.INFO)
@@ -182,7 +186,7 @@ def saying_that_spark_starts() -> Iterator[None]:
 
 
 class _OnTerminal(logging.Handler):
-    """A line that says what is waited for, and is gone when the wait is over."""
+    """A line on the terminal while the command waits."""
 
     _is_shown = False
 
@@ -193,7 +197,7 @@ class _OnTerminal(logging.Handler):
             click.echo(record.getMessage(), nl=False, err=True)
 
     def wipe(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._is_shown:
             self._is_shown = False
             click.echo(_WIPE, nl=False, err=True)

@@ -1,4 +1,4 @@
-"""What several commands say of a table: totals, partitioning, who wrote last."""
+"""Facts about a table that several commands show: totals, partitioning, the last commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _DELETES = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
 _TOTALS = ("total-records", "total-data-files", "total-files-size", *_DELETES)
 _ENGINES = (
-    #  key of a summary       who writes it
+    # key of a summary       which engine writes it
     ("spark.app.id", "spark"),
     ("trino_query_id", "trino"),
     ("presto_query_id", "presto"),
@@ -26,17 +26,19 @@ _ENGINES = (
 
 
 def totals(table: Table, *, open_manifests: bool = True) -> dict[str, Any]:
-    """Files, rows and bytes of the current snapshot: as its summary counts them, else counted here.
+    """Files, rows and bytes of the current snapshot, from its summary; if the summary has none, counted in the
+    manifests.
 
-    ``rows`` is what a scan gives, which only reading tells once there are deletes: a position may be deleted twice,
-    or in a file that is gone. Then it is None, and ``rows_at_most`` is what the data files hold.
+    ``rows`` is the number of rows that a scan returns. If the snapshot has deletes, only a scan can count them: a
+    position may be deleted twice, or in a file that is gone. Then ``rows`` is None, and ``rows_at_most`` is the rows of
+    data files.
     """
     snapshot = table.current_snapshot
     if snapshot is None:
         return _shaped(dict.fromkeys(_TOTALS, 0), "nothing: the table is empty")
     found = {name: summary_number(snapshot.summary, name) for name in _TOTALS}
     if table.format_version == 1:
-        found |= dict.fromkeys(_DELETES, 0)  # which v1 does not have, so its writers do not count them
+        found |= dict.fromkeys(_DELETES, 0)  # v1 has no deletes, so its writers do not count them
     if found["total-delete-files"] == 0:
         found |= {"total-position-deletes": 0, "total-equality-deletes": 0}
     counted = all(found[name] is not None for name in ("total-records", "total-data-files", "total-delete-files"))
@@ -44,7 +46,7 @@ def totals(table: Table, *, open_manifests: bool = True) -> dict[str, Any]:
 
 
 def _counted(table: Table) -> dict[str, Any]:
-    """Totals from the manifests, for a writer that kept none."""
+    """Totals from the manifests, if the summary has none."""
     import numpy as np
 
     files = table.inspect.files(columns=("content", "record_count", "file_size_in_bytes"))
@@ -75,13 +77,13 @@ def _shaped(found: Mapping[str, int | None], source: str) -> dict[str, Any]:
 
 
 def summary_number(summary: Mapping[str, str], name: str) -> int | None:
-    """A count of a snapshot's summary; None where it is missing or no count."""
+    """A count in a snapshot's summary; None if it is missing or not a number."""
     text = summary.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
 def commit_facts(snapshot: Snapshot | None) -> dict[str, Any] | None:
-    """Who made a snapshot, when, with what, and what it changed."""
+    """Which engine made a snapshot, when, how, and what it changed."""
     if snapshot is None:
         return None
     summary = snapshot.summary
@@ -114,7 +116,7 @@ def term(transform: Transform, source: str) -> str:
 
 
 def column_name(table: Table, field_id: int) -> str:
-    """A column's full name, by the newest schema that has it."""
+    """A column's full name, from the newest schema that has it."""
     for schema in (table.schema, *sorted(table.metadata.schemas, key=lambda s: -s.schema_id)):
         if field_id in schema.name_by_id:
             return schema.name_by_id[field_id]
@@ -122,13 +124,13 @@ def column_name(table: Table, field_id: int) -> str:
 
 
 def partitioning(table: Table) -> list[str]:
-    """The present spec in DDL terms; dropped fields left out."""
+    """The current partition spec in DDL terms, without dropped fields."""
     live = (field for field in table.spec.fields if str(field.transform) != "void")
     return [term(field.transform, column_name(table, field.source_id)) for field in live]
 
 
 def sort_terms(table: Table) -> list[str]:
-    """The present sort order in DDL terms."""
+    """The current sort order in DDL terms."""
     return [
         f"{term(key.transform, column_name(table, key.source_id))} "
         f"{'desc' if key.descending else 'asc'} nulls {'last' if key.nulls_last else 'first'}"

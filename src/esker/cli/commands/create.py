@@ -1,6 +1,6 @@
-"""``esker init``, ``esker create`` and ``esker register``: into a catalog.
+"""``esker init``, ``esker create`` and ``esker register``.
 
-A new lake, a new table or namespace, or an existing table that becomes known to a catalog.
+They create a lake, create a table or namespace, and add an existing table to a catalog.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from esker.table import Table
 
 
-# ---------------------------------------------------------------- ``esker init``: a lake where there is none
+# ---------------------------------------------------------------- ``esker init``
 
 
 @click.command("init")
 @shared_options
 def init_command() -> None:
-    """Make a lake: a catalog and a folder for its tables.
+    """Create a lake: a catalog and a folder for its tables.
 
-    Without --catalog and $ESKER_CATALOG it is ./lake, a SQLite catalog and local files. One that is there already
-    is left as it is, and the exit status is 2.
+    Without --catalog and $ESKER_CATALOG it is ./lake, a SQLite catalog and local files. A lake that exists is not
+    changed, and the exit status is 2.
     """
     from esker.catalogs.open_catalog import make_catalog
     from esker.cli.answer import answer
@@ -46,40 +46,45 @@ def init_command() -> None:
 
 def _show_lake(screen: Screen, facts: dict[str, Any], *, named: bool) -> None:
     screen.title(
-        "Made a lake", {"sqlite": "SQLite catalog, local files"}.get(facts["kind"], "a directory is its catalog")
+        "Created a lake", {"sqlite": "SQLite catalog, local files"}.get(facts["kind"], "the directory is the catalog")
     )
     screen.card([("catalog", facts["place"]), ("warehouse", facts["warehouse"])])
     if facts["catalog"] != DEFAULT_CATALOG:
-        screen.note(f"To find it without --catalog: export ESKER_CATALOG={shlex.quote(_from_anywhere(facts))}")
+        screen.note(f"To use it without --catalog: export ESKER_CATALOG={shlex.quote(_from_anywhere(facts))}")
     if named:
-        screen.note("A catalog does not remember its warehouse: give --warehouse to esker create as well.")
+        screen.note("The catalog does not record its warehouse: give --warehouse to esker create as well.")
     screen.note("Next: esker create --namespace NAME, then esker create NAME.TABLE --schema 'id bigint not null, …'")
 
 
 def _from_anywhere(facts: dict[str, Any]) -> str:
-    """The catalog's URI with its path in full."""
+    """The catalog's URI with an absolute path."""
     _, asked, options = facts["catalog"].partition("?")
     start = "sqlite:///" if facts["kind"] == "sqlite" else "file://"
     return f"{start}{facts['place']}{asked}{options}"
 
 
-# ---------------------------------------------------------------- ``esker create``: a new table, or a new namespace
+# ---------------------------------------------------------------- ``esker create``
 
 
 @click.command("create")
 @click.argument("name")
-@click.option("--schema", metavar="DDL", help="The columns: 'id bigint not null, ts timestamp'.")
-@click.option("--partition-by", multiple=True, metavar="TERM", help="day(ts), bucket(16, id), region; may be repeated.")
-@click.option("--sort-by", multiple=True, metavar="TERM", help="'ts desc nulls last', id; may be repeated.")
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+@click.option("--schema", metavar="DDL", help="The columns, for example 'id bigint not null, ts timestamp'.")
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="TERM",
+    help="For example day(ts), bucket(16, id), region; may be repeated.",
+)
+@click.option("--sort-by", multiple=True, metavar="TERM", help="For example 'ts desc nulls last', id; may be repeated.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A property; may be repeated.")
 @click.option("--format-version", type=int, metavar="N", help="1, 2 or 3 [default: 2].")
-@click.option("--location", metavar="PLACE", help="Where the table is to lie, unless below the warehouse.")
-@click.option("--namespace", "is_namespace", is_flag=True, help="NAME is a namespace to make, not a table.")
+@click.option("--location", metavar="PLACE", help="The table's location [default: below the warehouse].")
+@click.option("--namespace", "is_namespace", is_flag=True, help="Create a namespace instead of a table.")
 @shared_options
 def create_command(name: str, properties: tuple[str, ...], is_namespace: bool, **table: Any) -> None:
-    """Make the table NAME, or with --namespace the namespace NAME.
+    """Create the table NAME, or with --namespace the namespace NAME.
 
-    A table's name is namespace.table, and its namespace must be there.
+    The name of a table is namespace.table. Its namespace must exist.
     """
     from esker.cli.answer import answer
 
@@ -87,12 +92,14 @@ def create_command(name: str, properties: tuple[str, ...], is_namespace: bool, *
     if is_namespace:
         given = [f"--{option.replace('_', '-')}" for option, value in table.items() if value]
         if given:
-            raise click.UsageError(f"{given[0]} is for tables, and --namespace makes a namespace")
+            raise click.UsageError(f"{given[0]} is for tables; leave it out with --namespace")
         made = _make_namespace(name, settings)
-        answer(made, lambda screen: screen.line(f"Made the namespace {name}."))
+        answer(made, lambda screen: screen.line(f"Created the namespace {name}."))
         return
     if not table["schema"]:
-        raise click.UsageError("--schema is missing: say the table's columns, as in --schema 'id bigint not null'")
+        raise click.UsageError(
+            "--schema is missing: give the table's columns, for example --schema 'id bigint not null'"
+        )
     facts = created_facts(_make_table(name, settings, **table))
     answer(facts, lambda screen: _show_created(screen, facts))
 
@@ -130,12 +137,12 @@ def _make_table(name: str, settings: dict[str, str], *, format_version: int | No
     except NoSuchNamespace as error:
         namespace = name.rpartition(".")[0]
         raise type(error)(
-            f"{error.message}; make it with: esker create --namespace {namespace}", **error.facts
+            f"{error.message}; create it with: esker create --namespace {namespace}", **error.facts
         ) from error
 
 
 def created_facts(table: Table) -> dict[str, Any]:
-    """What a table is that holds nothing yet."""
+    """The facts about a new table, for the answer."""
     from esker.cli.table_facts import partitioning, sort_terms
 
     return {
@@ -157,7 +164,7 @@ def created_facts(table: Table) -> dict[str, Any]:
 
 def _show_created(screen: Screen, facts: dict[str, Any]) -> None:
     columns = (f"{c['name']} {c['type']}{' not null' if c['required'] else ''}" for c in facts["columns"])
-    screen.title(f"Made {facts['name']}", f"Iceberg v{facts['format_version']}")
+    screen.title(f"Created {facts['name']}", f"Iceberg v{facts['format_version']}")
     screen.card(
         [
             ("columns", ", ".join(columns)),
@@ -169,9 +176,7 @@ def _show_created(screen: Screen, facts: dict[str, Any]) -> None:
     )
 
 
-# ---------------------------------------------------------------- register
-#
-# ``esker register``: take a table that lies there already into a catalog.
+# ---------------------------------------------------------------- ``esker register``
 
 
 @click.command("register")
@@ -179,9 +184,9 @@ def _show_created(screen: Screen, facts: dict[str, Any]) -> None:
 @click.argument("metadata_file")
 @shared_options
 def register_command(name: str, metadata_file: str) -> None:
-    """Take a table into the catalog as NAME, by its newest metadata file or its directory.
+    """Add an existing table to the catalog as NAME, by its newest metadata file or its directory.
 
-    Nothing is copied: the table's files stay where they are, and from now on the catalog's writers move it on.
+    Nothing is copied: the table's files stay where they are. From now on, change the table only through this catalog.
     """
     from esker.cli.answer import answer
     from esker.cli.open_table import open_lake
@@ -194,7 +199,11 @@ def register_command(name: str, metadata_file: str) -> None:
 
 
 def metadata_location(text: str) -> str:
-    """Where the metadata file is, in full: a catalog's pointer must not depend on where one stands."""
+    """Return the absolute path of the metadata file: a catalog must not record a path that depends on the working
+    directory.
+
+    Raises ``NoSuchTable`` if there is no such file or directory.
+    """
     from esker.errors import NoSuchTable
     from esker.wiring import current_metadata_file
 

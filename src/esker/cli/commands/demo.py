@@ -1,4 +1,4 @@
-"""``esker demo``: the tour of ``make demo``."""
+"""``esker demo``: the tour that ``make demo`` runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from esker.cli.shared_options import current_settings, shared_options
 @click.command("demo")
 @shared_options
 def demo_command() -> int:
-    """Take the tour: telemetry comes into a lake in a temporary folder by a streaming query on Spark, though its
-    driver, an executor and the receiver are killed; it is asked, changed and looked back at, and a report is made."""
+    """Run a tour: a streaming query on Spark loads telemetry into a lake in a temporary folder. Meanwhile its driver,
+    an executor and the receiver are killed. Then the tables are queried and changed, earlier snapshots are read, and a
+    report is written."""
     from esker.demo.tour import run_silently, tell
 
     if not current_settings().as_json:

@@ -1,4 +1,4 @@
-"""``esker diff``: what changed between two snapshots: sums, columns, properties, files, rows."""
+"""``esker diff``: the differences between two snapshots in totals, columns, properties, files and rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from esker.tree.table_metadata import TableMetadata
 
 
-# ---------------------------------------------------------------- schema changes
-#
-# How columns and properties differ between two snapshots of a table.
+# ---------------------------------------------------------------- columns and properties
 
 
 def schema_changes(table: Table, before: Snapshot | None, after: Snapshot | None) -> dict[str, Any]:
-    """Columns added, removed and changed, told apart by id: a rename is no new column."""
+    """Columns added, removed and changed. They are compared by id, so a rename is not a new column."""
     old, new = _schema_of(table, before), _schema_of(table, after)
     both = [id_ for id_ in new.by_id if id_ in old.by_id]
     changed = [{"id": id_, "name": old.name_by_id[id_], "changes": _differences(old, new, id_)} for id_ in both]
@@ -68,7 +66,7 @@ def _differences(old: Schema, new: Schema, id_: int) -> list[str]:
 
 
 def property_changes(table: Table, before: Snapshot | None, after: Snapshot | None) -> dict[str, Any] | None:
-    """Properties set, removed and changed; None where the metadata file of either time can no longer be read."""
+    """Properties set, removed and changed; None if a metadata file of that time cannot be read any more."""
     then, now = _metadata_of(table, before), _metadata_of(table, after)
     if then is None or now is None:
         return None
@@ -94,7 +92,7 @@ def _metadata_of(table: Table, snapshot: Snapshot | None) -> TableMetadata | Non
     if not later:
         return metadata
     first = min(later, key=lambda entry: entry.timestamp_ms)
-    # the log records where files were written; they lie beside the present one wherever the table is now
+    # The log records the paths at which files were written. If the table was moved, they are beside the current file.
     folder, slash, _ = table.metadata_location.rpartition("/")
     try:
         found = open_table(f"{folder}{slash}{first.metadata_file.rpartition('/')[2]}").metadata
@@ -103,9 +101,7 @@ def _metadata_of(table: Table, snapshot: Snapshot | None) -> TableMetadata | Non
     return found if found.snapshot(snapshot.snapshot_id) is not None else None
 
 
-# ---------------------------------------------------------------- changed rows
-#
-# The rows that changed between two snapshots, for ``esker diff --rows``.
+# ---------------------------------------------------------------- rows
 
 
 FIRST = ("_change_type", "_commit_snapshot_id")
@@ -113,7 +109,8 @@ FIRST = ("_change_type", "_commit_snapshot_id")
 
 @dataclass(frozen=True, slots=True)
 class ForPeople:
-    """A feed with what became of each row before the row; its commits come in order, so their numbers say nothing."""
+    """The change feed with the kind of change as the first column. The other columns about commits are left out: the
+    rows are in the order of the commits."""
 
     feed: ChangeScan
 
@@ -135,7 +132,7 @@ class ForPeople:
 
 
 def print_changed_rows(feed: ChangeScan, shown: int | None, facts: Mapping[str, Any], *, as_json: bool) -> None:
-    """At most so many rows, behind the facts in a document, alone on a screen."""
+    """Print at most ``shown`` changed rows: after the facts in a JSON document, or alone on a screen."""
     from esker.cli.print_rows import print_rows, print_rows_json
 
     if as_json:
@@ -144,7 +141,7 @@ def print_changed_rows(feed: ChangeScan, shown: int | None, facts: Mapping[str, 
         print_rows(ForPeople(feed), shown)
 
 
-# ---------------------------------------------------------------- ``esker diff``: what changed between two snapshots
+# ---------------------------------------------------------------- the command
 
 
 DEFAULT = 20
@@ -154,9 +151,9 @@ DEFAULT = 20
 @click.argument("table")
 @click.argument("a")
 @click.argument("b", default="current")
-@click.option("--rows", is_flag=True, help="Show the rows that came and went, in place of the files.")
-@click.option("--where", metavar="PREDICATE", help="Of the rows only those that match, in Spark's SQL.")
-@click.option("--keys", metavar="A,B,…", help="Columns that tell rows apart: shows updates as such.")
+@click.option("--rows", is_flag=True, help="Show the inserted and deleted rows instead of the files.")
+@click.option("--where", metavar="PREDICATE", help="Only rows that match a predicate in Spark SQL.")
+@click.option("--keys", metavar="A,B,…", help="Columns that identify a row: then updates are shown.")
 @limit_options(DEFAULT, "files or rows")
 @shared_options
 def diff_command(
@@ -164,13 +161,13 @@ def diff_command(
 ) -> None:
     """Show what changed from snapshot A to snapshot B: files, rows, columns, properties.
 
-    A and B are snapshot ids, branches, tags or times; B is the current snapshot unless given.
+    A and B are snapshot ids, branches, tags or times. B is the current snapshot by default.
     """
     from esker.cli.answer import answer
     from esker.cli.open_table import open_named
 
     if not rows and (where is not None or keys is not None):
-        raise click.UsageError("--where and --keys choose among rows: give --rows too")
+        raise click.UsageError("--where and --keys are for rows: give --rows as well")
     opened, shown = open_named(table), chosen_limit(limit, every, DEFAULT)
     if rows:
         _answer_rows(opened, (a, b), where, keys, shown)
@@ -192,7 +189,7 @@ def _answer_rows(table: Table, ends: tuple[str, str], where: str | None, keys: s
         keys=[] if keys is None else [name.strip() for name in keys.split(",")],
     )
     facts = diff_facts(table, *ends, 0)
-    del facts["files"]  # the rows take their place
+    del facts["files"]  # shown instead of the files
     as_json = current_settings().as_json
     if not as_json:
         screen = Screen()
@@ -202,7 +199,7 @@ def _answer_rows(table: Table, ends: tuple[str, str], where: str | None, keys: s
 
 
 def diff_facts(table: Table, a: str, b: str, limit: int | None) -> dict[str, Any]:
-    """Every difference between the two, files by kind and the first of them by name."""
+    """All differences between the two: the number of files by kind, and the first ``limit`` of them by name."""
     from esker.cli.open_table import snapshot_named
     from esker.cli.table_facts import commit_facts
 
@@ -291,7 +288,7 @@ def _show_sums(screen: Screen, facts: dict[str, Any]) -> None:
                 counts = (sign + number(sums["files"]), sign + number(sums["rows"]), sign + size(sums["bytes"]))
                 rows.append((kind.replace("_", " "), *counts))
     if not rows:
-        screen.note("The same files on both sides.")
+        screen.note("Both snapshots have the same files.")
         return
     columns = [Column(""), Column("files", right=True), Column("rows", right=True), Column("size", right=True)]
     screen.table(columns, rows)
@@ -307,7 +304,7 @@ def _show_schema(screen: Screen, changes: dict[str, Any]) -> None:
 
 def _show_properties(screen: Screen, changes: dict[str, Any] | None) -> None:
     if changes is None:
-        screen.note("Properties of then are unknown: the metadata files of that time are gone.")
+        screen.note("The properties of that time are unknown: its metadata files no longer exist.")
         return
     said = [f"+ {key} = {value}" for key, value in changes["added"].items()]
     said += [f"- {key} = {value}" for key, value in changes["removed"].items()]

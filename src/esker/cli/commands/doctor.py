@@ -1,4 +1,4 @@
-"""The command `esker doctor`: check this machine, a lake and its tables, and say what to do."""
+"""``esker doctor``: check this machine and the store, and say what to do about each problem."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from esker.cli.screen import Screen
 
 
-# ---------------------------------------------------------------- checks
-#
-# The checks of ``esker doctor``, each a function that looks at one thing.
+# ---------------------------------------------------------------- checks: each function checks one thing
 
 
 Level = Literal["ok", "note", "finding"]
@@ -35,7 +33,7 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, and what was seen."""
+    """What was checked, and the result."""
 
     name: str
     level: Level
@@ -44,7 +42,7 @@ class Check:
 
 
 def every_check(settings: Settings) -> list[Check]:
-    """All checks, in the order in which their failing would stop one."""
+    """All checks. What is needed most comes first."""
     return [
         check_python(),
         check_package("pyarrow", needed=True, why="reads and writes data files"),
@@ -59,7 +57,7 @@ def every_check(settings: Settings) -> list[Check]:
 
 
 def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Check:
-    """Python is new enough."""
+    """Check that Python is new enough."""
     said = sys.version.split()[0]
     if version < OLDEST_PYTHON:
         return Check("python", "finding", said, "Esker needs Python 3.11 or newer.")
@@ -67,7 +65,7 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Check:
 
 
 def check_package(name: str, *, needed: bool, why: str) -> Check:
-    """A package is installed, and which version."""
+    """Check that a package is installed, and report its version."""
     try:
         return Check(name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
@@ -75,12 +73,13 @@ def check_package(name: str, *, needed: bool, why: str) -> Check:
 
 
 def check_decoder() -> Check:
-    """The compiled walk over Avro is there; without it planning is right but slower."""
+    """Check that the Avro decoder is compiled. Without it planning is correct but slower."""
     return _compiled("avro decoder", ("esker.avro._shred",), "Planning works")
 
 
 def check_telemetry_decoder() -> Check:
-    """The compiled walk over OTLP is there, and what makes variants; without them an ingest is right but slower."""
+    """Check that the OTLP decoder and the encoder of variants are compiled. Without them an ingest is correct but
+    slower."""
     return _compiled("otlp decoder", ("esker.otlp._walk", "esker.otlp._variants"), "Ingest works")
 
 
@@ -88,44 +87,44 @@ def _compiled(name: str, modules: tuple[str, ...], what: str) -> Check:
     for module in modules:
         found = util.find_spec(module)
         if found is None or found.origin is None or found.origin.endswith(".py"):
-            advice = f"{what} but is slower; reinstall esker where a C compiler is at hand."
-            return Check(name, "finding", "not compiled, the pure Python one is used", advice)
+            advice = f"{what} but is slower; install a C compiler, then reinstall esker."
+            return Check(name, "finding", "not compiled; the one in pure Python is used", advice)
     return Check(name, "ok", "compiled")
 
 
 def check_java() -> Check:
-    """Java is there and new enough for Spark."""
+    """Check that Java is installed and new enough for Spark."""
     java = _java()
-    advice = f"Spark needs Java {OLDEST_JAVA} or newer: install one, or point JAVA_HOME at it."
+    advice = f"Spark needs Java {OLDEST_JAVA} or newer: install it, or set JAVA_HOME to it."
     if java is None:
         return Check("java", "finding", "not found", advice)
     try:
         run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("java", "finding", f"{java} does not run: {error}", advice)
+        return Check("java", "finding", f"{java} cannot be run: {error}", advice)
     version = _JAVA_VERSION.search(run.stderr + run.stdout)
     if version is None:
-        return Check("java", "finding", f"{java} does not say its version", advice)
+        return Check("java", "finding", f"{java} does not report its version", advice)
     if int(version[1]) < OLDEST_JAVA:
         return Check("java", "finding", f"{version[1]} at {java}", advice)
     return Check("java", "ok", f"{version[1]} at {java}")
 
 
 def check_workers() -> Check:
-    """The Python that Spark's workers run has what Esker needs there."""
+    """Check that the Python of Spark's workers has the packages that Esker needs there."""
     python = os.environ.get("PYSPARK_PYTHON") or sys.executable
     advice = "Spark's workers need pyarrow: set PYSPARK_PYTHON to a Python that has it."
     asked = "import sys, pyarrow, numpy; print(sys.version.split()[0], pyarrow.__version__)"
     try:
         run = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("workers' python", "finding", f"{python} does not run: {error}", advice)
+        return Check("workers' python", "finding", f"{python} cannot be run: {error}", advice)
     if run.returncode:
-        last = (run.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        last = (run.stderr.strip().splitlines() or ["it ended without a message"])[-1]
         return Check("workers' python", "finding", f"{python}: {last}", advice)
     version, pyarrow = run.stdout.split()
     if version.split(".")[:2] != [str(part) for part in sys.version_info[:2]]:
-        advice = "Spark wants the same version of Python here and in its workers: set PYSPARK_PYTHON to such a one."
+        advice = "Spark needs the same Python version in its workers as here: set PYSPARK_PYTHON to such a Python."
         return Check("workers' python", "finding", f"{version} at {python}, here {sys.version.split()[0]}", advice)
     return Check("workers' python", "ok", f"{version} with pyarrow {pyarrow} at {python}")
 
@@ -137,7 +136,7 @@ def _java() -> str | None:
 
 
 def check_store(settings: Settings) -> Check:
-    """The store refuses to create a file twice, which is what keeps two writers apart."""
+    """Check that the store refuses to create a file twice. This prevents that two writers commit the same version."""
     from esker.errors import AlreadyExists, EskerError
     from esker.storage.local import LocalStorage
     from esker.storage.location import Location
@@ -145,14 +144,14 @@ def check_store(settings: Settings) -> Check:
     place, made_up = _warehouse(settings)
     parsed = Location.parse(place)
     if parsed.scheme != "file":
-        return Check("store", "note", f"{place}: only local stores can be tried yet")
+        return Check("store", "note", f"{place}: only local stores can be checked")
     folder = Path(parsed.path)
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     where = f"{folder} ({made_up})" if made_up else str(folder)
     probe = str(folder / f".esker-doctor-{uuid4().hex}")
     storage = LocalStorage()
-    advice = "Commits here could overwrite each other: keep the warehouse on a store that can."
+    advice = "Commits here could overwrite each other: move the warehouse to a store that refuses this."
     try:
         storage.write_new(probe, b"first")
         try:
@@ -163,13 +162,13 @@ def check_store(settings: Settings) -> Check:
                 return Check("store", "ok", f"exclusive creates work at {where}")
         return Check("store", "finding", f"{where} let a file be created twice", advice)
     except (OSError, EskerError) as error:
-        return Check("store", "finding", f"cannot write at {where}: {error}", "Choose another with --warehouse.")
+        return Check("store", "finding", f"cannot write at {where}: {error}", "Choose another folder with --warehouse.")
     finally:
         _remove(probe)
 
 
 def _warehouse(settings: Settings) -> tuple[str, str]:
-    """Where tables lie or would lie; the second part says when nobody named it."""
+    """The warehouse to check, and a note if no warehouse was named."""
     if settings.warehouse is not None:
         return settings.warehouse, ""
     catalog = settings.catalog or ""
@@ -179,7 +178,7 @@ def _warehouse(settings: Settings) -> tuple[str, str]:
         return catalog, ""
     if Path("lake").is_dir():
         return "lake", ""
-    return tempfile.gettempdir(), "no warehouse named, so the temporary folder was tried"
+    return tempfile.gettempdir(), "no warehouse was given, so the temporary folder was checked"
 
 
 def _remove(probe: str) -> None:
@@ -189,9 +188,7 @@ def _remove(probe: str) -> None:
         return
 
 
-# ---------------------------------------------------------------- doctor
-#
-# ``esker doctor``: is everything here that Esker needs?
+# ---------------------------------------------------------------- the command
 
 
 SIGNS = {"ok": "ok", "note": "note", "finding": "PROBLEM"}
@@ -202,7 +199,7 @@ SIGNS = {"ok": "ok", "note": "note", "finding": "PROBLEM"}
 def doctor_command() -> None:
     """Check this machine: versions, Java, the compiled decoders, exclusive creates in the store.
 
-    Exit status 1 says that something was found.
+    The exit status is 1 if there is a problem.
     """
     from esker.cli.answer import answer
     from esker.cli.failure import FINDING
@@ -230,6 +227,6 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
         rows.append((check["check"], SIGNS[check["level"]], said))
     screen.table(columns, rows)
     if facts["healthy"]:
-        screen.note("Nothing wrong was found.")
+        screen.note("No problems found.")
     else:
         screen.warning(f"{counted(facts['findings'], 'problem')} found.")

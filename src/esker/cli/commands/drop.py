@@ -1,6 +1,6 @@
 """``esker drop`` and ``esker rename``: remove a table or a namespace from a catalog, or give a table another name.
 
-With ``--purge``, drop deletes the table's own files too.
+With ``--purge``, drop also deletes the table's own files.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 
-# ---------------------------------------------------------------- drop
-#
-# ``esker drop``: forget a table or a namespace, and with ``--purge`` delete what was the table's own.
+# ---------------------------------------------------------------- ``esker drop``
 
 
 @click.command("drop")
 @click.argument("name")
-@click.option("--purge", is_flag=True, help="Delete the table's own files as well.")
-@click.option("--namespace", "is_namespace", is_flag=True, help="NAME is a namespace, which must be empty.")
+@click.option("--purge", is_flag=True, help="Also delete the table's own files.")
+@click.option("--namespace", "is_namespace", is_flag=True, help="Drop a namespace, which must be empty.")
 @yes_option
 @shared_options
 def drop_command(name: str, purge: bool, is_namespace: bool, yes: bool) -> None:
     """Drop the table NAME, or with --namespace the namespace NAME.
 
-    Shows what would be gone, and does it only with --yes. The table's files stay where they are, so that it can be
-    registered again, unless --purge asks to delete them; files that others may use are left even then.
+    Shows what would be removed, and does it only with --yes. The table's files stay where they are, so that it can be
+    registered again. --purge deletes them, except files that other tables may use.
     """
     from esker.cli.answer import answer
     from esker.cli.open_table import open_lake
@@ -39,7 +37,7 @@ def drop_command(name: str, purge: bool, is_namespace: bool, yes: bool) -> None:
     lake = open_lake(current_settings())
     if is_namespace:
         if purge:
-            raise click.UsageError("--purge is for tables: a namespace is dropped when it is empty")
+            raise click.UsageError("--purge is for tables: leave it out, a namespace is dropped only if it is empty")
         facts = _namespace_plan(lake, name)
         if yes:
             lake.drop_namespace(name)
@@ -54,7 +52,7 @@ def drop_command(name: str, purge: bool, is_namespace: bool, yes: bool) -> None:
 
 
 def table_plan(lake: Lake, name: str, *, purge: bool) -> dict[str, Any]:
-    """What dropping would take away. A table that cannot be read can be dropped all the same, but not purged."""
+    """What dropping would remove. A table whose metadata cannot be read can be dropped, but not purged."""
     from esker.cli.table_facts import totals
     from esker.errors import Corrupt, InvalidInput, NoSuchFile, Unsupported
     from esker.model.table_names import TableName
@@ -86,7 +84,7 @@ def table_plan(lake: Lake, name: str, *, purge: bool) -> dict[str, Any]:
 
 
 def _files_left(lake: Lake, facts: dict[str, Any]) -> int:
-    """What still lies where the table was: files of nobody's snapshot, and those that would not go."""
+    """How many files are still in the table's folder: files of no snapshot, and files that could not be deleted."""
     return sum(1 for _ in lake.catalog.storage().list(facts["location"]))
 
 
@@ -96,7 +94,7 @@ def _namespace_plan(lake: Lake, name: str) -> dict[str, Any]:
     held = [*lake.tables(name), *(inner for inner in lake.namespaces() if inner.startswith(f"{name}."))]
     if held:
         raise InvalidInput(
-            f"cannot drop namespace {name}: it holds {', '.join(held[:5])}"
+            f"cannot drop namespace {name}: it has {', '.join(held[:5])}"
             + (f" and {len(held) - 5} more" if len(held) > 5 else ""),
             namespace=name,
             holds=held,
@@ -109,7 +107,7 @@ def _show_namespace(screen: Screen, facts: dict[str, Any]) -> None:
         screen.line(f"Dropped the namespace {facts['namespace']}.")
         return
     screen.line(f"Would drop the namespace {facts['namespace']}, which is empty.")
-    screen.note("Nothing was done; --yes does it.")
+    screen.note("Nothing was changed; --yes does it.")
 
 
 def _show_dropped(screen: Screen, facts: dict[str, Any]) -> None:
@@ -129,7 +127,7 @@ def _show_dropped(screen: Screen, facts: dict[str, Any]) -> None:
     )
     screen.line(_fate(facts))
     if not facts["done"]:
-        screen.note("Nothing was done; --yes does it.")
+        screen.note("Nothing was changed; --yes does it.")
 
 
 def _fate(facts: dict[str, Any]) -> str:
@@ -138,15 +136,15 @@ def _fate(facts: dict[str, Any]) -> str:
     done = facts["done"]
     if not facts["purge"]:
         back = f"esker register {facts['name']} {facts['metadata_location']}" if facts["metadata_location"] else ""
-        return f"Its files {'stay' if done else 'would stay'} where they are." + (f" Back with: {back}" if back else "")
+        return f"Its files {'stay' if done else 'would stay'} where they are." + (f" To undo: {back}" if back else "")
     files = counted(facts["files_to_delete"], "file")
     if not done:
-        return f"Would delete {files}, for good."
+        return f"Would permanently delete {files}."
     left = facts["files_left"]
-    return f"Deleted {files}." + (f" {counted(left, 'file')} that no snapshot names still there." if left else "")
+    return f"Deleted {files}." + (f" {counted(left, 'file')} of no snapshot still there." if left else "")
 
 
-# ---------------------------------------------------------------- ``esker rename``: another name for a table
+# ---------------------------------------------------------------- ``esker rename``
 
 
 @click.command("rename")
@@ -154,7 +152,7 @@ def _fate(facts: dict[str, Any]) -> str:
 @click.argument("new")
 @shared_options
 def rename_command(old: str, new: str) -> None:
-    """Give the table OLD the name NEW, in the same namespace or another; its files stay where they are."""
+    """Give the table OLD the name NEW, in the same namespace or another. Its files stay where they are."""
     from esker.cli.answer import answer
     from esker.cli.open_table import open_lake
 

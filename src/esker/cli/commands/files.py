@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from esker.table import Table
 
 
-# ---------------------------------------------------------------- ``esker files``: the files of one snapshot
+# ---------------------------------------------------------------- ``esker files``
 
 
 DEFAULT = 50
@@ -50,7 +50,7 @@ def files_command(
 
 
 def files_facts(table: Table, snapshot_id: int | None, limit: int | None) -> dict[str, Any]:
-    """The first files, and the sums over all of them."""
+    """The first ``limit`` files, and the totals of all of them."""
     import numpy as np
 
     files = table.inspect.files(snapshot_id, columns=_COLUMNS)
@@ -93,7 +93,11 @@ def _show_files(screen: Screen, facts: dict[str, Any]) -> None:
 
     screen.title(facts["name"], "empty" if facts["snapshot_id"] is None else f"snapshot {facts['snapshot_id']}")
     if not facts["total"]:
-        screen.note("No files: this snapshot holds no rows." if facts["snapshot_id"] else "No snapshot yet, no files.")
+        screen.note(
+            "No files: this snapshot has no rows."
+            if facts["snapshot_id"]
+            else "No files: the table has no snapshot yet."
+        )
         return
     data_only = all(file["content"] == "data" for file in facts["files"])
     columns = [
@@ -129,11 +133,11 @@ def _kind(file: dict[str, Any]) -> str:
 
 
 def partition_text(partition: dict[str, Any] | None) -> str:
-    """``day=2026-01-31/region=eu``, as folders are named."""
+    """The partition as ``day=2026-01-31/region=eu``, like the names of folders."""
     return "/".join(f"{name}={'null' if value is None else value}" for name, value in (partition or {}).items())
 
 
-# ---------------------------------------------------------------- ``esker manifests``: the manifests of one snapshot
+# ---------------------------------------------------------------- ``esker manifests``
 
 
 @click.command("manifests")
@@ -156,7 +160,7 @@ def manifests_command(
 
 
 def manifests_facts(table: Table, snapshot_id: int | None, limit: int | None) -> dict[str, Any]:
-    """The first manifests, with the names of the partition fields that their bounds are of."""
+    """The first ``limit`` manifests, with the bounds of their partition fields by name."""
     listed = table.inspect.manifests(snapshot_id)
     shown = listed if limit is None else listed.slice(0, limit)
     return {

@@ -1,4 +1,4 @@
-"""``esker info``: one table, or one view, on one screen."""
+"""``esker info``: one table or view on one screen."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from esker.view import View
 
 
-# ---------------------------------------------------------------- ``esker info``: one table, or a view, on one screen
+# ---------------------------------------------------------------- tables
 
 
 @click.command("info")
 @click.argument("table")
-@click.option("--count", is_flag=True, help="Count the rows exactly, reading what deletes make necessary.")
+@click.option("--count", is_flag=True, help="Count the rows exactly; reads data files if there are deletes.")
 @shared_options
 def info_command(table: str, count: bool) -> None:
-    """Show one table on one screen: size, last commit, partitioning, refs, properties. Of a view, its query."""
+    """Show one table on one screen: size, last commit, partitioning, refs, properties. For a view, show its query."""
     from esker.cli.answer import answer
     from esker.cli.open_table import open_table_or_view
     from esker.view import View
@@ -39,7 +39,7 @@ def info_command(table: str, count: bool) -> None:
 
 
 def info_facts(table: Table) -> dict[str, Any]:
-    """Everything the card shows, exact."""
+    """All facts of the screen, with exact values."""
     from esker.cli.answer import iso
     from esker.cli.table_facts import commit_facts, partitioning, ref_names, sort_terms, totals
 
@@ -94,9 +94,9 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
 
 
 def _location(facts: dict[str, Any]) -> str:
-    """Where the table says it lies, which is not where a copied one does."""
+    """The recorded location, with a note if the table has been moved."""
     moved = not facts["metadata_location"].startswith(facts["location"])
-    return facts["location"] + (" (as recorded; it has been moved)" if moved else "")
+    return facts["location"] + (" (as recorded; the table has been moved)" if moved else "")
 
 
 def _rows(facts: dict[str, Any]) -> str:
@@ -108,7 +108,7 @@ def _rows(facts: dict[str, Any]) -> str:
         return "unknown"
     kinds = [("position_deletes", "position delete"), ("equality_deletes", "equality delete")]
     said = [counted(facts[key], what) for key, what in kinds if facts[key]]
-    return f"at most {number(facts['rows_at_most'])}, less {' and '.join(said) or 'deletes'} (--count tells)"
+    return f"at most {number(facts['rows_at_most'])}, less {' and '.join(said) or 'deletes'} (--count counts them)"
 
 
 def _files(facts: dict[str, Any]) -> str:
@@ -141,13 +141,11 @@ def _refs(refs: dict[str, int]) -> str:
     return ", ".join(names[:8]) + more
 
 
-# ---------------------------------------------------------------- view facts
-#
-# What ``esker info`` and ``esker schema`` tell of a view.
+# ---------------------------------------------------------------- views
 
 
 def view_facts(view: View) -> dict[str, Any]:
-    """Everything the card shows, exact."""
+    """All facts of the screen, with exact values."""
     from esker.cli.answer import iso
 
     version = view.current_version
@@ -171,9 +169,9 @@ def view_facts(view: View) -> dict[str, Any]:
 
 
 def show_view(screen: Screen, facts: dict[str, Any]) -> None:
-    """The card of a view."""
+    """Show the facts of a view."""
     screen.title(facts["name"], "Iceberg view")
-    versions = f" (version {facts['version_id']} of {facts['versions']} kept)" if facts["versions"] > 1 else ""
+    versions = f" (version {facts['version_id']} of {facts['versions']} stored)" if facts["versions"] > 1 else ""
     screen.card(
         [
             ("query", facts["sql"]),

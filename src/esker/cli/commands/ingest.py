@@ -1,6 +1,7 @@
-"""``esker ingest`` and ``esker replay``: telemetry and files of rows into tables, exactly once.
+"""``esker ingest`` and ``esker replay``: load telemetry and files of rows into tables, exactly once.
 
-An account is printed at the end. Replay makes commits that failed before, and decodes dead letters again after a fix.
+They print an account of all records at the end. Replay makes commits that failed before, and decodes dead letters
+again.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 
-# ---------------------------------------------------------------- The account of an ingest, as a person reads it
+# ---------------------------------------------------------------- the account on a screen
 
 
 _ODDITIES = {
     "unknown_fields": "fields of a newer protocol",
     "repeated_keys": "attributes sent twice",
-    "zero_ids": "ids of nothing but zeros",
+    "zero_ids": "ids that are all zeros",
     "empty_containers": "resources, scopes or metrics without a record",
     "far_times": "times far from now",
-    "not_castable": "values that fit no promoted column",
-    "skipped_offsets": "offsets that Kafka has no more",
+    "not_castable": "values that do not fit their promoted column",
+    "skipped_offsets": "offsets that Kafka no longer has",
     "unused_offsets": "offsets without a message (transactions, compaction)",
     "empty_messages": "messages without a value",
 }
 
 
 def show(screen: Screen, account: Account) -> None:
-    """Where everything went, the identity, and what needs a person."""
+    """Show how many records went where, the sum that proves it, and what needs attention."""
     screen.title(
         f"Received {counted(account.received, 'record')}",
         f"{_sources(account)}, {counted(account.batches, 'batch', 'batches')} {_duration(account)}",
@@ -63,7 +64,7 @@ def show(screen: Screen, account: Account) -> None:
     for file, reason in account.refused:
         screen.warning(f"Refused {file}: {reason}")
     for file, earlier in account.read_twice:
-        screen.warning(f"Read twice: a part of {file} was read before, as a part of {earlier}")
+        screen.warning(f"Read twice: a part of {file} was also read as a part of {earlier}")
     for table, error in account.failures:
         screen.warning(f"Pending for {table}: {error}")
     if account.stopped is not None:
@@ -73,7 +74,7 @@ def show(screen: Screen, account: Account) -> None:
 
 
 def _sources(account: Account) -> str:
-    if not account.files and account.requests:  # of Kafka
+    if not account.files and account.requests:  # from Kafka
         return counted(account.requests, "request")
     return f"{counted(account.files, 'file')}, {size(account.bytes)}"
 
@@ -84,17 +85,17 @@ def _duration(account: Account) -> str:
 
 
 def _commits(account: Account) -> str:
-    """What made commits slower than others."""
+    """Why some commits were slower than others."""
     told = []
     if account.conflicts:
-        told.append(f"{counted(account.conflicts, 'conflict')} with other writers, tried again")
+        told.append(f"{counted(account.conflicts, 'conflict')} with other writers, retried")
     if account.folded:
-        told.append(f"{number(account.folded)} folded the table's manifests as well")
+        told.append(f"{number(account.folded)} also merged manifests of the table")
     return ", ".join(told)
 
 
 def identity(account: Account) -> str:
-    """The sum that must come out."""
+    """The sum that must be right: what was received equals what was written, buried or is pending."""
     parts = [f"tables {sum(account.tables.values()):,}", f"dead letter {account.dead_letters:,}"]
     parts.append(f"pending {account.pending:,}")
     if account.deduplicated:
@@ -111,9 +112,7 @@ def identity(account: Account) -> str:
     )
 
 
-# ---------------------------------------------------------------- ingest
-#
-# ``esker ingest``: telemetry and files of rows into tables, exactly once, with an account at the end.
+# ---------------------------------------------------------------- ``esker ingest``
 
 
 _PATHS = click.Path(path_type=Path)
@@ -123,37 +122,48 @@ _PROFILES = click.Choice(["map", "flat", "variant"])
 @click.group("ingest")
 @shared_options
 def ingest_command() -> None:
-    """Take in telemetry or files of rows, each batch exactly once, and give account of it.
+    """Load telemetry or files of rows, each batch exactly once, and print an account.
 
-    What was planned is written down beside the lake before it is done, so that a run that dies is continued by the
-    next, and giving the same command twice adds nothing twice.
+    A plan is recorded beside the lake before it is executed. So the next run continues a run that was killed, and
+    running the same command twice adds nothing twice.
     """
 
 
 @ingest_command.command("otlp")
 @click.argument("paths", nargs=-1)
-@click.option("--follow", is_flag=True, help="Go on with what comes into the directories or topics, until stopped.")
-@click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
-@click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
-@click.option("--promote", multiple=True, metavar="KEY=TYPE", help="An attribute to have a column; may be repeated.")
-@click.option("--profile", type=_PROFILES, help="How attributes are held [default: as the tables do, or map].")
-@click.option("--partition-by", type=click.Choice(["day", "hour"]), default="day", help="Of tables that are made.")
-@click.option("--dedup", type=click.Choice(["span_id"]), help="Leave out spans and logs that were sent again.")
-@click.option("--strict", is_flag=True, help="Bury JSON with ids in base64 or enums by name.")
-@click.option("--most-dead", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of a batch is dead.")
+@click.option("--follow", is_flag=True, help="Continue with new files or messages until stopped.")
+@click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the progress is recorded.")
+@click.option("--pattern", default="*", metavar="GLOB", help="In directories, only files with such names.")
+@click.option("--promote", multiple=True, metavar="KEY=TYPE", help="Give an attribute its own column; may be repeated.")
+@click.option("--profile", type=_PROFILES, help="How attributes are stored [default: as in the tables, or map].")
+@click.option(
+    "--partition-by", type=click.Choice(["day", "hour"]), default="day", help="The partitioning of new tables."
+)
+@click.option("--dedup", type=click.Choice(["span_id"]), help="Leave out spans and logs that were sent twice.")
+@click.option("--strict", is_flag=True, help="Make dead letters of JSON with ids in base64 or enums by name.")
+@click.option(
+    "--most-dead",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Stop if more than this share of a batch is dead letters.",
+)
 @engine_option
-@click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
-@click.option("--batch-rows", type=click.IntRange(1), metavar="ROWS", help="About so many in one batch at most.")
-@click.option("--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: from batch to batch.")
-@click.option("--settle", default=2.0, show_default=True, metavar="SECONDS", help="With --follow: leave younger files.")
-@click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
-@click.option("--keep-segments", is_flag=True, help="Leave segments of a spool when their rows are committed.")
+@click.option("--batch-bytes", metavar="SIZE", help="Most bytes of files in one batch [default: 256M; 2G on Spark].")
+@click.option("--batch-rows", type=click.IntRange(1), metavar="ROWS", help="Most messages in one batch, about.")
+@click.option(
+    "--every", default=30.0, show_default=True, metavar="SECONDS", help="With --follow: the time between batches."
+)
+@click.option(
+    "--settle", default=2.0, show_default=True, metavar="SECONDS", help="With --follow: skip files that are younger."
+)
+@click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end if nothing arrived for that long.")
+@click.option("--keep-segments", is_flag=True, help="Keep segments of a spool after their rows are committed.")
 @shared_options
 def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
     """Decode OTLP in PATH…, files or directories, into the tables of the namespace otel.
 
-    Framing and compression are told from the content. Without PATH, --follow takes the spool of esker receive.
-    kafka://HOST:PORT/TOPIC in place of PATH takes the messages of a topic, each an Export request.
+    Framing and compression are detected from the content. Without PATH, --follow reads the spool of esker receive.
+    kafka://HOST:PORT/TOPIC instead of PATH reads the messages of a topic, each an Export request.
     """
     from esker.cli.open_table import open_lake
     from esker.ingest.defaults import default_checkpoint
@@ -188,29 +198,36 @@ def otlp(paths: tuple[str, ...], follow: bool, **given: Any) -> int:
     go_on = topics.follow if topics else follow_otlp
     if asked.engine == "spark":
         with saying_that_spark_starts():
-            _ = lake.spark  # a session that starts takes the signals for itself
+            _ = lake.spark  # a session that is starting replaces the signal handlers
     with _stopping() as stop:
         return close(go_on(lake, asked, pace=pace, stop=stop, told=_progress(), told_trouble=_trouble))
 
 
 @ingest_command.command("files")
 @click.argument("paths", nargs=-1, required=True, type=_PATHS)
-@click.option("--table", required=True, metavar="NAME", help="The table that takes the rows.")
-@click.option("--create", is_flag=True, help="Make the table, with the columns of the first file.")
-@click.option("--evolve", is_flag=True, help="Add columns that files have and the table has not.")
-@click.option("--partition-by", multiple=True, metavar="TERM", help="With --create: day(ts), bucket(16, id), region.")
-@click.option("--sort-by", multiple=True, metavar="TERM", help="With --create: 'ts desc', id.")
-@click.option("--format", "form", type=click.Choice(["parquet", "csv", "json"]), help="Unless the names tell.")
-@click.option("--delimiter", metavar="SIGN", help="Between the values of CSV.")
-@click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the run is written down.")
-@click.option("--pattern", default="*", metavar="GLOB", help="Of directories, the files of such names only.")
+@click.option("--table", required=True, metavar="NAME", help="The table to add the rows to.")
+@click.option("--create", is_flag=True, help="Create the table with the columns of the first file.")
+@click.option("--evolve", is_flag=True, help="Add columns that are in the files but not in the table.")
+@click.option(
+    "--partition-by", multiple=True, metavar="TERM", help="With --create: for example day(ts), bucket(16, id), region."
+)
+@click.option("--sort-by", multiple=True, metavar="TERM", help="With --create: for example 'ts desc', id.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["parquet", "csv", "json"]),
+    help="The format, if the file names do not show it.",
+)
+@click.option("--delimiter", metavar="SIGN", help="The delimiter of CSV.")
+@click.option("--checkpoint", type=_PATHS, metavar="DIRECTORY", help="Where the progress is recorded.")
+@click.option("--pattern", default="*", metavar="GLOB", help="In directories, only files with such names.")
 @engine_option
-@click.option("--batch-bytes", metavar="SIZE", help="Of files in one batch [default: 256M; 2G on Spark].")
+@click.option("--batch-bytes", metavar="SIZE", help="Most bytes of files in one batch [default: 256M; 2G on Spark].")
 @shared_options
 def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -> int:
-    """Take the rows of PATH…, files or directories of Parquet, CSV or JSON, into a table.
+    """Add the rows of PATH…, files or directories of Parquet, CSV or JSON, to a table.
 
-    A file that does not fit is refused and named, the others go in.
+    A file that does not fit is refused and named. The others are loaded.
     """
     from esker.cli.open_table import open_lake
     from esker.ingest.defaults import default_checkpoint
@@ -242,12 +259,12 @@ def files(paths: tuple[Path, ...], table: str, form: str | None, **given: Any) -
 
 
 def close(account: Account) -> int:
-    """Show the account; the status says whether it holds, and what is pending."""
+    """Show the account and return the exit status: whether the sum is right, and whether commits are pending."""
     from esker.cli.answer import answer
     from esker.cli.failure import FINDING, INTERNAL, USAGE, describe
 
     if sys.stderr.isatty():
-        click.echo("\r\x1b[K", err=True, nl=False)  # the line of progress
+        click.echo("\r\x1b[K", err=True, nl=False)  # remove the line of progress
     answer(account.facts(), lambda screen: show(screen, account))
     for _, error in account.failures:
         status = describe(error).status
@@ -256,13 +273,13 @@ def close(account: Account) -> int:
 
 
 def _topics(paths: tuple[str, ...]) -> KafkaTopics | None:
-    """The topics that are to be read; None where files are."""
+    """The topics to read; None if files are to be read."""
     from esker.kafka.address import is_address, source_of
 
     if not any(map(is_address, paths)):
         return None
     if len(paths) > 1:
-        raise click.UsageError("give one address of Kafka, with topics between commas, or files, not both")
+        raise click.UsageError("give either files or one Kafka address; separate several topics by commas")
     from esker.ingest.otlp.kafka_topics import KafkaTopics
 
     return KafkaTopics(source_of(paths[0]))
@@ -273,13 +290,13 @@ def _spool(lake: Lake, follow: bool) -> tuple[Path, ...]:
 
     spool = default_spool(lake)
     if not follow or spool is None:
-        raise click.UsageError("Missing argument 'PATHS...': name files or directories of OTLP")
-    spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started after this
+        raise click.UsageError("Missing argument 'PATHS...': give files or directories of OTLP")
+    spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started later
     return (spool,)
 
 
 def pairs_of(texts: tuple[str, ...]) -> dict[str, str]:
-    """What ``--promote`` asks for."""
+    """The attributes and types of ``--promote``."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.rpartition("=")
@@ -302,7 +319,7 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _progress() -> Callable[[Account], None]:
-    """A line on stderr that is written over, where somebody watches."""
+    """A line of progress on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         return lambda account: None
 
@@ -320,7 +337,7 @@ def _trouble(text: str) -> None:
 
 @contextmanager
 def _stopping() -> Iterator[Event]:
-    """Ctrl-C and SIGTERM end the run after the batch in hand."""
+    """Ctrl-C and SIGTERM end the run after the current batch."""
     stop = Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -330,17 +347,20 @@ def _stopping() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-# ---------------------------------------------------------------- replay
-#
-# ``esker replay``: commits that could not be made, and dead letters after a fix.
+# ---------------------------------------------------------------- ``esker replay``
 
 
 @click.command("replay")
-@click.option("--checkpoint", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Of the ingest to go on with.")
-@click.option("--dead-letters", is_flag=True, help="Decode dead letters again: what can be read goes to its table.")
-@click.option("--promote", multiple=True, metavar="KEY=TYPE", help="With --dead-letters: as the ingest was told.")
-@click.option("--profile", type=click.Choice(["map", "flat", "variant"]), help="With --dead-letters: likewise.")
-@click.option("--dedup", type=click.Choice(["span_id"]), help="With --dead-letters: likewise.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="The checkpoint of the ingest to continue.",
+)
+@click.option("--dead-letters", is_flag=True, help="Decode dead letters again, and write the records to their tables.")
+@click.option("--promote", multiple=True, metavar="KEY=TYPE", help="With --dead-letters: as in the ingest.")
+@click.option("--profile", type=click.Choice(["map", "flat", "variant"]), help="With --dead-letters: as in the ingest.")
+@click.option("--dedup", type=click.Choice(["span_id"]), help="With --dead-letters: as in the ingest.")
 @engine_option
 @shared_options
 def replay_command(
@@ -351,10 +371,10 @@ def replay_command(
     dedup: str | None,
     engine: str | None,
 ) -> int:
-    """Make the commits that an ingest could not make, from their receipts; none is made twice.
+    """Make the commits that an ingest could not make, from their receipts. No commit is made twice.
 
-    The data files are written already, so this starts no Spark. With --dead-letters, records that could not be decoded
-    are tried again, by the engine.
+    The data files are already written, so this starts no Spark. With --dead-letters, records that could not be decoded
+    are tried again by the engine.
     """
     from esker.cli.open_table import open_lake
     from esker.ingest.defaults import default_checkpoint

@@ -36,7 +36,8 @@ def ls_command(namespace: str | None, detailed: bool) -> None:
 
 
 def _tables(lake: Lake, namespace: str, detailed: bool) -> list[dict[str, Any]]:
-    """The namespace's tables. One that cannot be opened is listed with the reason, and hides no other."""
+    """The tables of a namespace. A table that cannot be opened is listed with the reason, and does not hide the
+    others."""
     from esker.cli.table_facts import totals
     from esker.errors import EskerError
 
@@ -64,13 +65,13 @@ def _show(screen: Screen, facts: dict[str, Any], detailed: bool) -> None:
         _show_details(screen, tables, views)
     elif screen.is_terminal:
         _show_namespaces(screen, facts["namespaces"])
-    else:  # one name a line, for the pipe they go into
+    else:  # one name on each line, for a pipe
         for table in tables:
             screen.line(table["name"])
         for view in views:
             screen.line(f"{view} (view)")
     if not facts["namespaces"]:
-        screen.note("The catalog is empty: esker create --namespace NAME makes the first namespace.")
+        screen.note("The catalog is empty. Create a namespace with: esker create --namespace NAME")
     elif not (tables or views):
         names = [namespace["namespace"] for namespace in facts["namespaces"]]
         screen.note(f"No tables in {counted(len(names), 'namespace')}: {', '.join(names)}.")

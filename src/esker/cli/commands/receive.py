@@ -1,4 +1,4 @@
-"""``esker receive``: OTLP over HTTP, kept in a spool until it is ingested."""
+"""``esker receive``: receives OTLP over HTTP and keeps it in a spool until it is ingested."""
 
 from __future__ import annotations
 
@@ -14,20 +14,30 @@ from esker.cli.shared_options import current_settings, shared_options
 if TYPE_CHECKING:
     from esker.otlp.receive.receiver import Receiver
 
-_M_MMAP_THRESHOLD = -3  # of malloc.h
+_M_MMAP_THRESHOLD = -3  # from malloc.h
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @click.command("receive")
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=4318, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen at.")
+@click.option("--port", default=4318, show_default=True, type=click.IntRange(0, 65535), help="0 uses a free port.")
 @click.option("--spool", default="lake/spool", show_default=True, metavar="DIRECTORY", help="Where requests are kept.")
-@click.option("--cap", default="4G", show_default=True, metavar="SIZE", help="How much the spool may hold: 500M, 4G.")
-@click.option("--memory", default="256M", show_default=True, metavar="SIZE", help="For requests, packed and unpacked.")
+@click.option(
+    "--cap", default="4G", show_default=True, metavar="SIZE", help="How large the spool may become: 500M, 4G."
+)
+@click.option(
+    "--memory",
+    default="256M",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory for requests, compressed and decompressed.",
+)
 @click.option("--max-request", default="64M", show_default=True, metavar="SIZE", help="How long a body may be.")
-@click.option("--connections", default=512, show_default=True, type=click.IntRange(1), help="How many at a time.")
+@click.option(
+    "--connections", default=512, show_default=True, type=click.IntRange(1), help="How many connections at a time."
+)
 @click.option("--body-timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long a body may take.")
-@click.option("--token-file", metavar="FILE", help="Who sends must know the token in FILE.")
+@click.option("--token-file", metavar="FILE", help="Senders must send the token in FILE.")
 @click.option("--strict", is_flag=True, help="Refuse JSON with ids in base64 or enums by name.")
 @shared_options
 def receive_command(
@@ -42,11 +52,11 @@ def receive_command(
     token_file: str | None,
     strict: bool,
 ) -> None:
-    """Take traces, logs and metrics over OTLP/HTTP, in protobuf or JSON, and keep them on disk.
+    """Receive traces, logs and metrics over OTLP/HTTP, in protobuf or JSON, and keep them on disk.
 
-    A request is answered with 200 when it is synced to the spool, and not before. When the spool is full, senders are
-    told to try again, and so they are when --memory or --connections are used up. A sender that is slow is cut off.
-    Stop with Ctrl-C or SIGTERM; a kill loses nothing that was answered.
+    A request is answered with 200 only after it is synced to the spool. Senders are asked to try again if the spool is
+    full, or if --memory or --connections are used up. A sender that is too slow is disconnected. Stop with Ctrl-C or
+    SIGTERM; a kill loses no request that was answered.
     """
     from esker.otlp.receive.intake import Limits
     from esker.otlp.receive.receiver import Receiver
@@ -72,8 +82,8 @@ def receive_command(
 
 
 def _give_freed_memory_back() -> None:
-    """Let large blocks go back to the system when they are freed: glibc keeps up to 32 MiB of them for each thread, and
-    a receiver has many. Elsewhere there is nothing to do."""
+    """Make glibc return large freed blocks to the system. By default it keeps up to 32 MiB of them for each thread, and
+    a receiver has many threads. Other C libraries need no setting."""
     import ctypes
 
     try:
@@ -89,7 +99,7 @@ def _serve(receiver: Receiver, spool: str) -> None:
 
     def stop(*_: Any) -> None:
         if not stopping.is_set():
-            stopping.set()  # shutdown waits for the loop that runs in this thread, so another one has to ask
+            stopping.set()  # shutdown waits for the loop in this thread, so another thread has to call it
             threading.Thread(target=receiver.shutdown, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

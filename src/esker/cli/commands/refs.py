@@ -1,6 +1,6 @@
 """``esker refs``, ``esker tag`` and ``esker branch``: list a table's branches and tags, create them and drop them.
 
-A tag stays with one snapshot. A branch moves on with every commit to it. Both can expire after an age such as ``7d``.
+A tag stays at one snapshot. A branch moves with every commit to it. Both can expire after an age such as ``7d``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from esker.table import Table
 
 
-# ---------------------------------------------------------------- ages
-#
-# Ages as people write them: ``7d``, ``12h``, ``90 days``.
+# ---------------------------------------------------------------- ages such as ``7d``, ``12h``, ``90 days``
 
 
 _AGE = re.compile(r"\s*(\d{1,12})\s*([a-z]+)\s*")
@@ -35,24 +33,24 @@ _LONGEST_MS = (1 << 63) - 1
 
 
 class Age(click.ParamType[int]):
-    """An option's value that is a length of time, in milliseconds."""
+    """The value of an option that is a length of time, in milliseconds."""
 
     name = "age"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """``7d`` is 604,800,000."""
+        """Return milliseconds: ``7d`` is 604,800,000. Reports a usage error for anything else."""
         if isinstance(value, int):
             return value
         found = _AGE.fullmatch(str(value).lower())
         if found is None or found[2] not in _UNITS:
-            self.fail(f"{value!r} is no length of time: write 7d, 12h, 30m or '90 days'", param, ctx)
+            self.fail(f"{value!r} is not a length of time: write 7d, 12h, 30m or '90 days'", param, ctx)
         age = int(found[1]) * _UNITS[found[2]]
         if not 0 < age <= _LONGEST_MS:
             self.fail(f"{value!r} is out of range", param, ctx)
         return age
 
 
-# ---------------------------------------------------------------- ``esker refs``: a table's branches and tags
+# ---------------------------------------------------------------- ``esker refs``
 
 
 DEFAULT = 50
@@ -72,7 +70,7 @@ def refs_command(table: str, limit: int | None, every: bool) -> None:
 
 
 def refs_facts(table: Table, limit: int | None) -> dict[str, Any]:
-    """Branches first, then tags, ``main`` before all."""
+    """``main`` first, then other branches, then tags."""
     named = table.metadata.all_refs
     ordered = sorted(named, key=lambda name: (name != "main", named[name].kind.value, name))
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots}
@@ -127,7 +125,7 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
 
 
 def kept_text(ref: dict[str, Any]) -> str:
-    """How long a ref and its snapshots are kept; nothing where the table's own rule holds."""
+    """How long a ref and its snapshots are kept; empty if only the table's own properties decide."""
     from esker.cli.humanize import duration
 
     said = []
@@ -140,16 +138,15 @@ def kept_text(ref: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-# ---------------------------------------------------------------- named snapshots
-#
-# What ``esker tag`` and ``esker branch`` have in common: naming a snapshot, and forgetting a name.
+# ---------------------------------------------------------------- what ``esker tag`` and ``esker branch`` have in
+# common
 
 
 Kind = Literal["tag", "branch"]
 
 
 def wanted_snapshot(table: Table, snapshot_id: int | None, as_of: str | None, ref: str | None) -> int | None:
-    """The id that the options choose; None for the current one."""
+    """The id that the options select; None for the current snapshot."""
     from esker.cli.open_table import chosen_snapshot
 
     if snapshot_id is None and as_of is None and ref is None:
@@ -159,14 +156,14 @@ def wanted_snapshot(table: Table, snapshot_id: int | None, as_of: str | None, re
 
 
 def refuse_with_drop(**given: Any) -> None:
-    """Options that say how a name is made say nothing about dropping it."""
+    """Report a usage error if options for creating a ref are given with --drop."""
     for option, value in given.items():
         if value not in (None, False):
             raise click.UsageError(f"--drop and --{option.replace('_', '-')} exclude each other")
 
 
 def drop_named(table: Table, name: str, kind: Kind) -> dict[str, Any]:
-    """Forget a name of that kind; where it pointed is told, so that it can be made again."""
+    """Drop a ref of that kind. The facts have its snapshot, so that the user can create it again."""
     from esker.errors import InvalidInput
 
     before = table.refs.get(name)
@@ -185,7 +182,7 @@ def drop_named(table: Table, name: str, kind: Kind) -> dict[str, Any]:
 
 
 def made_facts(table: Table, name: str, kind: Kind) -> dict[str, Any]:
-    """The name as it is now."""
+    """The facts about a ref that was created or moved."""
     ref = table.metadata.all_refs[name]
     return {
         "name": table.name,
@@ -200,7 +197,7 @@ def made_facts(table: Table, name: str, kind: Kind) -> dict[str, Any]:
 
 
 def show_named(screen: Screen, facts: dict[str, Any]) -> None:
-    """One line, and for a dropped name the way back."""
+    """Show one line, and for a dropped ref how to undo it."""
 
     where = f"snapshot {facts['snapshot_id']}"
     if facts["change"] == "made":
@@ -209,19 +206,19 @@ def show_named(screen: Screen, facts: dict[str, Any]) -> None:
         return
     screen.line(f"{facts['name']}: dropped {facts['kind']} {facts['ref']}, which was at {where}")
     back = f"esker {facts['kind']} {facts['name']} {facts['ref']} --snapshot-id {facts['snapshot_id']}"
-    screen.note(f"The snapshot stays until it expires. Back with: {back}")
+    screen.note(f"The snapshot stays until it expires. To undo: {back}")
 
 
-# ---------------------------------------------------------------- ``esker tag``: a name that stays with one snapshot
+# ---------------------------------------------------------------- ``esker tag``
 
 
 @click.command("tag")
 @click.argument("table")
 @click.argument("name")
 @snapshot_options
-@click.option("--retain", type=Age(), metavar="AGE", help="How long the tag is kept: 7d, 12h; for ever without it.")
-@click.option("--replace", is_flag=True, help="Move the tag if there is one of that name.")
-@click.option("--drop", is_flag=True, help="Forget the tag; its snapshot stays until it expires.")
+@click.option("--retain", type=Age(), metavar="AGE", help="How long the tag is kept: 7d, 12h [default: for ever].")
+@click.option("--replace", is_flag=True, help="Move the tag if it exists.")
+@click.option("--drop", is_flag=True, help="Remove the tag; its snapshot stays until it expires.")
 @shared_options
 def tag_command(
     table: str,
@@ -233,7 +230,7 @@ def tag_command(
     replace: bool,
     drop: bool,
 ) -> None:
-    """Name a snapshot of TABLE, the current one unless another is chosen; the name stays with it."""
+    """Give a snapshot of TABLE a name, by default the current one. The tag stays at this snapshot."""
     from esker.cli.answer import answer
     from esker.cli.open_table import open_to_change
 
@@ -249,23 +246,21 @@ def tag_command(
     answer(facts, lambda screen: show_named(screen, facts))
 
 
-# ---------------------------------------------------------------- branch
-#
-# ``esker branch``: a name that moves on with every commit to it.
+# ---------------------------------------------------------------- ``esker branch``
 
 
 @click.command("branch")
 @click.argument("table")
 @click.argument("name")
 @snapshot_options
-@click.option("--retain", type=Age(), metavar="AGE", help="How long the branch is kept: 7d, 12h; for ever without it.")
-@click.option("--retain-snapshots", type=click.IntRange(min=1), metavar="N", help="Expiry leaves it N snapshots.")
-@click.option("--retain-snapshots-for", type=Age(), metavar="AGE", help="Expiry leaves it snapshots younger than AGE.")
-@click.option("--replace", is_flag=True, help="Move the branch if there is one of that name.")
-@click.option("--drop", is_flag=True, help="Forget the branch; its snapshots stay until they expire.")
+@click.option("--retain", type=Age(), metavar="AGE", help="How long the branch is kept: 7d, 12h [default: for ever].")
+@click.option("--retain-snapshots", type=click.IntRange(min=1), metavar="N", help="Expiry keeps at least N snapshots.")
+@click.option("--retain-snapshots-for", type=Age(), metavar="AGE", help="Expiry keeps snapshots younger than AGE.")
+@click.option("--replace", is_flag=True, help="Move the branch if it exists.")
+@click.option("--drop", is_flag=True, help="Remove the branch; its snapshots stay until they expire.")
 @shared_options
 def branch_command(table: str, name: str, drop: bool, **given: Any) -> None:
-    """Make a branch of TABLE at a snapshot, the current one unless another is chosen."""
+    """Create a branch of TABLE at a snapshot, by default the current one."""
     from esker.cli.answer import answer
     from esker.cli.open_table import open_to_change
 

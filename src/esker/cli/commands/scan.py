@@ -1,4 +1,4 @@
-"""``esker scan`` and ``esker explain``: rows of a table, and what a predicate prunes, level by level."""
+"""``esker scan`` and ``esker explain``: the rows of a table, and what a predicate prunes at each level."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from esker.read.scan import Scan
 
 
-# ---------------------------------------------------------------- ``esker scan``: rows of a table
+# ---------------------------------------------------------------- ``esker scan``
 
 
 DEFAULT = 20
@@ -21,7 +21,9 @@ DEFAULT = 20
 
 @click.command("scan")
 @click.argument("table")
-@click.option("--where", metavar="PREDICATE", help="Only rows that match, in Spark's SQL: \"day > '2026-01-01'\".")
+@click.option(
+    "--where", metavar="PREDICATE", help="Only rows that match a predicate in Spark SQL: \"day > '2026-01-01'\"."
+)
 @click.option("--columns", metavar="A,B,…", help="Only these columns, in this order.")
 @snapshot_options
 @limit_options(DEFAULT, "rows")
@@ -48,7 +50,7 @@ def scan_command(
         snapshot_id=snapshot_id,
         as_of=as_of,
         ref=ref,
-        # one more than is shown tells whether there are more
+        # One row more than is shown, to find out if there are more.
         limit=None if shown is None else shown + 1,
     )
     if current_settings().as_json:
@@ -58,14 +60,12 @@ def scan_command(
         print_rows(scan, shown)
 
 
-# ---------------------------------------------------------------- explain
-#
-# ``esker explain``: what a predicate prunes, level by level.
+# ---------------------------------------------------------------- ``esker explain``
 
 
 @click.command("explain")
 @click.argument("table")
-@click.option("--where", metavar="PREDICATE", help="The predicate to explain, in Spark's SQL.")
+@click.option("--where", metavar="PREDICATE", help="The predicate to explain, in Spark SQL.")
 @snapshot_options
 @shared_options
 def explain_command(table: str, where: str | None, snapshot_id: int | None, as_of: str | None, ref: str | None) -> None:
@@ -79,7 +79,7 @@ def explain_command(table: str, where: str | None, snapshot_id: int | None, as_o
 
 
 def explain_facts(scan: Scan, where: str | None) -> dict[str, Any]:
-    """The funnel, and each term with what it alone would drop."""
+    """The number of files left after each step, and what each term alone would prune."""
     from esker.model.predicates.bind import to_sql
 
     plan = scan.plan()

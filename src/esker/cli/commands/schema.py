@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("schema")
 @click.argument("table")
-@click.option("--schema-id", type=int, metavar="ID", help="An earlier schema; the current one without.")
+@click.option("--schema-id", type=int, metavar="ID", help="An earlier schema [default: the current one].")
 @shared_options
 def schema_command(table: str, schema_id: int | None) -> None:
     """Show the columns of a table or a view: ids, types, defaults and comments."""
@@ -33,7 +33,7 @@ def schema_command(table: str, schema_id: int | None) -> None:
 
 
 def schema_facts(table: Table, schema_id: int | None) -> dict[str, Any]:
-    """The columns of one schema at every depth, by full name."""
+    """The columns of one schema at every depth, by full name. Raises ``NotFound`` for an unknown id."""
     from esker.cli.table_facts import partitioning, sort_terms
 
     more = {"partitioning": partitioning(table), "sort_order": sort_terms(table)}

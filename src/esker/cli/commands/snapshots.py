@@ -1,4 +1,4 @@
-"""``esker snapshots`` and ``esker rollback``: a table's snapshots, newest first, and the way back to one."""
+"""``esker snapshots`` and ``esker rollback``: list a table's snapshots, and move ``main`` back to an earlier one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from esker.table import Table
 
 
-# ---------------------------------------------------------------- ``esker snapshots``: a table's states, newest first
+# ---------------------------------------------------------------- ``esker snapshots``
 
 
 DEFAULT = 20
@@ -33,7 +33,7 @@ def snapshots_command(table: str, limit: int | None, every: bool) -> None:
 
 
 def snapshots_facts(table: Table, limit: int | None) -> dict[str, Any]:
-    """The newest snapshots, with their names and changes."""
+    """The newest ``limit`` snapshots, with their refs and changes."""
     from esker.cli.table_facts import commit_facts, ref_names, summary_number
 
     names = ref_names(table)
@@ -100,9 +100,7 @@ def _show_snapshots(screen: Screen, facts: dict[str, Any]) -> None:
         screen.note(f"{counted(left, 'older snapshot')} not shown; --all shows them.")
 
 
-# ---------------------------------------------------------------- rollback
-#
-# ``esker rollback``: take a table back to a snapshot it came from.
+# ---------------------------------------------------------------- ``esker rollback``
 
 
 @click.command("rollback")
@@ -112,16 +110,16 @@ def _show_snapshots(screen: Screen, facts: dict[str, Any]) -> None:
 @yes_option
 @shared_options
 def rollback_command(table: str, snapshot_id: int | None, as_of: str | None, yes: bool) -> None:
-    """Take TABLE's main branch back to a snapshot it came from.
+    """Move the branch main of TABLE back to one of its earlier snapshots.
 
-    Shows what would be left behind, and does it only with --yes. No file is removed: snapshots left behind can be read
-    by their ids, and returned to by a branch, until they expire.
+    Shows which snapshots would no longer be in main, and does it only with --yes. No file is removed. The other
+    snapshots can be read by their ids, and a branch can be created at them, until they expire.
     """
     from esker.cli.answer import answer
     from esker.cli.open_table import open_to_change
 
     if (snapshot_id is None) == (as_of is None):
-        raise click.UsageError("say where to go back to: one of --snapshot-id and --as-of")
+        raise click.UsageError("give the snapshot to go back to: one of --snapshot-id and --as-of")
     opened = open_to_change(table)
     facts = rollback_plan(opened, snapshot_id, as_of)
     if yes:
@@ -131,7 +129,7 @@ def rollback_command(table: str, snapshot_id: int | None, as_of: str | None, yes
 
 
 def rollback_plan(table: Table, snapshot_id: int | None, as_of: str | None) -> dict[str, Any]:
-    """From where to where, and which snapshots main would no longer hold."""
+    """The present and the new snapshot of main, and the snapshots that main would no longer have."""
     from itertools import takewhile
 
     from esker.cli.table_facts import commit_facts, summary_number
@@ -160,16 +158,16 @@ def _show_rollback(screen: Screen, facts: dict[str, Any]) -> None:
     done = facts["done"]
     left = len(facts["left_behind"])
     if not left:
-        screen.line(f"{facts['name']} is at snapshot {facts['to']['snapshot_id']} already: nothing to do.")
+        screen.line(f"{facts['name']} is already at snapshot {facts['to']['snapshot_id']}: nothing to do.")
         return
     screen.title(facts["name"], "rolled back" if done else "would be rolled back")
     screen.card([("from", _side(facts["from"], facts["rows_before"])), ("to", _side(facts["to"], facts["rows_after"]))])
     screen.line(f"{counted(left, 'snapshot')} {'left' if done else 'would be left'} behind; no file is removed.")
     if done:
         back = facts["from"]["snapshot_id"]
-        screen.note(f"To keep what was left: esker tag {facts['name']} before-rollback --snapshot-id {back}")
+        screen.note(f"To keep the newest of them: esker tag {facts['name']} before-rollback --snapshot-id {back}")
     else:
-        screen.note("Nothing was done; --yes does it.")
+        screen.note("Nothing was changed; --yes does it.")
 
 
 def _side(commit: dict[str, Any], rows: int | None) -> str:

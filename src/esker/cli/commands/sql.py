@@ -1,4 +1,4 @@
-"""``esker sql``: one statement of Spark SQL over the lake's tables."""
+"""``esker sql``: runs one statement of Spark SQL on the lake's tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from esker.spark.sql.queries.query_frames import Answer
 
 DEFAULT = 100
-_LOOKS = re.compile(r"\s*(SELECT|WITH|SHOW|DESC|DESCRIBE|EXPLAIN|FROM|TABLE)\b", re.IGNORECASE)  # and makes no lake
+# statements that only read, and create no lake
+_LOOKS = re.compile(r"\s*(SELECT|WITH|SHOW|DESC|DESCRIBE|EXPLAIN|FROM|TABLE)\b", re.IGNORECASE)
 
 
 @click.command("sql")
@@ -35,14 +36,14 @@ _LOOKS = re.compile(r"\s*(SELECT|WITH|SHOW|DESC|DESCRIBE|EXPLAIN|FROM|TABLE)\b",
     "trusted",
     multiple=True,
     metavar="NAME",
-    help="A function or table of Spark's that views may use; 'all' trusts every view of the lake with everything.",
+    help="A Spark function or table that views may use; 'all' allows every view of the lake everything.",
 )
 @shared_options
 def sql_command(text: str, limit: int | None, every: bool, trusted: tuple[str, ...]) -> None:
-    """Run one statement of Spark SQL; TEXT is the statement, or - to read it from standard input.
+    """Run one statement of Spark SQL. TEXT is the statement, or - to read it from standard input.
 
-    Queries and inserts start a local Spark session, which takes some seconds; what the catalog answers by itself
-    starts none. docs/sql.md says what is taken.
+    Queries and inserts start a local Spark session, which takes some seconds. Statements that the catalog can answer
+    start none. docs/sql.md lists the statements.
     """
     from esker.cli.open_table import open_lake
 
@@ -66,7 +67,7 @@ def _answer(lake: Lake, statement: str, shown: int | None) -> None:
     except Exception as error:
         if not type(error).__module__.startswith("pyspark."):
             raise
-        raise InvalidInput(f"Spark cannot do it: {_first_line(error)}") from error
+        raise InvalidInput(f"Spark cannot run this statement: {_first_line(error)}") from error
 
 
 def _of_answer(answer: Answer) -> pa.Table:
@@ -85,7 +86,7 @@ def _of_frame(frame: DataFrame, shown: int | None) -> pa.Table:
 
     if not frame.columns:
         return pa.table({})
-    # one row more than is shown tells whether there are more
+    # One row more than is shown, to find out if there are more.
     rows = frame if shown is None else frame.limit(shown + 1)
     if "variant" not in frame.schema.simpleString():
         from esker.spark.workers.worker_failures import naming_worker_failures

@@ -1,4 +1,4 @@
-"""``esker tree``: from the pointer down to the data files."""
+"""``esker tree``: a table's files, from the metadata file down to the data files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _AT_LEAST_NONE = click.IntRange(min=0)
 @click.command("tree")
 @click.argument("table")
 @click.option("--snapshots", default=3, show_default=True, type=_AT_LEAST_NONE, help="Snapshots to show.")
-@click.option("--manifests", default=5, show_default=True, type=_AT_LEAST_NONE, help="Manifests to show of each.")
+@click.option(
+    "--manifests", default=5, show_default=True, type=_AT_LEAST_NONE, help="Manifests to show of each snapshot."
+)
 @click.option("--files", default=3, show_default=True, type=_AT_LEAST_NONE, help="Files to show of each manifest.")
 @shared_options
 def tree_command(table: str, snapshots: int, manifests: int, files: int) -> None:
     """Draw a table's tree: metadata, snapshots, manifest lists, manifests, data files.
 
-    Parts that are missing or corrupt are shown where they hang; exit status 1 says that there are any.
+    Files that are missing or corrupt are shown at their place in the tree. Then the exit status is 1.
     """
     from esker.cli.answer import answer
     from esker.cli.failure import FINDING
@@ -39,7 +41,7 @@ def tree_command(table: str, snapshots: int, manifests: int, files: int) -> None
 
 
 def tree_facts(table: Table, snapshots: int, manifests: int, files: int) -> dict[str, Any]:
-    """The tree as nested facts, and how many of its parts are broken."""
+    """The tree as nested facts, and how many of its files are missing or corrupt."""
     from esker.cli.answer import iso
 
     shown = table.inspect.tree(snapshots=snapshots, manifests=manifests, files=files)
@@ -151,7 +153,7 @@ def _snapshot_branch(snapshot: dict[str, Any], facts: dict[str, Any]) -> Branch:
     if snapshot["problem"]:
         branch.children.append(Branch("manifest list", snapshot["problem"], bad=True))
         return branch
-    listed = Branch("manifests named in the metadata", counted(total, "manifest"))
+    listed = Branch("manifests listed in the metadata", counted(total, "manifest"))
     if snapshot["manifest_list"] is not None:
         bytes_ = snapshot["manifest_list_bytes"]
         note = counted(total, "manifest") + ("" if bytes_ is None else f", {size(bytes_)}")

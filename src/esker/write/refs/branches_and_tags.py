@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from esker.errors import AlreadyExists, Conflict, InvalidInput, NoSuchSnapshot
 from esker.model.table_names import TableName
@@ -11,10 +12,12 @@ from esker.ports.catalog import Catalog, TableState
 from esker.read.resolve_snapshot import AsOf, resolve_snapshot
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import TableMetadata
-from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit import Proposal, commit
 from esker.write.context import MetadataNames, Scratch, Tools
 from esker.write.table_changes import MAIN, is_ancestor, next_ms, with_ref, with_ref_at, without_ref
+
+if TYPE_CHECKING:
+    from esker.write.build_snapshot import SnapshotChange
 
 # ---------------------------------------------------------------- versions
 #
@@ -276,6 +279,8 @@ class EmptyBranch:
                 f"cannot branch {self.ref!r} off the empty table: another writer has committed", ref=self.ref
             )
         if self._inner is None:
+            from esker.write.build_snapshot import SnapshotChange
+
             scratch = Scratch(self.tools.storage)
             self._inner = SnapshotChange(
                 tools=self.tools, steps=(), scratch=scratch, names=MetadataNames(), stage=True, operation="append"
