@@ -60,7 +60,7 @@ def test_keys_show_updates(table: Path) -> None:
 def test_rows_are_told_forwards_only(table: Path) -> None:
     found = run("diff", table, "main", "before", "--rows")
     assert found.exit_code == 2
-    assert "the one did not come from the other" in found.stderr
+    assert "the first is not an ancestor of the second" in found.stderr
     assert run("diff", table, "main", "main", "--rows").stdout.splitlines()[-1] == "No rows."
 
 

@@ -89,7 +89,7 @@ def test_a_variant_tells_no_rows_apart(lake: esker.Lake) -> None:
         table.upsert([row(1)], on=["v"])
     with pytest.raises(InvalidInput, match="cannot use 'v' as part of a key"), table.transaction() as tx:
         tx.delete_by_key([{"v": 1}], on=["v"])
-    with pytest.raises(InvalidInput, match="cannot tell rows apart by 'v', a variant"):
+    with pytest.raises(InvalidInput, match="cannot identify rows by 'v', a variant"):
         table.scan_changes(None, keys=["v"])
     strict = lake.create_table("n.strict", "v variant not null", format_version=3)
     with (

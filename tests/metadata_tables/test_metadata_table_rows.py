@@ -168,7 +168,9 @@ def test_asking_for_plain_columns_leaves_statistics_undecoded() -> None:
 
 
 def test_a_column_no_metadata_table_has_is_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match="no column 'size' in this metadata table: it has content, file_path"):
+    with pytest.raises(
+        InvalidInput, match="no column 'size' in this metadata table: its columns are content, file_path"
+    ):
         inspect_of(_metadata(), _two_specs()).files(columns=["size", "content", "file_path"])
 
 

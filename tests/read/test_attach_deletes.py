@@ -247,7 +247,7 @@ def test_h7_two_vectors_of_one_commit_for_one_file_are_refused() -> None:
 
 
 def test_h8_a_vector_must_name_its_data_file() -> None:
-    with pytest.raises(Corrupt, match=r"dv\.puffin is corrupt: a deletion vector names no data file"):
+    with pytest.raises(Corrupt, match=r"dv\.puffin is corrupt: a deletion vector does not name its data file"):
         index([replace(vector(6), referenced_data_file=None)])
 
 

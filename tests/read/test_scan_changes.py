@@ -89,7 +89,7 @@ def test_net_changes_leave_out_what_came_and_went_and_tell_the_rest_as_iceberg_d
     assert by_name.column_names == ["name", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
     assert told(table.scan_changes(table.current_snapshot.snapshot_id, net=True)) == []
     assert "changes net" in repr(feed)
-    with pytest.raises(InvalidInput, match="cannot tell net changes as updates: give net=True or keys, not both"):
+    with pytest.raises(InvalidInput, match="cannot read net changes as updates: give net=True or keys, not both"):
         table.scan_changes(start, keys=["id"], net=True)
 
 
@@ -182,7 +182,7 @@ def test_the_one_must_have_come_from_the_other(table: Table) -> None:
     side = table.append(people((5, "side")), ref="side").snapshot_id
     main = table.append(people((4, "main"))).snapshot_id
     for first, last in ((side, main), (main, start)):
-        message = f"cannot tell changes from snapshot {first} to {last}: the one did not come from the other"
+        message = f"cannot read changes from snapshot {first} to {last}: the first is not an ancestor of the second"
         with pytest.raises(esker.InvalidInput, match=message):
             table.scan_changes(first, last)
 
@@ -195,11 +195,11 @@ def test_a_snapshot_that_has_expired_on_the_way_is_named() -> None:
     kept = (maker.snapshots[0], *maker.snapshots[2:])
     table = maker.table(snapshots=kept)
     assert told(table.scan_changes(1002)) == [(3, "insert", 0)]
-    with pytest.raises(esker.NoSuchSnapshot, match="snapshot 1001, from which 1002 came, has expired; start from 1002"):
+    with pytest.raises(esker.NoSuchSnapshot, match="snapshot 1001, the parent of 1002, has expired; start from 1002"):
         table.scan_changes(1000)
-    with pytest.raises(esker.NoSuchSnapshot, match="cannot tell changes from the beginning to snapshot 1003"):
+    with pytest.raises(esker.NoSuchSnapshot, match="cannot read changes from the beginning to snapshot 1003"):
         table.scan_changes(None)
-    with pytest.raises(esker.NoSuchSnapshot, match="no snapshot 1001: it never was, or it has expired"):
+    with pytest.raises(esker.NoSuchSnapshot, match="no snapshot 1001: it never existed, or it has expired"):
         table.scan_changes(1001)
 
 
@@ -209,14 +209,16 @@ def test_a_snapshot_that_is_its_own_ancestor_ends_the_search() -> None:
     maker.snapshot([])
     first, second = maker.snapshots
     table = maker.table(snapshots=(replace(first, parent_snapshot_id=second.snapshot_id), second))
-    with pytest.raises(esker.NoSuchSnapshot, match="cannot tell changes"):
+    with pytest.raises(esker.NoSuchSnapshot, match="cannot read changes"):
         table.scan_changes(None)
 
 
 def test_a_snapshot_id_that_is_no_long_is_refused() -> None:
     maker = TableMaker(Schema(fields=(Field(id=1, name="id", type=LONG),)))
     maker.snapshot([], snapshot_id=2**63)
-    with pytest.raises(esker.Corrupt, match="its snapshot has the id 9223372036854775808, which is no 64-bit number"):
+    with pytest.raises(
+        esker.Corrupt, match="its snapshot has the id 9223372036854775808, which is not a 64-bit number"
+    ):
         maker.table().scan_changes(None).plan()
 
 
@@ -247,7 +249,7 @@ def test_columns_choose_what_is_shown_and_not_what_is_compared(table: Table) -> 
     start = table.current_snapshot.snapshot_id
     table.overwrite(people((1, "a"), (2, "new"), (3, "c")))
     assert told(table.scan_changes(start, columns=["id"])) == [(2, "delete", 0), (2, "insert", 0)]
-    with pytest.raises(esker.InvalidInput, match="columns is a list of names, not 'id'"):
+    with pytest.raises(esker.InvalidInput, match="cannot use columns='id': give a list of names"):
         table.scan_changes(start, columns="id")
     with pytest.raises(esker.InvalidInput, match="no column 'nope'"):
         table.scan_changes(start, columns=["nope"])
@@ -269,15 +271,15 @@ def test_keys_that_several_rows_share_are_refused(table: Table) -> None:
     last = table.overwrite(people((2, "x"), (2, "y"))).snapshot_id
     with pytest.raises(esker.InvalidInput, match=f"cannot tell updates of snapshot {last} by id: several rows"):
         table.scan_changes(start, keys=["id"]).to_arrow()
-    with pytest.raises(esker.InvalidInput, match="keys is a list of names, not 'id'"):
+    with pytest.raises(esker.InvalidInput, match="cannot use keys='id': give a list of names"):
         table.scan_changes(start, keys="id")
 
 
 def test_a_key_must_be_one_value(lake: esker.Lake) -> None:
     table = lake.create_table("ns.nested", "id bigint, s struct<x: int>")
-    with pytest.raises(esker.InvalidInput, match="cannot tell rows apart by 's'"):
+    with pytest.raises(esker.InvalidInput, match="cannot identify rows by 's'"):
         table.scan_changes(None, keys=["s"])
-    with pytest.raises(esker.InvalidInput, match="cannot take 'x' for keys of a change feed: give whole columns"):
+    with pytest.raises(esker.InvalidInput, match="cannot use 'x' for keys of a change feed: give whole columns"):
         table.scan_changes(None, keys=["s.x"])
 
 
@@ -285,7 +287,9 @@ def test_a_table_with_a_column_of_that_name_is_refused() -> None:
     maker = TableMaker(Schema(fields=(Field(id=1, name="_change_type", type=LONG),)))
     maker.snapshot([])
     table = maker.table()
-    with pytest.raises(esker.InvalidInput, match="has a column '_change_type' of its own: rename it first"):
+    with pytest.raises(
+        esker.InvalidInput, match="has a column '_change_type', which a change feed adds; rename it first"
+    ):
         table.scan_changes(None)
 
 
@@ -305,7 +309,7 @@ def test_a_table_without_spark_says_so() -> None:
     maker = TableMaker(Schema(fields=(Field(id=1, name="id", type=LONG),)))
     maker.snapshot([])
     feed = replace(maker.table().scan_changes(None), frames=None)
-    with pytest.raises(esker.Unsupported, match="cannot give rows to Spark: this table was opened without it"):
+    with pytest.raises(esker.Unsupported, match="cannot return a Spark DataFrame: this table was opened without Spark"):
         feed.to_spark()
 
 

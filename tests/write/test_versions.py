@@ -458,5 +458,5 @@ def test_k3_a_ref_whose_snapshot_expired_meanwhile_is_refused() -> None:
     seen = table.load()
     expired = without_snapshots(seen.metadata, {first.snapshot_id})
     table.catalog.rivals.append(lambda: table.catalog.inner.swap(NAME, seen, expired))
-    with pytest.raises(NoSuchSnapshot, match=f"no snapshot {first.snapshot_id}: it never was, or it has expired"):
+    with pytest.raises(NoSuchSnapshot, match=f"no snapshot {first.snapshot_id}: it never existed, or it has expired"):
         table.tag("v1", first.snapshot_id, base=seen)

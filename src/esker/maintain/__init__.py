@@ -1,1 +1,1 @@
-"""What keeps a table small, whole and clean."""
+"""Removing the files of tables that were dropped."""

@@ -1,4 +1,4 @@
-"""The end of a table: which files are its own, and their removal once no catalog points at them."""
+"""Purge a dropped table: find the files that belong to it, and delete them when no catalog refers to them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ _UUID = re.compile(r"[0-9A-Fa-f-]{8,64}")
 
 
 def dropped_folder(uuid: str | None) -> str:
-    """What a directory catalog calls the metadata folder of a table it dropped, up to what tells two drops apart."""
+    """The name of a dropped table's metadata folder in a directory catalog, without the suffix that makes it unique."""
     return f"{DROPPED}{uuid if uuid and _UUID.fullmatch(uuid) else 'unknown'}-"
 
 
 def own_files(state: TableState, inspect: Inspect) -> list[str]:
-    """Every file that any snapshot of the table reaches, of those below its own location.
+    """Every file that a snapshot of the table refers to and that is below the table's location.
 
-    Files elsewhere (taken in by ``add_files``, or named by metadata that means harm) may be somebody else's.
+    Files elsewhere may belong to someone else: files that ``add_files`` added, or that hostile metadata names. Raises
+    ``InvalidInput`` if the property ``gc.enabled`` is false.
     """
     metadata = state.metadata
     if metadata.properties.get("gc.enabled", "true").lower() == "false":
-        raise InvalidInput("cannot purge the table: its property gc.enabled is false, other tables may use its files")
+        raise InvalidInput(
+            "cannot purge the table: its property gc.enabled is false, so other tables may use its files; set it to "
+            "true"
+        )
     found = {state.metadata_location}
     found.update(entry.metadata_file for entry in metadata.metadata_log)
     found.update(snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list)
@@ -43,7 +47,7 @@ def own_files(state: TableState, inspect: Inspect) -> list[str]:
 
 
 def remove(storage: Storage, state: TableState, files: Iterable[str]) -> None:
-    """Delete the files of a table that was dropped. One that will not go does not keep the others."""
+    """Delete the files of a dropped table. If a file cannot be deleted, the others are still deleted."""
     for file in files:
         with suppress(EskerError):
             storage.delete(file)
@@ -55,7 +59,7 @@ def remove(storage: Storage, state: TableState, files: Iterable[str]) -> None:
 
 
 def _listed(storage: Storage, location: str) -> list[StoredFile]:
-    """What is left there. The table is dropped by now: a folder that cannot be listed is no failure of that."""
+    """The files below a location. Empty if it cannot be listed: the table is dropped already, so this is no failure."""
     try:
         return list(storage.list(location))
     except EskerError:

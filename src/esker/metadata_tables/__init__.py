@@ -1,1 +1,1 @@
-"""Iceberg's sixteen metadata tables as pyarrow tables: what a table's tree holds, under the names Iceberg gives it."""
+"""Iceberg's sixteen metadata tables as pyarrow tables, with the names that Iceberg gives them."""

@@ -1,4 +1,4 @@
-"""The metadata tables about data files and delete files, and about the positions that are deleted."""
+"""The metadata tables of data files, delete files, manifest entries and deleted positions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestContent, ManifestFile
-
-# ---------------------------------------------------------------- content files
-#
-# The columns that describe one file: rows of the files tables, and the ``data_file`` struct of the entries tables.
-
 
 _COUNTS = pa.map_(pa.int32(), pa.int64())
 _BOUNDS = pa.map_(pa.int32(), pa.binary())
@@ -52,11 +47,11 @@ STATISTICS = frozenset({"readable_metrics", *(name for name, _, _ in MAPS)})
 
 @dataclass(frozen=True, slots=True)
 class ContentFiles:
-    """How one table's files are described: with its partition type, and only the columns that are wanted."""
+    """The columns that describe the files of one table: with its partition type, and only the wanted columns."""
 
     partition: PartitionColumn
     readable: ReadableMetrics
-    wanted: frozenset[str] | None  # None: all of them
+    wanted: frozenset[str] | None  # None: all columns
 
     @classmethod
     def of(cls, subject: Subject, wanted: Collection[str] | None = None) -> ContentFiles:
@@ -66,7 +61,7 @@ class ContentFiles:
 
     @property
     def entry_columns(self) -> EntryColumns:
-        """What must be decoded of the manifests: statistics only where a wanted column shows them."""
+        """What is decoded of the manifests. Statistics are decoded only if a wanted column shows them."""
         every = self.wanted is None
         return EntryColumns(
             full_metrics=every or not STATISTICS.isdisjoint(self.wanted or ()),
@@ -74,13 +69,13 @@ class ContentFiles:
         )
 
     def fields(self) -> tuple[pa.Field, ...]:
-        """The wanted fields in Iceberg's order, the readable metrics not among them."""
+        """The wanted fields in Iceberg's order, without the readable metrics."""
         every = [
             pa.field("content", pa.int32(), nullable=False),
             pa.field("file_path", pa.string(), nullable=False),
             pa.field("file_format", pa.string(), nullable=False),
             pa.field("spec_id", pa.int32(), nullable=False),
-            # an empty struct is not always supported, so an unpartitioned table has no such column
+            # Not all readers support an empty struct, so an unpartitioned table does not have this column.
             *([self.partition.field] if self.partition else ()),
             pa.field("record_count", pa.int64(), nullable=False),
             pa.field("file_size_in_bytes", pa.int64(), nullable=False),
@@ -90,7 +85,7 @@ class ContentFiles:
         return tuple(field for field in every if self.wants(field.name))
 
     def wants(self, name: str) -> bool:
-        """Whether a column is asked for."""
+        """Whether a column is wanted."""
         return self.wanted is None or name in self.wanted
 
     def columns(self, entries: Entries) -> list[pa.Array]:
@@ -127,41 +122,40 @@ def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array if array.type.equals(type_) else array.cast(type_)
 
 
-# ---------------------------------------------------------------- files
-#
-# ``files``, ``data_files``, ``delete_files`` and their ``all_`` forms: live files, one row each.
+# ---------------------------------------------------------------- files, data_files, delete_files and their all_ forms:
+# one row per live file
 
 
 Columns = Collection[str] | None
 
 
 def files(subject: Subject, snapshot_id: int | None = None, columns: Columns = None) -> pa.Table:
-    """Data and delete files of one snapshot."""
+    """The data and delete files of one snapshot."""
     return _files_table(subject, subject.manifests(snapshot_id), columns)
 
 
 def data_files(subject: Subject, snapshot_id: int | None = None, columns: Columns = None) -> pa.Table:
-    """Data files of one snapshot."""
+    """The data files of one snapshot."""
     return _files_table(subject, _only(ManifestContent.DATA, subject.manifests(snapshot_id)), columns)
 
 
 def delete_files(subject: Subject, snapshot_id: int | None = None, columns: Columns = None) -> pa.Table:
-    """Delete files of one snapshot."""
+    """The delete files of one snapshot."""
     return _files_table(subject, _only(ManifestContent.DELETES, subject.manifests(snapshot_id)), columns)
 
 
 def all_files(subject: Subject, columns: Columns = None) -> pa.Table:
-    """Data and delete files of every snapshot; a file that several manifests list has several rows."""
+    """The data and delete files of every snapshot. A file in several manifests has several rows."""
     return _files_table(subject, subject.reachable_manifests(), columns)
 
 
 def all_data_files(subject: Subject, columns: Columns = None) -> pa.Table:
-    """Data files of every snapshot."""
+    """The data files of every snapshot."""
     return _files_table(subject, _only(ManifestContent.DATA, subject.reachable_manifests()), columns)
 
 
 def all_delete_files(subject: Subject, columns: Columns = None) -> pa.Table:
-    """Delete files of every snapshot."""
+    """The delete files of every snapshot."""
     return _files_table(subject, _only(ManifestContent.DELETES, subject.reachable_manifests()), columns)
 
 
@@ -185,18 +179,18 @@ def _files_table(subject: Subject, manifests: Sequence[ManifestFile], columns: C
 
 
 def check_columns(columns: Columns, schema: pa.Schema) -> None:
-    """Refuse names that the table does not have."""
+    """Raise `InvalidInput` for column names that the table does not have."""
     unknown = sorted(set(columns or ()) - set(schema.names) - {"partition"})
     if unknown:
         raise InvalidInput(
-            f"no column {', '.join(map(repr, unknown))} in this metadata table: it has {', '.join(schema.names)}",
+            f"no column {', '.join(map(repr, unknown))} in this metadata table: its columns are "
+            f"{', '.join(schema.names)}",
             column=unknown[0],
         )
 
 
-# ---------------------------------------------------------------- entries
-#
-# ``entries`` and ``all_entries``: what manifests say of files, deleted entries included.
+# ---------------------------------------------------------------- entries and all_entries: manifest entries, including
+# those of deleted files
 
 
 def entries(subject: Subject, snapshot_id: int | None = None) -> pa.Table:
@@ -205,7 +199,7 @@ def entries(subject: Subject, snapshot_id: int | None = None) -> pa.Table:
 
 
 def all_entries(subject: Subject) -> pa.Table:
-    """Every entry of every manifest that some snapshot still reaches."""
+    """Every entry of the manifests of all snapshots."""
     return _entries_table(subject, subject.reachable_manifests())
 
 
@@ -239,21 +233,20 @@ def _batch(shape: ContentFiles, schema: pa.Schema, batch: Entries) -> pa.RecordB
     )
 
 
-# ---------------------------------------------------------------- Which files came and went between two snapshots
-#
-# Manifests never change, so those that both snapshots list hold the same files in both and are left unread.
+# ---------------------------------------------------------------- file_changes. Manifests never change, so a manifest
+# that both snapshots list has the same files in both and is not read.
 
 
-# several deletion vectors share one Puffin file: what each is about tells them apart
+# Several deletion vectors are in one Puffin file. The referenced data file identifies each.
 IDENTITY = ("file_path", "referenced_data_file", "content_offset")
 COLUMNS = (*IDENTITY, "content", "file_format", "spec_id", "partition", "record_count", "file_size_in_bytes")
 
 
 def file_changes(subject: Subject, from_snapshot: int | None, to_snapshot: int | None) -> pa.Table:
-    """One row a file that only one of the two has, ``change`` being ``added`` or ``removed``.
+    """One row per file that only one of the two snapshots has. ``change`` is ``added`` or ``removed``.
 
-    None stands for the table before its first snapshot. A file that was rewritten into another manifest but is
-    live in both is no change.
+    None means the table before its first snapshot. A file that is live in both snapshots, in different manifests, is no
+    change.
     """
     before = () if from_snapshot is None else subject.manifests(from_snapshot)
     after = () if to_snapshot is None else subject.manifests(to_snapshot)
@@ -284,13 +277,12 @@ def _identities(files: pa.Table) -> Iterator[tuple[Any, ...]]:
     return zip(*(files[name].to_pylist() for name in IDENTITY), strict=True)
 
 
-# ---------------------------------------------------------------- position deletes
-#
-# ``position_deletes``: every deleted position, from position delete files and deletion vectors alike.
+# ---------------------------------------------------------------- position_deletes: every deleted position, from
+# position delete files and deletion vectors
 
 
 def position_deletes(subject: Subject, snapshot_id: int | None = None) -> pa.Table:
-    """One row a deleted position of one snapshot."""
+    """One row per deleted position of one snapshot."""
     shape = PartitionColumn.of(subject)
     schema = _schema(subject, shape)
     listed = subject.manifests(snapshot_id)
@@ -325,7 +317,7 @@ def _batches(subject: Subject, shape: PartitionColumn, schema: pa.Schema, entrie
             columns = {
                 "file_path": found.column("file_path"),
                 "pos": found.column("pos"),
-                "row": pa.nulls(rows, schema.field("row").type),  # kept by few writers and dropped by the spec
+                "row": pa.nulls(rows, schema.field("row").type),  # few writers store it, and the spec removed it
                 "spec_id": pa.array(np.full(rows, delete.spec_id, np.int32)),
                 "delete_file_path": _repeated(pa.array([delete.path], pa.string()), rows),
                 "content_offset": _repeated(pa.array([delete.content_offset], pa.int64()), rows),

@@ -1,7 +1,7 @@
-"""A table's tree, level by level, no more of it than asked for.
+"""The tree of a table, level by level, limited to what was asked for.
 
-A part that is missing or corrupt is told where it hangs, and the rest is still shown: whoever looks at a broken table
-wants to see which part is broken.
+A missing or corrupt part is reported at its place in the tree, and the rest is still shown. So a user sees which part
+of a table is broken.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SnapshotNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much of each level is wanted."""
+    """How many items of each level are wanted."""
 
     snapshots: int = 3
     manifests: int = 5

@@ -1,4 +1,4 @@
-"""Partition values as people write them: ``2026-01`` for a month, ``2026-01-31-07`` for an hour."""
+"""Partition values as users write them: ``2026-01`` for a month, ``2026-01-31-07`` for an hour."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from esker.model.types import (
 
 
 def human(transform: Transform, type_: Type, value: Any) -> str:
-    """A held partition value as text; null is ``null``."""
+    """A partition value as text. Null is ``null``."""
     if value is None:
         return "null"
     match transform:
@@ -37,7 +37,7 @@ def human(transform: Transform, type_: Type, value: Any) -> str:
 
 
 def human_value(type_: Type, value: Any) -> str:
-    """A held value of a type as text."""
+    """A value of a type as text."""
     match type_:
         case BooleanType():
             return "true" if value else "false"
@@ -58,7 +58,7 @@ def human_value(type_: Type, value: Any) -> str:
 
 
 def _day(days: int) -> str:
-    """A day counted from 1970, in a calendar without limits."""
+    """The date of a day number from 1970. Years may have any number of digits."""
     year, month = civil_month(days)
     day = days - days_from_month((year - 1970) * 12 + month - 1) + 1
     return f"{year:04d}-{month:02d}-{day:02d}"

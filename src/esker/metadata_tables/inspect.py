@@ -1,4 +1,4 @@
-"""``table.inspect``: the metadata tables of one table, each a method."""
+"""``table.inspect``: the metadata tables of one table, one method each."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ Columns = Collection[str] | None
 class Inspect:
     """Iceberg's metadata tables as pyarrow tables, with Iceberg's column names and types.
 
-    Where a method takes ``snapshot_id`` it shows that snapshot, else the current one. Where it takes ``columns`` it
-    shows those alone, and leaves statistics undecoded when none of them needs any.
+    A method with ``snapshot_id`` shows that snapshot, by default the current one. A method with ``columns`` shows only
+    these columns, and does not decode statistics if no column needs them. `NoSuchSnapshot` is raised for an unknown
+    snapshot, `InvalidInput` for an unknown column.
+
+        orders.inspect.files(columns=["file_path", "record_count"])
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class Inspect:
         )
 
     def entries(self, snapshot_id: int | None = None) -> pa.Table:
-        """What the snapshot's manifests say of files, entries of deleted files included."""
+        """The entries of the snapshot's manifests, including entries of deleted files."""
         return entries(self._subject, snapshot_id)
 
     def files(self, snapshot_id: int | None = None, *, columns: Columns = None) -> pa.Table:
@@ -63,11 +66,11 @@ class Inspect:
         return delete_files(self._subject, snapshot_id, columns)
 
     def history(self) -> pa.Table:
-        """Which snapshot was current from when."""
+        """Which snapshot was current from which time on."""
         return history(self._subject)
 
     def metadata_log_entries(self) -> pa.Table:
-        """The metadata files there were, the present one last."""
+        """The metadata files of the table, the current one last."""
         return metadata_log_entries(self._subject)
 
     def snapshots(self) -> pa.Table:
@@ -87,19 +90,19 @@ class Inspect:
         return partitions(self._subject, snapshot_id)
 
     def all_entries(self) -> pa.Table:
-        """The entries of every snapshot's manifests, each manifest read once."""
+        """The entries of the manifests of every snapshot. Each manifest is read once."""
         return all_entries(self._subject)
 
     def all_files(self, *, columns: Columns = None) -> pa.Table:
-        """The files of every snapshot's manifests, each manifest read once."""
+        """The files in the manifests of every snapshot. Each manifest is read once."""
         return all_files(self._subject, columns)
 
     def all_data_files(self, *, columns: Columns = None) -> pa.Table:
-        """The data files of every snapshot's manifests."""
+        """The data files in the manifests of every snapshot."""
         return all_data_files(self._subject, columns)
 
     def all_delete_files(self, *, columns: Columns = None) -> pa.Table:
-        """The delete files of every snapshot's manifests."""
+        """The delete files in the manifests of every snapshot."""
         return all_delete_files(self._subject, columns)
 
     def all_manifests(self) -> pa.Table:
@@ -111,10 +114,10 @@ class Inspect:
         return position_deletes(self._subject, snapshot_id)
 
     def file_changes(self, from_snapshot: int | None, to_snapshot: int | None) -> pa.Table:
-        """Files that only one of two snapshots has; None is the table before its first."""
+        """The files that only one of two snapshots has. None means the table before its first snapshot."""
         return file_changes(self._subject, from_snapshot, to_snapshot)
 
     def tree(self, *, snapshots: int = 3, manifests: int = 5, files: int = 3) -> tuple[SnapshotNode, ...]:
-        """The table's tree, so much of each level; broken parts are told where they hang."""
+        """The tree of the table, limited in each level. Broken parts are reported at their place."""
         bounds = Bounds(snapshots=snapshots, manifests=manifests, files=files)
         return hierarchy(self._subject, bounds)

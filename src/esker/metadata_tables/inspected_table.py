@@ -23,7 +23,7 @@ UTC_MICROS = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One version of a table, with the means to read further down its tree."""
+    """One version of a table, with the ports that read its manifests."""
 
     metadata: TableMetadata
     metadata_location: str
@@ -31,11 +31,11 @@ class Subject:
     engine: Engine
 
     def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
-        """The snapshot of that id, the current one for None; None while the table is empty."""
+        """The snapshot of that id, for None the current one. Returns None if the table is empty."""
         return resolve_snapshot(self.metadata, snapshot_id=snapshot_id).snapshot
 
     def manifests(self, snapshot_id: int | None) -> tuple[ManifestFile, ...]:
-        """The manifests of that snapshot; none while the table is empty."""
+        """The manifests of that snapshot. Empty if the table is empty."""
         snapshot = self.snapshot(snapshot_id)
         return () if snapshot is None else self.table_format.manifests(self.metadata, snapshot)
 
@@ -45,7 +45,7 @@ class Subject:
             yield snapshot, self.table_format.manifests(self.metadata, snapshot)
 
     def reachable_manifests(self) -> tuple[ManifestFile, ...]:
-        """The manifests of all snapshots, each once however many share it."""
+        """The manifests of all snapshots, each once."""
         found: dict[str, ManifestFile] = {}
         for _, manifests in self.manifests_of_every_snapshot():
             for manifest in manifests:
@@ -53,11 +53,11 @@ class Subject:
         return tuple(found.values())
 
     def entries(self, manifests: Sequence[ManifestFile], columns: EntryColumns) -> Iterator[Entries]:
-        """What the manifests hold, in batches that have rows."""
+        """The entries of the manifests, in batches that are not empty."""
         return (batch for batch in self.table_format.entries(self.metadata, manifests, columns) if len(batch))
 
     def arrow_type(self, type_: Type) -> pa.DataType:
-        """The Arrow type that the engine reads a column of that type as; null where it cannot."""
+        """The Arrow type in which the engine reads a column of that type. The null type if it cannot."""
         try:
             return self.engine.arrow_schema(Schema(fields=(Field(id=1, name="value", type=type_),))).field(0).type
         except Unsupported:
@@ -65,13 +65,13 @@ class Subject:
 
 
 def micros(milliseconds: Sequence[int | None]) -> pa.Array:
-    """Times of the tree, milliseconds from 1970, as Iceberg shows them: microseconds in UTC.
+    """Times in milliseconds from 1970, as Iceberg shows them: microseconds in UTC.
 
-    A time that no 64-bit count of microseconds reaches is shown as null: one silly clock must not hide the rest.
+    A time outside of 64-bit microseconds is shown as null, so that one wrong clock does not hide the other rows.
     """
     return int64s([None if ms is None else ms * 1000 for ms in milliseconds]).cast(UTC_MICROS)
 
 
 def int64s(numbers: Sequence[int | None]) -> pa.Array:
-    """Whole numbers as a column; null where one is beyond 64 bits, as some writers' ids are."""
+    """Whole numbers as a column. Numbers beyond 64 bits are null: some writers use such ids."""
     return pa.array([n if n is not None and -(2**63) <= n < 2**63 else None for n in numbers], pa.int64())

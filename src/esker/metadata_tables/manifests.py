@@ -1,4 +1,4 @@
-"""``manifests`` and ``all_manifests``: the rows of manifest lists, bounds made readable."""
+"""``manifests`` and ``all_manifests``: the rows of manifest lists, with readable bounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
         pa.field("length", pa.int64(), nullable=False),
         pa.field("partition_spec_id", pa.int32(), nullable=False),
         pa.field("added_snapshot_id", pa.int64()),
-        *(pa.field(name, pa.int32()) for name, _, _ in _COUNTS),  # null: a v1 writer that did not count
+        *(pa.field(name, pa.int32()) for name, _, _ in _COUNTS),  # null: a v1 writer did not count
         pa.field("partition_summaries", pa.list_(SUMMARY)),
     ]
 )
@@ -53,7 +53,7 @@ def manifests(subject: Subject, snapshot_id: int | None = None) -> pa.Table:
 
 
 def all_manifests(subject: Subject) -> pa.Table:
-    """The manifests of every snapshot; one that several snapshots share has a row for each."""
+    """The manifests of every snapshot. A manifest in several snapshots has a row for each."""
     listed = [(s.snapshot_id, m) for s, found in subject.manifests_of_every_snapshot() for m in found]
     columns = _columns(subject.metadata, [manifest for _, manifest in listed])
     columns.append(int64s([snapshot_id for snapshot_id, _ in listed]))
@@ -97,7 +97,7 @@ def _summary(metadata: TableMetadata, field: PartitionField | None, said: FieldS
 
 
 def readable_bound(metadata: TableMetadata, field: PartitionField | None, bound: bytes | None) -> str | None:
-    """A partition bound as text; None where there is none, or where the bytes cannot be of the field's type."""
+    """A partition bound as text. None if there is no bound, or if its bytes are not of the field's type."""
     if field is None or bound is None:
         return None
     type_ = partition_value_type(field, metadata.any_field_by_id)

@@ -1,6 +1,6 @@
 """``partitions``: files, rows and deletes per partition of one snapshot; and the ``partition`` column of other tables.
 
-The column is one struct for all the specs that a table has had, with values in the types that rows have.
+The column is one struct for all specs that a table has had. Its values have the types that rows have.
 """
 
 from __future__ import annotations
@@ -16,15 +16,11 @@ from esker.read.metadata_columns import unified_partition_fields
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import Entries
 
-# ---------------------------------------------------------------- held columns
-#
-# Columns in held form, brought to the types that rows are read in.
-#
-# Partition values arrive as Esker holds them (days, ticks, bytes); beside a table's rows they should look like them.
+# ---------------------------------------------------------------- Partition values as Arrow values
 
 
 def from_held(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The column as ``type_``: whole numbers become dates and times, bytes become uuids and fixed."""
+    """A column in the held form as ``type_``: whole numbers become dates and times, bytes become uuid and fixed."""
     if array.type.equals(type_):
         return array
     if array.null_count == len(array):
@@ -36,17 +32,15 @@ def from_held(array: pa.Array, type_: pa.DataType) -> pa.Array:
     try:
         return array.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.nulls(len(array), type_)  # a writer held something else: show nothing rather than nonsense
+        return pa.nulls(len(array), type_)  # another kind of value: null is better than a wrong value
 
 
-# ---------------------------------------------------------------- partition column
-#
-# The ``partition`` column: one struct for all the specs a table has had.
+# ---------------------------------------------------------------- The partition column
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """The unified partition type of a table, ready to build columns of it."""
+    """The unified partition type of a table, which builds columns of it."""
 
     ids: tuple[int, ...]
     arrow_fields: tuple[pa.Field, ...]
@@ -63,11 +57,11 @@ class PartitionColumn:
 
     @property
     def field(self) -> pa.Field:
-        """The column's place in a schema."""
+        """The field of the column in a schema."""
         return pa.field("partition", pa.struct(self.arrow_fields), nullable=False)
 
     def members(self, entries: Entries) -> list[pa.Array]:
-        """One array per unified field; all null where the entries' own spec lacks it."""
+        """One array per unified field. All null if the spec of the entries does not have the field."""
         own = {field.field_id: column for field, column in zip(entries.spec.fields, entries.partition, strict=True)}
         nothing = pa.nulls(len(entries))
         return [from_held(own.get(id_, nothing), f.type) for id_, f in zip(self.ids, self.arrow_fields, strict=True)]
@@ -77,9 +71,7 @@ class PartitionColumn:
         return pa.StructArray.from_arrays(self.members(entries), fields=list(self.arrow_fields))
 
 
-# ---------------------------------------------------------------- partitions
-#
-# ``partitions``: files, rows and deletes per partition of one snapshot.
+# ---------------------------------------------------------------- The partitions table
 
 
 _SUMS = (
@@ -95,7 +87,7 @@ _SUMS = (
 
 
 def partitions(subject: Subject, snapshot_id: int | None = None) -> pa.Table:
-    """One row a partition; one row in all, without the partition's columns, where no spec has any."""
+    """One row per partition. If no spec has a field, there is one row in all, without the partition's columns."""
     shape = PartitionColumn.of(subject)
     schema = _schema(shape)
     committed = {s.snapshot_id: s.timestamp_ms for s in subject.metadata.snapshots}
@@ -129,7 +121,7 @@ def _schema(shape: PartitionColumn) -> pa.Schema:
 
 
 def _contributions(shape: PartitionColumn, live: Entries, committed: dict[int, int]) -> pa.Table:
-    """What each file adds to its partition's row."""
+    """What each file adds to the row of its partition."""
     whole = {"rows": live.record_count, "files": np.ones(len(live), np.int64), "bytes": live.file_size}
     columns = {name: pa.array(np.where(live.content == content, whole[what], 0)) for name, content, what in _SUMS}
     ids = live.snapshot_id.to_pylist()
@@ -143,7 +135,7 @@ def _contributions(shape: PartitionColumn, live: Entries, committed: dict[int, i
 
 
 def _groupable(member: pa.Array) -> pa.Array:
-    """A partition member in a form Arrow can group by."""
+    """A partition field in a form that Arrow can group by."""
     if isinstance(member.type, pa.BaseExtensionType):
         return member.storage
     if pa.types.is_null(member.type):
@@ -152,7 +144,7 @@ def _groupable(member: pa.Array) -> pa.Array:
 
 
 def _grouped(shape: PartitionColumn, contributions: pa.Table) -> pa.Table:
-    """Sums per partition; spec and snapshot are those of the newest file, so rows go in order of time."""
+    """Sums per partition. Spec and snapshot are those of the newest file, so the rows are sorted by time first."""
     moments = contributions["updated_ms"].fill_null(np.iinfo(np.int64).min).to_numpy()
     ordered = contributions.take(pa.array(np.argsort(moments, kind="stable")))
     keys = [f"key{at}" for at in range(len(shape.ids))]

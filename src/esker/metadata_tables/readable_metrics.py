@@ -1,6 +1,7 @@
-"""The ``readable_metrics`` column: the statistics of every column by its name, bounds as values.
+"""The ``readable_metrics`` column: the statistics of every column by its name, with bounds as values.
 
-A files table of 100,000 rows and 20 columns has four million bounds, so that bounds are decoded many at a time.
+A files table of 100,000 rows and 20 columns has four million bounds. So bounds are decoded in bulk where all bounds of
+a column have one width. This is so unless the column's type was promoted.
 """
 
 from __future__ import annotations
@@ -33,16 +34,9 @@ from esker.model.types import (
 )
 from esker.model.values import from_bytes
 
-# ---------------------------------------------------------------- bound columns
-#
-# Bounds as columns: single-value bytes decoded many at a time.
-#
-# A files table of 100,000 rows and 20 columns has four million bounds. Where all bounds of a column have one width, as
-# they do unless the column was promoted, their bytes are already the column; only the rest is decoded one by one.
-
 
 def decode_bounds(type_: Type, bounds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """The bounds as values; null where there is none, or where the bytes cannot be of the type."""
+    """The bounds as values. Null if there is no bound, or if its bytes are not of the type."""
     if bounds.null_count == len(bounds):
         return pa.nulls(len(bounds), arrow_type)
     held = _all_at_once(type_, bounds)
@@ -74,7 +68,7 @@ def _all_at_once(type_: Type, bounds: pa.Array) -> pa.Array | None:
 
 
 def _fixed_width(bounds: pa.Array, dtype: np.dtype[Any]) -> pa.Array | None:
-    """The bytes seen as numbers; None unless every bound is as wide as one."""
+    """The bytes as numbers. None unless every bound has the width of the type."""
     dense = bounds.drop_null()
     _, offset_buffer, data = dense.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[dense.offset : dense.offset + len(dense) + 1]
@@ -103,9 +97,7 @@ def _value(type_: Type, bound: bytes) -> Any:
         return None
 
 
-# ---------------------------------------------------------------- readable metrics
-#
-# The ``readable_metrics`` column: the statistics of every column by its name, bounds as values.
+# ---------------------------------------------------------------- The readable_metrics column
 
 
 COUNTS = (
@@ -119,7 +111,7 @@ BOUNDS = (("lower_bound", "lower_bounds"), ("upper_bound", "upper_bounds"))
 
 
 class MapLookup:
-    """A column of maps, arranged to give one key's values for all rows at once."""
+    """A column of maps, indexed to return the values of one key for all rows at once."""
 
     def __init__(self, maps: pa.Array) -> None:
         keys = maps.keys.to_numpy(zero_copy_only=False)
@@ -133,11 +125,11 @@ class MapLookup:
         self._valid = valid if not valid.all() else None
 
     def column(self, key: int) -> pa.Array:
-        """The key's value in every row; null where the map or the key is missing."""
+        """The value of the key in every row. Null if the map or the key is missing."""
         start, end = np.searchsorted(self._sorted, [key, key + 1])
         at = self._order[start:end]
         rows = self._row_of[at]
-        inside = (rows >= 0) & (rows < self._rows)  # a slice's maps share their keys with rows it does not have
+        inside = (rows >= 0) & (rows < self._rows)  # the maps of a slice share their keys with rows outside the slice
         at, rows = at[inside], rows[inside]
         index = np.full(self._rows, -1, np.int64)
         index[rows] = at
@@ -148,14 +140,14 @@ class MapLookup:
 
 @dataclass(frozen=True, slots=True)
 class ReadableMetrics:
-    """The columns of a table's current schema that have statistics, ready to build the struct."""
+    """The columns of a table's current schema that have statistics, which build the struct."""
 
-    fields: tuple[tuple[str, Field], ...]  # full name and field, in order of name as Iceberg sorts them
+    fields: tuple[tuple[str, Field], ...]  # full name and field, sorted by name like in Iceberg
     bound_types: tuple[pa.DataType, ...]
 
     @classmethod
     def of(cls, subject: Subject) -> ReadableMetrics:
-        """Every primitive column at any depth, under its full name."""
+        """Every primitive column at any depth, by its full name."""
         schema = subject.metadata.schema
         leaves = (field for field, type_ in schema.primitives() if not isinstance(type_, VariantType))
         named = tuple(sorted(((schema.name_by_id[f.id], f) for f in leaves), key=lambda pair: pair[0]))
@@ -163,7 +155,7 @@ class ReadableMetrics:
 
     @property
     def field(self) -> pa.Field:
-        """The column's place in a schema."""
+        """The field of the column in a schema."""
         members = [
             pa.field(name, pa.struct(_members(type_)))
             for (name, _), type_ in zip(self.fields, self.bound_types, strict=True)

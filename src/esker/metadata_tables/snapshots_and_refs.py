@@ -10,11 +10,6 @@ import pyarrow as pa
 from esker.metadata_tables.inspected_table import UTC_MICROS, Subject, int64s, micros
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
-# ---------------------------------------------------------------- snapshots
-#
-# ``snapshots``: every state of the table that has not expired.
-
-
 SNAPSHOTS = pa.schema(
     [
         pa.field("committed_at", UTC_MICROS, nullable=False),
@@ -28,7 +23,7 @@ SNAPSHOTS = pa.schema(
 
 
 def snapshots(subject: Subject) -> pa.Table:
-    """One row a snapshot, in the order of the metadata file."""
+    """One row per snapshot, in the order of the metadata file."""
     kept = list(subject.metadata.snapshots)
     return pa.Table.from_arrays(
         [
@@ -44,11 +39,11 @@ def snapshots(subject: Subject) -> pa.Table:
 
 
 def _facts(summary: Mapping[str, str]) -> list[tuple[str, str]] | None:
-    """The summary without the operation, which has a column of its own; null where a writer gave none."""
+    """The summary without the operation, which has its own column. Null if the writer wrote none."""
     return [(key, value) for key, value in summary.items() if key != "operation"] if summary else None
 
 
-# ---------------------------------------------------------------- ``refs``: branches and tags
+# ---------------------------------------------------------------- refs
 
 
 REFS = pa.schema(
@@ -64,7 +59,7 @@ REFS = pa.schema(
 
 
 def refs(subject: Subject) -> pa.Table:
-    """One row a branch or tag."""
+    """One row per branch or tag."""
     named = subject.metadata.all_refs
     kept = list(named.values())
     return pa.Table.from_arrays(
@@ -81,8 +76,6 @@ def refs(subject: Subject) -> pa.Table:
 
 
 # ---------------------------------------------------------------- history
-#
-# ``history``: which snapshot was the current one from when.
 
 
 HISTORY = pa.schema(
@@ -96,7 +89,8 @@ HISTORY = pa.schema(
 
 
 def history(subject: Subject) -> pa.Table:
-    """One row a change of the current snapshot; a rollback leaves rows that are no ancestors."""
+    """One row per change of the current snapshot. After a rollback, some rows are not ancestors of the current
+    snapshot."""
     log = list(subject.metadata.snapshot_log)
     parents = {s.snapshot_id: s.parent_snapshot_id for s in subject.metadata.snapshots} if log else {}
     ancestors = ancestor_ids(subject.metadata, parents)
@@ -112,7 +106,7 @@ def history(subject: Subject) -> pa.Table:
 
 
 def ancestor_ids(metadata: TableMetadata, parents: dict[int, int | None]) -> set[int]:
-    """The current snapshot and all before it; a circle of parents ends where it began."""
+    """The ids of the current snapshot and all its ancestors. Stops if the parents form a circle."""
     found: set[int] = set()
     at = metadata.current_snapshot_id
     while at is not None and at in parents and at not in found:
@@ -121,9 +115,7 @@ def ancestor_ids(metadata: TableMetadata, parents: dict[int, int | None]) -> set
     return found
 
 
-# ---------------------------------------------------------------- metadata log entries
-#
-# ``metadata_log_entries``: the metadata files there were, the present one last.
+# ---------------------------------------------------------------- metadata_log_entries
 
 
 METADATA_LOG_ENTRIES = pa.schema(
@@ -138,7 +130,7 @@ METADATA_LOG_ENTRIES = pa.schema(
 
 
 def metadata_log_entries(subject: Subject) -> pa.Table:
-    """One row a metadata file, with the snapshot that was current when it was written."""
+    """One row per metadata file, with the snapshot that was current when it was written."""
     metadata = subject.metadata
     present = MetadataLogEntry(timestamp_ms=metadata.last_updated_ms, metadata_file=subject.metadata_location)
     files = [*metadata.metadata_log, present]
@@ -158,7 +150,7 @@ def metadata_log_entries(subject: Subject) -> pa.Table:
 
 
 def _current_at(metadata: TableMetadata, moments_ms: list[int]) -> list[int | None]:
-    """Per moment the snapshot that was current; the log may step back in time, so it is sorted first."""
+    """For each time, the snapshot that was current. Sorts the log first, because its times may go back."""
     log = sorted(metadata.snapshot_log, key=lambda entry: entry.timestamp_ms)
     times = [entry.timestamp_ms for entry in log]
     places = [bisect_right(times, moment) - 1 for moment in moments_ms]

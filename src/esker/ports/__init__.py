@@ -1,1 +1,1 @@
-"""Protocols: what the paths ask of the world."""
+"""Ports: the protocols of catalogs, storages, table formats and engines. The read and write paths use only these."""

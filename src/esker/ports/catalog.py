@@ -1,8 +1,8 @@
-"""What holds the pointers to the current metadata of tables and views, and moves them atomically.
+"""The port of a catalog: it stores the pointers to the current metadata of tables and views, and moves them atomically.
 
-The promise of a table rests on ``swap``: one compare-and-swap for each commit. Its outcomes are values, because a
-writer must tell them apart: accepted (the commit is visible), rejected (another writer won and nothing of this commit
-is visible), unanswered (the commit may be visible, so every file must be kept).
+All guarantees of a table depend on ``swap``, one compare-and-swap for each commit. Its outcomes are values, because a
+writer has to distinguish them: accepted (the commit is visible), rejected (another writer won and nothing of this
+commit is visible), unanswered (the commit may be visible, so every file must be kept).
 """
 
 from __future__ import annotations
@@ -16,18 +16,10 @@ from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 from esker.tree.view_metadata import ViewMetadata
 
-# ---------------------------------------------------------------- catalog
-#
-# What holds the pointer to each table's current metadata, and moves it atomically.
-#
-# The whole promise of a table rests on ``swap``: one compare-and-swap per commit. Its outcomes are values, because
-# a writer must tell them apart: accepted (ours is visible), rejected (another writer won, nothing of ours is
-# visible), unanswered (it may be visible; every file must be kept).
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """One version of a table: its metadata and the file that holds it."""
+    """One version of a table: its metadata and the location of its metadata file."""
 
     metadata: TableMetadata
     metadata_location: str
@@ -35,21 +27,21 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The swap happened; this is the table now."""
+    """The swap happened. ``state`` is the table now."""
 
     state: TableState
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The pointer had moved: nothing of ours is visible. Refresh and try again."""
+    """The pointer had moved, so nothing of this commit is visible. Refresh and try again."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Nobody said whether the swap happened. Keep every file and look for our snapshot."""
+    """It is not known whether the swap happened. Keep every file, and look for the snapshot of this commit."""
 
     why: str
     metadata_location: str | None = None  # the file that may have become current
@@ -59,84 +51,86 @@ Swap: TypeAlias = Accepted | Rejected | Unanswered
 
 
 class Catalog(Protocol):
-    """Names, pointers, and the one compare-and-swap."""
+    """Names, pointers, and one compare-and-swap per commit."""
 
     def namespaces(self) -> tuple[Namespace, ...]:
         """Every namespace, sorted."""
         ...
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
-        """A namespace's settings; ``NoSuchNamespace`` where there is none."""
+        """The properties of a namespace. Raises ``NoSuchNamespace`` if it does not exist."""
         ...
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """Make it; ``AlreadyExists`` when it is there."""
+        """Create a namespace. Raises ``AlreadyExists`` if it exists."""
         ...
 
     def update_namespace_properties(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
     ) -> None:
-        """Set and remove settings, all of them or none. One that is removed need not be there. ``NoSuchNamespace``
-        where there is no such namespace, ``Unsupported`` where the catalog keeps no settings."""
+        """Set and remove properties, all or none. A removed property need not exist.
+
+        Raises ``NoSuchNamespace`` if the namespace does not exist, and ``Unsupported`` if the catalog has no
+        properties.
+        """
         ...
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        """Remove it; ``InvalidInput`` while it holds tables."""
+        """Remove a namespace. Raises ``InvalidInput`` if it contains tables or views."""
         ...
 
     def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
-        """Its tables, sorted; ``NoSuchNamespace`` where there is none."""
+        """The tables of a namespace, sorted. Raises ``NoSuchNamespace`` if it does not exist."""
         ...
 
     def location_for(self, name: TableName) -> str:
-        """Where a new table of that name should lie, below the warehouse."""
+        """The location for a new table of that name, below the warehouse."""
         ...
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        """The table as it is now; ``NoSuchTable`` where there is none. ``known`` is given back if it still is."""
+        """The current version of a table. Returns ``known`` if it is still current. Raises ``NoSuchTable``."""
         ...
 
     def check_place(self, name: TableName, metadata: TableMetadata) -> None:
-        """``InvalidInput`` where a new table may not be located, or write, where its metadata says. Touches nothing."""
+        """Raise ``InvalidInput`` if a new table may not be at, or write to, the locations in its metadata. Creates
+        nothing."""
         ...
 
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:
-        """Make the table; ``AlreadyExists`` when the name is taken."""
+        """Create a table. Raises ``AlreadyExists`` if the name exists."""
         ...
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
-        """Make ``new`` current if ``base`` still is. Never raises once the answer may be unknown."""
+        """Make ``new`` current if ``base`` is still current. Never raises once the outcome may be unknown."""
         ...
 
     def register(self, name: TableName, metadata_location: str) -> TableState:
-        """Take in a table that lies there already."""
+        """Add an existing table to the catalog, by its metadata file."""
         ...
 
     def drop(self, name: TableName) -> None:
-        """Forget the table; its files stay."""
+        """Remove the table from the catalog. Its files stay."""
         ...
 
     def rename(self, old: TableName, new: TableName) -> None:
-        """Give it another name; its files stay where they are."""
+        """Rename a table. Its files stay where they are."""
         ...
 
     def storage(self) -> Storage:
-        """Where this catalog's tables keep their files."""
+        """The storage of this catalog's tables."""
         ...
 
     def view_catalog(self) -> ViewCatalog:
-        """Its views; those of a catalog that can have none are none."""
+        """The views of this catalog. If the catalog cannot have views, there are none."""
         ...
 
 
-# ---------------------------------------------------------------- view catalog
-#
-# What holds the pointer to each view's current metadata. Tables and views of a catalog share one set of names.
+# ---------------------------------------------------------------- Views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewState:
-    """One state of a view: its metadata and the file that holds it."""
+    """One version of a view: its metadata and the location of its metadata file."""
 
     metadata: ViewMetadata
     metadata_location: str
@@ -144,7 +138,7 @@ class ViewState:
 
 @dataclass(frozen=True, slots=True)
 class ViewAccepted:
-    """The swap happened; this is the view now."""
+    """The swap happened. ``state`` is the view now."""
 
     state: ViewState
 
@@ -153,32 +147,33 @@ ViewSwap: TypeAlias = ViewAccepted | Rejected | Unanswered
 
 
 class ViewCatalog(Protocol):
-    """Names of views, pointers, and one compare-and-swap. A catalog without views has none and makes none."""
+    """The views of a catalog: names, pointers, and one compare-and-swap. Tables and views have one set of names."""
 
     def catalog_name(self) -> str | None:
-        """What other engines call this catalog, where that is known."""
+        """The name of this catalog in other engines. None if it is not known."""
         ...
 
     def views(self, namespace: Namespace) -> tuple[TableName, ...]:
-        """Its views, sorted; ``NoSuchNamespace`` where there is none."""
+        """The views of a namespace, sorted. Raises ``NoSuchNamespace`` if it does not exist."""
         ...
 
     def load_view(self, name: TableName) -> ViewState:
-        """The view as it is now; ``NoSuchView`` where there is none."""
+        """The current version of a view. Raises ``NoSuchView`` if it does not exist."""
         ...
 
     def create_view(self, name: TableName, metadata: ViewMetadata) -> ViewState:
-        """Make the view; ``AlreadyExists`` when the name is taken, ``Unsupported`` where no view can be."""
+        """Create a view. Raises ``AlreadyExists`` if the name exists, ``Unsupported`` if the catalog cannot have
+        views."""
         ...
 
     def swap_view(self, name: TableName, base: ViewState, new: ViewMetadata) -> ViewSwap:
-        """Make ``new`` current if ``base`` still is."""
+        """Make ``new`` current if ``base`` is still current."""
         ...
 
     def drop_view(self, name: TableName) -> None:
-        """Forget the view; ``NoSuchView`` where there is none."""
+        """Remove the view. Raises ``NoSuchView`` if it does not exist."""
         ...
 
     def rename_view(self, old: TableName, new: TableName) -> None:
-        """Give it another name."""
+        """Rename a view."""
         ...

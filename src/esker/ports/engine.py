@@ -1,6 +1,6 @@
-"""What moves rows: an engine reads the files of a plan or of a change feed, and a writer makes data files.
+"""The port of an engine: it reads the files of a plan or of a change feed. The port of a writer: it writes data files.
 
-`Engine` and `Writer` work with Arrow batches. `SparkFrames` gives the rows of a scan to Spark.
+`Engine` and `Writer` work with Arrow batches. `SparkFrames` makes the rows of a scan a Spark DataFrame.
 """
 
 from __future__ import annotations
@@ -22,60 +22,53 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- no field ids
-#
-# What a writer answers when asked to describe a file that nothing ties to the table's columns.
-
-
 class NoFieldIds(InvalidInput):
-    """A file's columns carry no field ids, and the table has no name mapping to find them by."""
+    """The columns of a file have no field ids, and the table has no name mapping to find them by."""
 
 
-# ---------------------------------------------------------------- engine
-#
-# What moves rows: given the files of a plan, an engine gives batches.
+# ---------------------------------------------------------------- Engine and writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a snapshot did to rows; the metadata columns of a change feed tell it of each."""
+    """What a snapshot did to a row. The metadata columns of a change feed show it."""
 
     kind: str  # insert or delete
-    ordinal: int  # the snapshot's place in the feed
+    ordinal: int  # the position of the snapshot in the feed
     snapshot_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OddFloats:
-    """Ids of a file's float columns that may hold what comparisons treat in a special way."""
+    """The ids of a file's float columns that may contain NaN or zero, which need care in comparisons."""
 
     nan: frozenset[int]
-    zero: frozenset[int]  # of either sign
+    zero: frozenset[int]  # positive or negative zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """One data file to read, the deletes that apply to it, and what of the filter it does not settle.
+    """One data file to read, the deletes that apply to it, and the part of the filter that rows still have to pass.
 
-    Where there is ``taken_by``, of the rows that are left only those that one of these deletes takes are meant: the
-    rows that die when they are added, or come back when they go.
+    With ``taken_by``, only the rows that one of these deletes removes are read: the rows that disappear when these
+    deletes are added, or come back when these deletes are removed.
     """
 
     data_file: DataFile
     deletes: tuple[DataFile, ...] = ()
     residual: Bound
     taken_by: tuple[DataFile, ...] | None = None
-    change: Change | None = None  # what became of the rows, in a change feed
-    odd_floats: OddFloats | None = None  # None: not examined, so any may be
-    gone: BitMap64 | None = None  # positions that no file deletes yet: an earlier step of a transaction did
+    change: Change | None = None  # what happened to the rows, in a change feed
+    odd_floats: OddFloats | None = None  # None: not examined, so any column may have them
+    gone: BitMap64 | None = None  # positions that an earlier step of the transaction deleted and no file records yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """What to read: tasks in order, and the shape the rows are wanted in.
+    """What to read: the tasks in order, and the columns of the result.
 
-    ``projection`` holds the columns wanted, in order, and may name metadata columns by their reserved ids
-    (``_file``, ``_pos``, ``_row_id`` and so on). ``row_schema`` is the schema the filter was bound to.
+    ``projection`` has the wanted columns in order. It may contain metadata columns by their reserved ids (``_file``,
+    ``_pos``, ``_row_id`` and so on). ``row_schema`` is the schema that the filter is bound to.
     """
 
     metadata: TableMetadata
@@ -89,16 +82,18 @@ class Engine(Protocol):
     """Reads planned files."""
 
     def arrow_schema(self, projection: Schema) -> pa.Schema:
-        """The Arrow schema that batches of this projection have."""
+        """The Arrow schema of the batches of this projection."""
         ...
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """Rows that pass filter and deletes, in task order, in bounded memory."""
+        """The rows that pass the filter and the deletes, in task order, in bounded memory."""
         ...
 
     def read_changes(self, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
-        """Changed rows, commit by commit, in each what was taken out before what was put in. A row that is on both
-        sides of a commit is no change."""
+        """The changed rows, commit by commit. In each commit, removed rows come before added rows.
+
+        A row that is on both sides of a commit is no change.
+        """
         ...
 
     def position_deletes(self, delete: DataFile) -> Iterator[pa.RecordBatch]:
@@ -106,35 +101,38 @@ class Engine(Protocol):
         ...
 
     def deleted_positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> BitMap64:
-        """Every position that these position deletes and vectors take out of the data file."""
+        """Every position that these position deletes and vectors remove from the data file."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """Rows to write as new data files of a table, laid out as its metadata asks.
+    """Rows to write as new data files of a table, in the layout that its metadata asks for.
 
-    ``data`` fits ``schema`` already (``Writer.fit`` saw to that): a ``pa.RecordBatchReader``, or a DataFrame of an
-    engine whose workers write it themselves. Row lineage columns travel in ``data`` under their reserved names when
-    rows are rewritten (v3).
+    ``data`` fits ``schema`` already (``Writer.fit`` has checked it). It is a ``pa.RecordBatchReader``, or a DataFrame
+    of an engine whose workers write it. When rows are rewritten, ``data`` contains the row lineage columns under their
+    reserved names (v3).
     """
 
     metadata: TableMetadata
     schema: Schema
     data: Any
-    operation_id: str  # part of every file name, so that no two writers clash
+    operation_id: str  # part of every file name, so that two writers never use the same name
 
 
 class Writer(Protocol):
-    """Writes data files. Nothing it writes is visible until a commit names it."""
+    """Writes data files. A file is invisible until a commit adds it."""
 
     def fit(self, metadata: TableMetadata, schema: Schema, data: object) -> Any:
-        """Any data a user may hand over, as ``write`` takes it; ``InvalidInput`` names the column that does not fit,
-        before a byte is written. Values are checked as they are read."""
+        """Convert any data that a user may pass to what ``write`` accepts.
+
+        Raises ``InvalidInput`` with the name of the column that does not fit, before anything is written. Values are
+        checked when they are read.
+        """
         ...
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
-        """Write new data files, durable and whole, and describe each with its partition and metrics."""
+        """Write new data files, complete and safe against a crash. Describe each with its partition and metrics."""
         ...
 
     def describe(
@@ -145,17 +143,15 @@ class Writer(Protocol):
         folders: Mapping[str, str | None] | None = None,
         ignore_extra_columns: bool = False,
     ) -> DataFile:
-        """A file that lies there already, as ``add_files`` wants it: partition and metrics from its footer.
+        """Describe an existing file for ``add_files``: its partition, and its metrics from its footer.
 
-        ``folders`` are partition values as text, by the names of partition fields and columns; None: those that the
-        location names.
+        ``folders`` are partition values as text, by the names of partition fields and columns. None: use the values in
+        the location.
         """
         ...
 
 
-# ---------------------------------------------------------------- changes
-#
-# What an engine is told of a change feed: what each snapshot did to the rows, as files to read.
+# ---------------------------------------------------------------- Change feed
 
 
 INSERT, DELETE = "insert", "delete"
@@ -166,14 +162,14 @@ CHANGE_COLUMNS = (
     Field(id=2147483542, name="_change_ordinal", type=INT, required=True, doc="the snapshot's place in the feed"),
     Field(id=2147483541, name="_commit_snapshot_id", type=LONG, required=True, doc="the snapshot that did it"),
 )
-"""What a row of the feed has besides the table's columns, under the ids that the spec reserves."""
+"""The columns of a change feed besides the table's, with the ids that the spec reserves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeGroup:
-    """Rows that one snapshot took out and put in, none of which can equal a row of another group.
+    """The rows that one snapshot removed and added. None of them can equal a row of another group.
 
-    A row that is on both sides was only moved, as copy-on-write does, and is no change.
+    A row on both sides was only moved, as copy-on-write does, and is no change.
     """
 
     deleted: tuple[ScanTask, ...] = ()
@@ -186,7 +182,7 @@ class ChangeGroup:
 
     @property
     def tasks(self) -> tuple[ScanTask, ...]:
-        """Both sides, what was taken out first."""
+        """The tasks of both sides, removed rows first."""
         return self.deleted + self.inserted
 
 
@@ -201,29 +197,30 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRequest:
-    """Which changes to read, and the shape the rows are wanted in.
+    """Which changes to read, and the columns of the result.
 
-    ``keys`` are columns that tell rows apart: a row that one snapshot takes out and puts in again under one key is
-    an update. Without any there are none. ``net``: of rows that come and go, only the difference between the first and
-    the last snapshot is wanted; rows are compared by all columns of ``row_schema``.
+    ``keys`` are the columns that identify a row: if a snapshot removes a row and adds one with the same key, this is an
+    update. Without ``keys`` there are no updates. With ``net``, only the difference between the first and the last
+    snapshot is returned; rows are compared by all columns of ``row_schema``.
     """
 
     metadata: TableMetadata
     commits: Sequence[Commit]
-    row_schema: Schema  # what the filter was bound to; rows are compared as it shows them
-    projection: Schema  # whole columns of it that are wanted; those of the feed come behind them
+    row_schema: Schema  # the filter is bound to it, and rows are compared with its types
+    projection: Schema  # the wanted columns of it; the columns of the feed follow
     keys: tuple[Field, ...] = ()
     net: bool = False
 
 
-# ---------------------------------------------------------------- What gives the rows of a scan to Spark
+# ---------------------------------------------------------------- Spark
 
 
 class SparkFrames(Protocol):
-    """Makes DataFrames of planned files. Nothing of Spark is loaded before the first one is asked for."""
+    """Makes DataFrames of planned files. Spark is loaded when the first DataFrame is made."""
 
     def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
-        """The rows that pass ``predicate`` and deletes, not read yet; on the session given, or the lake's own."""
+        """The rows that pass ``predicate`` and the deletes, not read yet. Uses ``session``, or the lake's session
+        for None."""
         ...
 
     def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Names that a package offers and an outer ring makes. The composition root says where each is found."""
+"""Names that a package offers and a module of an outer ring makes. The composition root registers the modules."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _MADE_IN: dict[str, Mapping[str, str]] = {}
 
 
 def offer(package: str, made_in: Mapping[str, str]) -> None:
-    """Record for each name that a package offers which module makes it. No such module is imported yet."""
+    """Record which module makes each name of a package. The modules are not imported yet."""
     _MADE_IN[package] = dict(made_in)
 
 
 def find(package: str, name: str) -> Any:
-    """What the name stands for; its module is imported when it is asked for first.
+    """The object of that name. Its module is imported at the first use.
 
-    ``AttributeError`` where the package offers no such name.
+    Raises ``AttributeError`` if the package does not offer the name.
     """
     import importlib
 

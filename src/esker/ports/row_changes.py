@@ -1,7 +1,7 @@
-"""What changes rows: given the files that may hold them, an engine says which rows go and writes those that come.
+"""The port of row changes: an engine decides which rows of the given files are deleted, and writes the new rows.
 
-The write side plans a ``RowView``, an engine answers with a ``RowDelta``, and the write side makes one snapshot of it:
-positions become position delete files (v2) or deletion vectors (v3) only then, on the version the commit finds.
+The write path plans a ``RowView``. An engine returns a ``RowDelta``. The write path makes one snapshot of it. Only then
+do positions become position delete files (v2) or deletion vectors (v3), for the version that the commit finds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
 Verb = Literal["delete", "update", "merge"]
-"""Whose properties apply: ``write.<verb>.mode`` and ``write.<verb>.isolation-level``. An upsert is a merge."""
+"""Which properties apply: ``write.<verb>.mode`` and ``write.<verb>.isolation-level``. An upsert is a merge."""
 
 
 class Mode(Enum):
-    """How a row leaves a file: the file is written anew without it, or a delete is written beside the file."""
+    """How a row is removed from a file: the file is rewritten without it, or a delete file is written."""
 
     COPY_ON_WRITE = "copy-on-write"
     MERGE_ON_READ = "merge-on-read"
@@ -32,29 +32,29 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowView:
-    """The files that may hold a row to change, as one transaction sees them."""
+    """The files that may contain a row to change, as one transaction sees them."""
 
     verb: Verb
     mode: Mode
-    predicate: Bound  # what the files were planned by; rows that arrive under it meanwhile are a conflict
+    predicate: Bound  # the condition of the plan; rows that another commit adds under it are a conflict
     metadata: TableMetadata
     tasks: Sequence[ScanTask]
     operation_id: str  # for the names of new files
-    fresh: frozenset[str] = frozenset()  # files of this very transaction: no delete can refer to them, rewrite them
+    fresh: frozenset[str] = frozenset()  # files of this transaction: no delete can refer to them, rewrite them
 
     def rewrites(self, path: str) -> bool:
-        """Whether a file that loses rows is to be written anew, rather than get a delete."""
+        """Whether a file that loses rows is rewritten. If not, a delete file is written."""
         return self.mode is Mode.COPY_ON_WRITE or path in self.fresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """How many rows a change deleted, updated and inserted. A row that is copied to another file is none of these."""
+    """How many rows a change deleted, updated and inserted. Rows that are copied to another file are not counted."""
 
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
-    deleted_by_source: int = 0  # of those deleted: by WHEN NOT MATCHED BY SOURCE
+    deleted_by_source: int = 0  # how many of the deleted rows: by WHEN NOT MATCHED BY SOURCE
     updated_by_source: int = 0
 
     def __add__(self, other: RowCounts) -> RowCounts:
@@ -69,15 +69,15 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """What a change comes to on the files of a view; paths are spelt as their tasks spell them.
+    """The changes to the files of a view. Paths are written as in the tasks.
 
-    ``added`` holds every file the engine wrote: changed rows, new rows, and the rows that stay of rewritten files.
-    Rows that are copied or changed bring ``_row_id`` along (v3); a copied row brings its
-    ``_last_updated_sequence_number`` too, a changed one null.
+    ``added`` has every file that the engine wrote: changed rows, new rows, and the remaining rows of rewritten files.
+    Copied and changed rows keep their ``_row_id`` (v3). A copied row also keeps its ``_last_updated_sequence_number``;
+    in a changed row it is null.
     """
 
-    gone: Mapping[str, BitMap64] = field(default_factory=dict)  # per data file that stays, positions that go
-    rewritten: frozenset[str] = frozenset()  # data files that leave; what stays of them is among ``added``
+    gone: Mapping[str, BitMap64] = field(default_factory=dict)  # for each data file that stays, the deleted positions
+    rewritten: frozenset[str] = frozenset()  # data files that are removed; their remaining rows are in ``added``
     added: tuple[DataFile, ...] = ()
     counts: RowCounts = RowCounts()
 
@@ -90,52 +90,55 @@ class KeyedRows:
     """Rows to upsert, read and checked: no key occurs twice."""
 
     on: tuple[str, ...]
-    predicate: Bound  # of every row that may have one of the keys
-    rows: Any  # as the engine holds them
+    predicate: Bound  # true for every row that may have one of the keys
+    rows: Any  # in the form of the engine
 
 
 class RowEngine(Protocol):
-    """Computes changes of rows. What it writes is invisible until a commit names it, and taken back if it fails."""
+    """Computes row changes. Its files are invisible until a commit adds them, and are removed if the change fails."""
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """Rows to upsert; ``InvalidInput`` where they do not fit or one key occurs twice."""
+        """The rows to upsert. Raises ``InvalidInput`` if they do not fit the table or a key occurs twice."""
         ...
 
     def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
-        """Rows with a key of the source are replaced by the source's, the rest of the source is inserted."""
+        """Replace the rows whose key is in the source, and insert the other rows of the source."""
         ...
 
     def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
-        """The rows that match ``view.predicate`` with some columns set to SQL expressions over the old row;
-        ``Unsupported`` for an expression the engine cannot compute."""
+        """Set columns of the rows that match ``view.predicate`` to SQL expressions over the old row.
+
+        Raises ``Unsupported`` for an expression that the engine cannot compute.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRows:
-    """Positions that go out of one data file."""
+    """The deleted positions of one data file."""
 
     data_file: DataFile
     positions: BitMap64
 
 
 class DeleteWriter(Protocol):
-    """Writes files of deletes. Each is filed under spec and partition of the data it deletes from."""
+    """Writes delete files. Each has the spec and partition of the data it deletes from."""
 
     def write_positions(
         self, metadata: TableMetadata, rows: Sequence[DeletedRows], operation_id: str
     ) -> Iterator[DataFile]:
-        """Position delete files, one per data file or per partition as ``write.delete.granularity`` says (v2)."""
+        """Write position delete files, one per data file or per partition as ``write.delete.granularity`` says (v2)."""
         ...
 
     def write_vectors(
         self, metadata: TableMetadata, rows: Sequence[DeletedRows], operation_id: str
     ) -> Iterator[DataFile]:
-        """One deletion vector per data file, in as few Puffin files as can be (v3)."""
+        """Write one deletion vector per data file, in as few Puffin files as possible (v3)."""
         ...
 
     def write_keys(
         self, metadata: TableMetadata, data: object, on: Sequence[str], operation_id: str
     ) -> Iterator[DataFile]:
-        """Equality delete files of these keys; ``Unsupported`` where no partition can be told from a key."""
+        """Write equality delete files of these keys. Raises ``Unsupported`` if the keys do not determine the
+        partition."""
         ...

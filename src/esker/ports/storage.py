@@ -1,4 +1,4 @@
-"""Where files lie. Every adapter passes the conformance suite in ``tests/contracts``."""
+"""The port of a storage: where files are. Every adapter passes the contract tests in ``tests/contracts``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class StoredFile:
 
 
 class Storage(Protocol):
-    """Objects by location. A missing one raises ``NoSuchFile``; nothing here ever overwrites."""
+    """Objects by location. A missing object raises ``NoSuchFile``. No method overwrites an object."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether a copy of this storage that was sent to another process, such as a worker of a cluster, reads and
-        writes the same objects."""
+        """Whether a copy of this storage in another process, such as a worker of a cluster, reads and writes the
+        same objects."""
         ...
 
     def read(self, location: str) -> bytes:
@@ -31,33 +31,38 @@ class Storage(Protocol):
         ...
 
     def open(self, location: str) -> BinaryIO:
-        """The object as a seekable file, for readers that want parts of it."""
+        """The object as a seekable file, for readers that need parts of it."""
         ...
 
     def size(self, location: str) -> int:
-        """The object's length in bytes."""
+        """The length of the object in bytes."""
         ...
 
     def exists(self, location: str) -> bool:
-        """Whether the object is there."""
+        """Whether the object exists."""
         ...
 
     def local_path(self, location: str) -> str | None:
-        """A path that native readers can open themselves, where there is one."""
+        """A path that native readers can open, or None if there is none."""
         ...
 
     def local_folder(self, location: str) -> str | None:
-        """A folder, which need not be there yet, as an absolute path that native programs can write to themselves,
-        where there is one. `InvalidInput` for a location that may not be used."""
+        """The absolute path of a folder that native programs can write to, or None if there is none.
+
+        The folder need not exist yet. Raises `InvalidInput` if the location may not be used.
+        """
         ...
 
     def write_new(self, location: str, data: bytes) -> None:
-        """Create the object whole and durable; ``AlreadyExists`` when the location is taken."""
+        """Create the object, complete and safe against a crash. Raises ``AlreadyExists`` if the location is taken."""
         ...
 
     def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
-        """A file to write a large object through. Leaving the block well creates the object, whole and durable,
-        or raises ``AlreadyExists``; leaving it by an exception leaves nothing behind."""
+        """A file for writing a large object.
+
+        When the block ends, the object is created, complete and safe against a crash, or ``AlreadyExists`` is raised.
+        If the block ends by an exception, nothing is created.
+        """
         ...
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
@@ -65,5 +70,5 @@ class Storage(Protocol):
         ...
 
     def delete(self, location: str) -> None:
-        """Remove the object; one that is gone already is no error."""
+        """Remove the object. It is no error if it does not exist."""
         ...

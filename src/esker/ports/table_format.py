@@ -1,4 +1,4 @@
-"""What a table format must be able to tell a reader: which manifests a snapshot has, and what is in them."""
+"""The port of a table format: it reads and writes the manifests of a snapshot and their entries."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from esker.tree.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryColumns:
-    """Which parts of manifest entries a caller wants decoded; the rest is walked over."""
+    """Which parts of manifest entries are decoded. The other parts are skipped."""
 
-    metrics: Collection[int] = ()  # field ids whose bounds and counts are wanted as columns
-    full_metrics: bool = False  # every statistics map whole, for inspection and rewriting
-    rest: bool = True  # split offsets, equality ids, row ids and the like
+    metrics: Collection[int] = ()  # field ids whose bounds and counts are decoded as columns
+    full_metrics: bool = False  # all statistics maps, for inspection and rewriting
+    rest: bool = True  # split offsets, equality ids, row ids and so on
 
 
 class TableFormat(Protocol):
-    """Reads the two lower levels of a table's tree."""
+    """Reads manifest lists and manifests."""
 
     def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The snapshot's manifests, from its list or lists."""
+        """The manifests of a snapshot, from its manifest list."""
         ...
 
     def entries(
         self, metadata: TableMetadata, manifests: Sequence[ManifestFile], columns: EntryColumns
     ) -> Iterator[Entries]:
-        """What the manifests hold, in batches of one spec and one content kind; each manifest is opened once.
+        """The entries of the manifests, in batches of one spec and one content kind. Each manifest is opened once.
 
-        Rows of one manifest are contiguous and never split over batches, deleted ones included.
+        The rows of one manifest are contiguous and in one batch. Deleted entries are included.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSnapshot:
-    """The identity of a snapshot in the making, which its manifests and its list carry."""
+    """The identity of a new snapshot. Its manifests and its manifest list record it."""
 
     snapshot_id: int
     parent_snapshot_id: int | None
@@ -51,14 +51,14 @@ class NewSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtendedList:
-    """What a list that was extended without being decoded holds besides what is new."""
+    """The content of an extended manifest list, besides the new manifests."""
 
-    carried: int  # manifests taken over
-    row_ids: int  # assigned to the new ones (v3)
+    carried: int  # manifests of the parent
+    row_ids: int  # how many were assigned to the new manifests (v3)
 
 
 class TableFormatWriter(Protocol):
-    """Writes the two lower levels of a table's tree. Everything written is new; nothing is changed in place."""
+    """Writes manifest lists and manifests. Every file is new; no file is changed."""
 
     def write_manifest(
         self,
@@ -70,7 +70,8 @@ class TableFormatWriter(Protocol):
         content: ManifestContent,
         entries: Sequence[ManifestEntry],
     ) -> ManifestFile:
-        """A manifest, and its row for the list. Added files carry no sequence number, so a retry can keep it."""
+        """Write a manifest and return its row for the list. Added files have no sequence number, so a retry can
+        reuse it."""
         ...
 
     def write_manifest_list(
@@ -82,7 +83,7 @@ class TableFormatWriter(Protocol):
         new: Sequence[ManifestFile],
         carried: Sequence[ManifestFile],
     ) -> int:
-        """The list of the new and the carried manifests; gives the number of row ids that were assigned (v3)."""
+        """Write the list of the new and the carried manifests. Returns how many row ids were assigned (v3)."""
         ...
 
     def extend_manifest_list(
@@ -94,6 +95,8 @@ class TableFormatWriter(Protocol):
         parent: Snapshot,
         new: Sequence[ManifestFile],
     ) -> ExtendedList | None:
-        """The parent's list with new manifests, at a cost that does not grow with it; None, and nothing written,
-        where it must be written anew."""
+        """Write the parent's list with new manifests. The cost does not grow with the list.
+
+        Returns None, and writes nothing, if the list must be rewritten.
+        """
         ...

@@ -1,1 +1,1 @@
-"""The way down: from a snapshot to the files to read."""
+"""The read path: from a snapshot down to the files to read."""

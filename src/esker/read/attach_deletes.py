@@ -1,13 +1,13 @@
-"""Fourth step down: which deletes apply to which data file.
+"""Fourth step of a scan: which deletes apply to which data file.
 
-The spec's rules, all of them needed at once:
+The rules of the spec:
 
-- An equality delete applies to data of a strictly smaller data sequence number, a position delete or deletion
-  vector to smaller or equal.
-- A delete applies within its own partition, spec id and tuple alike; an equality delete under an unpartitioned
-  spec is global.
-- A deletion vector, or a position delete that names one file, applies to that file only, however its location is
-  spelt; where there is a vector, it has absorbed every earlier position delete of its file.
+- An equality delete applies to data with a smaller data sequence number. A position delete or deletion vector applies
+  to data with a smaller or equal one.
+- A delete applies only in its own partition: same spec id, same values. An equality delete with an unpartitioned spec
+  applies to all partitions.
+- A deletion vector, or a position delete that names one file, applies to that file only. Different forms of the
+  location count as the same file. If a file has a vector, the vector contains all earlier position deletes of the file.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from esker.tree.manifest import ColumnMetrics, Entries
 from esker.tree.table_metadata import TableMetadata
 
 DELETE_FILE_PATH_ID = 2147483546
-TRUNCATED = 16  # bounds are commonly cut to so many characters: two that are equal and no longer may name many files
+TRUNCATED = 16  # writers often cut bounds to this many characters: two equal bounds of this length may name many files
 PartitionKey = tuple[int, tuple[Any, ...]]
 
 
 class DeleteIndex:
-    """The live delete files of a snapshot, arranged to answer: what applies to this data file?"""
+    """The live delete files of a snapshot, indexed to find those that apply to a data file."""
 
     def __init__(self, metadata: TableMetadata, batches: Iterable[Entries]) -> None:
         self._global: list[DataFile] = []
@@ -70,7 +70,7 @@ class DeleteIndex:
     def _add_vector(self, delete: DataFile) -> None:
         target = delete.referenced_data_file
         if target is None:
-            raise Corrupt(delete.path, "a deletion vector names no data file")
+            raise Corrupt(delete.path, "a deletion vector does not name its data file")
         for other in _named(self._vectors, target):
             if other.sequence_number == delete.sequence_number:
                 raise Corrupt(delete.path, f"{target} has two deletion vectors, the other in {other.path}")
@@ -82,7 +82,8 @@ class DeleteIndex:
 
     @property
     def names(self) -> frozenset[str] | None:
-        """The paths, without scheme and host, of all files that a delete can apply to; None: not known by name."""
+        """The paths, without scheme and host, of all files that a delete can apply to. None if they are not known by
+        name."""
         if self._global or self._equality or self._by_partition:
             return None
         return frozenset(self._by_path) | frozenset(self._vectors)
@@ -116,7 +117,7 @@ class DeleteIndex:
 
 
 def only_target(delete: DataFile, entries: Entries, row: int) -> str | None:
-    """The one data file that a position delete file or vector is about; None where it may be about several."""
+    """The only data file that a position delete file or vector is about. None if there may be several."""
     return _target(delete, *_path_bounds(entries, row))
 
 
@@ -133,17 +134,18 @@ def _named(index: dict[str, list[tuple[str, DataFile]]], path: str) -> list[Data
 
 
 def _may_name(path: str, lower: bytes | None, upper: bytes | None) -> bool:
-    """Whether a file lies between the bounds; where it is spelt unlike them, they prove nothing."""
+    """Whether a path is between the bounds. If it is written in another form than the bounds, they prove nothing."""
     if lower is None or upper is None:
         return True
     whole = path.encode("utf-8", "surrogateescape")
-    if lower <= whole <= upper or whole.startswith(upper):  # the upper bound may have been cut and not rounded up
+    if lower <= whole <= upper or whole.startswith(upper):  # the upper bound may be cut and not rounded up
         return True
     return spelt(path)[:2] != spelt(lower.decode("utf-8", "surrogateescape"))[:2]
 
 
 def partition_key(file: DataFile) -> PartitionKey:
-    """Spec id and tuple, comparable: floats by bit pattern after folding NaN, since -0.0 is a value of its own."""
+    """Spec id and values in comparable form. Floats are compared by their bits, with one NaN; -0.0 is a value of its
+    own."""
     return file.spec_id, tuple(map(_comparable, file.partition))
 
 
@@ -163,7 +165,7 @@ def _path_bounds(entries: Entries, row: int) -> tuple[bytes | None, bytes | None
 def attach_deletes(
     metadata: TableMetadata, table_format: TableFormat, listed: PrunedList, pruned: PrunedManifests
 ) -> DeleteIndex:
-    """Read the delete manifests that were kept, if there is any data for them to apply to."""
+    """Read the delete manifests that were kept, if there are data files that they can apply to."""
     manifests = listed.deletes if pruned.kept else ()
     columns = EntryColumns(metrics=(DELETE_FILE_PATH_ID,))
     return DeleteIndex(metadata, table_format.entries(metadata, manifests, columns))

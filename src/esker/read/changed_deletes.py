@@ -1,4 +1,7 @@
-"""The deletes that a range of snapshots added, and the data files that they apply to."""
+"""Third step of a change feed: the deletes that a snapshot added or removed, and the data files that they apply to.
+
+Partition summaries, sequence numbers and key ranges limit which manifests are read.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +39,15 @@ from esker.tree.manifest import Entries
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- partition scope
-#
-# Which manifests can hold a file of given partitions, judged by the summaries in the list.
+# ---------------------------------------------------------------- Which manifests can contain files of given partitions
 
 
-MANY = 256  # partitions beyond which looking for each costs more than opening the manifest
+MANY = 256  # with more partitions, checking each costs more than opening the manifest
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionScope:
-    """Some partitions, by the spec that they are of."""
+    """A set of partitions, by spec."""
 
     specs: Mapping[int, PartitionSpec]
     sources: Mapping[int, Field]
@@ -54,14 +55,14 @@ class PartitionScope:
 
     @classmethod
     def of(cls, metadata: TableMetadata, files: Iterable[DataFile]) -> PartitionScope:
-        """Where these files lie."""
+        """The partitions of these files."""
         found: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
         for file in files:
             found[file.spec_id].add(file.partition)
         return cls(metadata.spec_by_id, metadata.any_field_by_id, {id_: frozenset(all_) for id_, all_ in found.items()})
 
     def may_be_in(self, manifest: ManifestFile) -> bool:
-        """False only where the summaries prove that the manifest has no file of these partitions."""
+        """False only if the summaries prove that the manifest has no file of these partitions."""
         partitions = self.partitions.get(manifest.spec_id, frozenset())
         spec, summaries = self.specs.get(manifest.spec_id), manifest.partitions
         if spec is None or summaries is None or len(summaries) != len(spec.fields) or len(partitions) > MANY:
@@ -82,20 +83,18 @@ def _may_hold(summary: FieldSummary, type_: Type, value: Any) -> bool:
     if isinstance(value, float) and math.isnan(value):
         return summary.contains_nan is not False
     if summary.lower_bound is None or summary.upper_bound is None or isinstance(type_, UuidType):
-        return True  # uuids: writers do not agree on their order
+        return True  # uuids: writers use different orders
     try:
         lower, upper = from_bytes(type_, summary.lower_bound), from_bytes(type_, summary.upper_bound)
         below, above = value < lower, value > upper
-    except (ValueError, TypeError, ArithmeticError):  # what cannot be read proves nothing
+    except (ValueError, TypeError, ArithmeticError):  # a bound that cannot be decoded proves nothing
         return True
-    if above and isinstance(value, str | bytes):  # the upper bound may have been cut and not rounded up
+    if above and isinstance(value, str | bytes):  # the upper bound may be cut and not rounded up
         above = not value.startswith(upper)
     return not below and not above
 
 
-# ---------------------------------------------------------------- applying deletes
-#
-# The deletes of a snapshot that can apply to a few files, out of all it has.
+# ---------------------------------------------------------------- The deletes that can apply to a few files
 
 
 COLUMNS = EntryColumns(metrics=(DELETE_FILE_PATH_ID,))
@@ -103,17 +102,17 @@ COLUMNS = EntryColumns(metrics=(DELETE_FILE_PATH_ID,))
 
 @dataclass(frozen=True, slots=True)
 class ApplyingDeletes:
-    """Reads delete manifests, as few as a change touches.
+    """Reads as few delete manifests as a change needs.
 
-    A delete never applies to data of a larger sequence number, and no entry of a manifest has a larger one than the
-    manifest itself: so of a file that has just been added only the newest manifests can say anything.
+    A delete never applies to data with a larger sequence number, and no entry of a manifest has a larger one than the
+    manifest. So for a new file only the newest manifests matter.
     """
 
     metadata: TableMetadata
     table_format: TableFormat
 
     def index(self, manifests: Sequence[ManifestFile], files: Sequence[DataFile], opened: set[str]) -> DeleteIndex:
-        """What applies to these files; ``opened`` gets the manifests that were read for it."""
+        """The deletes that apply to these files. The manifests that were read are added to ``opened``."""
         near = list(self._near(manifests, files)) if files else []
         opened.update(manifest.path for manifest in near)
         batches = self.table_format.entries(self.metadata, near, COLUMNS)
@@ -121,7 +120,8 @@ class ApplyingDeletes:
 
     def _near(self, manifests: Sequence[ManifestFile], files: Sequence[DataFile]) -> Iterator[ManifestFile]:
         oldest = min(file.sequence_number for file in files)
-        # Some writers file deletes under the newest spec instead of that of the data: then partitions prove nothing.
+        # Some writers record deletes under the newest spec instead of the spec of the data. Then partitions prove
+        # nothing.
         scope = PartitionScope.of(self.metadata, files) if len(self.metadata.specs) == 1 else None
         for manifest in manifests:
             if manifest.content is ManifestContent.DELETES and manifest.may_hold_live_files:
@@ -131,7 +131,7 @@ class ApplyingDeletes:
 
 
 def _about(batches: Iterable[Entries], files: Sequence[DataFile]) -> Iterator[Entries]:
-    """Without the deletes that name other files: a table has as many vectors as files with deletes."""
+    """The entries without the deletes that name other files. A table has as many vectors as files with deletes."""
     names = {spelt(file.path)[2] for file in files}
     oldest = min((file.sequence_number for file in files), default=0)
     for entries in batches:
@@ -143,19 +143,16 @@ def _about(batches: Iterable[Entries], files: Sequence[DataFile]) -> Iterator[En
         yield entries.take(mask)
 
 
-# ---------------------------------------------------------------- key ranges
-#
-# What equality deletes can take, as a predicate: rows whose keys lie where the keys of the deletes do.
-#
-# It is asked of statistics only, to leave files unread. So it may be too wide, and never too narrow.
+# ---------------------------------------------------------------- The rows that equality deletes can remove, as a
+# predicate. It is only compared with statistics, to skip files. So it may be too wide, but never too narrow.
 
 
-MOST = 64  # deletes beyond which one predicate over all of them costs more than it saves
-SHORTENED = 16  # characters to which a bound of text is commonly cut
+MOST = 64  # with more deletes, one predicate over all of them costs more than it saves
+SHORTENED = 16  # writers often cut the bounds of strings to this many characters
 
 
 def key_ranges(schema: Schema, deletes: Sequence[DataFile]) -> Bound:
-    """TRUE where some delete is not by keys, or says nothing about them."""
+    """A predicate that covers the keys of the deletes. TRUE if a delete is not by keys or has no bounds."""
     if len(deletes) > MOST or any(delete.content is not FileContent.EQUALITY_DELETES for delete in deletes):
         return TRUE
     return any_of(_range(schema, delete) for delete in deletes)
@@ -183,7 +180,7 @@ def _within(field: Field, delete: DataFile) -> Bound:
 
 
 def _is_exact(field: Field, most: object) -> bool:
-    """Whether the bound is a value, and not the beginning of one."""
+    """Whether the bound is a complete value, not the beginning of one."""
     match field.type:
         case IntType() | LongType() | DateType() | TimeType() | TimestampType() | DecimalType():
             return True
@@ -193,17 +190,15 @@ def _is_exact(field: Field, most: object) -> bool:
             return False
 
 
-# ---------------------------------------------------------------- reached files
-#
-# Third step of a change feed: the data files, live before and after, of which some delete came or went.
+# ---------------------------------------------------------------- The files that changed deletes apply to
 
 
 DELETE_COLUMNS = EntryColumns(metrics=(DELETE_FILE_PATH_ID,), full_metrics=True)
-"""What must be known of the delete files that came or went: the bounds of paths, and those of keys."""
+"""What is decoded of the changed delete files: the bounds of paths and of keys."""
 
 
 class ChangedDeletes:
-    """The delete files that a snapshot added or removed, and how far they reach."""
+    """The delete files that a snapshot added or removed, and the files that they can apply to."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema, compared: Compared) -> None:
         batches = [*compared.added, *compared.removed]
@@ -211,7 +206,8 @@ class ChangedDeletes:
         self._index = DeleteIndex(metadata, batches)
         self._names = self._index.names
         self._newest = max((delete.sequence_number for delete in deletes), default=0)
-        # Some writers file deletes under the newest spec instead of that of the data: then partitions prove nothing.
+        # Some writers record deletes under the newest spec instead of the spec of the data. Then partitions prove
+        # nothing.
         self._scope = PartitionScope.of(metadata, deletes) if len(metadata.specs) == 1 else None
         self.keys = key_ranges(schema, deletes)
 
@@ -219,12 +215,12 @@ class ChangedDeletes:
         return bool(self._index)
 
     def may_reach(self, manifest: ManifestFile) -> bool:
-        """False only where the list proves that no file of a data manifest is reached."""
+        """False only if the manifest list proves that the deletes apply to no file of a data manifest."""
         in_time = manifest.min_sequence_number <= self._newest
         return in_time and (self._scope is None or self._scope.may_be_in(manifest))
 
     def candidates(self, entries: Entries) -> Entries:
-        """Without the files that cannot be reached, by what columns tell."""
+        """The entries without the files that the deletes certainly do not apply to."""
         mask = entries.sequence_number <= self._newest
         if self._names is not None:
             names = self._names
@@ -232,26 +228,28 @@ class ChangedDeletes:
         return entries.take(mask)
 
     def reach(self, data: DataFile) -> bool:
-        """Whether a delete that came or went applies to the file."""
+        """Whether one of the deletes applies to the file."""
         return bool(self._index.applying_to(data))
 
     def all_found(self, found: set[str]) -> bool:
-        """Whether these paths are all that can be reached, so that looking on is of no use."""
+        """Whether these paths are all files that the deletes can apply to, so that the search can stop."""
         return self._names is not None and self._names <= found
 
 
 class ReachedFiles:
-    """Looks through the data manifests of a snapshot for the files that changed deletes reach."""
+    """Searches the data manifests of a snapshot for the files that changed deletes apply to."""
 
     def __init__(self, metadata: TableMetadata, table_format: TableFormat, schema: Schema, predicate: Bound) -> None:
         self._metadata, self._format, self._schema, self._predicate = metadata, table_format, schema, predicate
-        self.opened: set[str] = set()  # the manifests that were looked into
+        self.opened: set[str] = set()  # the manifests that were read
 
     def find(
         self, deletes: ChangedDeletes, manifests: Sequence[ManifestFile], data: Compared
     ) -> Iterator[tuple[DataFile, Bound]]:
-        """Each file that may hold a row of the answer, with what of the filter it leaves open. ``data`` was read
-        already: what came or went with its deletes is not looked for."""
+        """Each file that may have a row of the result, with the part of the filter that rows still have to pass.
+
+        ``data`` are the files that were compared already. They are not searched again.
+        """
         found = {spelt(path)[2] for part in (*data.added, *data.removed) for path in part.path.to_pylist()}
         for entries in self._batches(deletes, manifests, data.kept, found):
             for file, residual in self._reached(deletes, entries):
@@ -261,7 +259,7 @@ class ReachedFiles:
     def _batches(
         self, deletes: ChangedDeletes, manifests: Sequence[ManifestFile], kept: Sequence[Entries], found: set[str]
     ) -> Iterator[Entries]:
-        """Entries that may be of reached files, as long as some can still be found."""
+        """The entries of files that the deletes may apply to. Stops when all of them are found."""
         yield from kept
         if deletes.all_found(found):
             return

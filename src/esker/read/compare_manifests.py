@@ -1,7 +1,7 @@
 """Second step of a change feed: the files that only one of two snapshots has.
 
-Manifests never change, so those that both snapshots list hold the same files in both. Only the others are opened, and
-what they hold in common was written from one manifest into another.
+Manifests never change, so a manifest that both snapshots list has the same files in both. Only the other manifests are
+opened. A file in manifests of both sides was only copied from one manifest to another.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from esker.tree.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Live files of one content kind: those of the older snapshot alone, those of the newer, and those rewritten."""
+    """Live files of one content kind: only in the older snapshot, only in the newer one, and in both."""
 
     removed: list[Entries] = field(default_factory=list)
     added: list[Entries] = field(default_factory=list)
-    kept: list[Entries] = field(default_factory=list)  # live in both, though listed anew
+    kept: list[Entries] = field(default_factory=list)  # live in both snapshots, in different manifests
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.added)
@@ -33,26 +33,26 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """The manifests of two snapshots: those that one of them alone lists, and those of both."""
+    """The manifests of two snapshots: those that only one of them lists, and those that both list."""
 
     before: tuple[ManifestFile, ...]
     after: tuple[ManifestFile, ...]
     shared: tuple[ManifestFile, ...]
 
     def of(self, content: ManifestContent) -> Differing:
-        """Those of one content kind."""
+        """The manifests of one content kind."""
         parts = (self.before, self.after, self.shared)
         before, after, shared = (tuple(m for m in part if m.content is content) for part in parts)
         return Differing(before=before, after=after, shared=shared)
 
     @property
     def opened(self) -> tuple[ManifestFile, ...]:
-        """What a comparison reads."""
+        """The manifests that a comparison reads."""
         return self.before + self.after
 
 
 def differing(before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> Differing:
-    """Two manifest lists, set against each other; what holds no live file says nothing."""
+    """Compare two manifest lists. Manifests without live files are ignored."""
     both = {manifest.path for manifest in before} & {manifest.path for manifest in after}
     return Differing(
         before=tuple(m for m in before if m.path not in both and m.may_hold_live_files),
@@ -64,7 +64,7 @@ def differing(before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> 
 def compare_manifests(
     metadata: TableMetadata, table_format: TableFormat, manifests: Differing, columns: EntryColumns
 ) -> Compared:
-    """Open what differs, and tell the files apart. One that is listed twice counts twice."""
+    """Read the manifests that differ, and compare their files. A file that is listed twice counts twice."""
     before = list(live_entries(table_format.entries(metadata, manifests.before, columns)))
     after = list(live_entries(table_format.entries(metadata, manifests.after, columns)))
     removed, _ = _split(before, after)
@@ -73,12 +73,12 @@ def compare_manifests(
 
 
 def live_entries(batches: Iterable[Entries]) -> Iterator[Entries]:
-    """Without the entries that only tell of a removal."""
+    """The entries without those of removed files."""
     return (live for entries in batches if len(live := entries.take(entries.is_live)))
 
 
 def _split(these: Sequence[Entries], those: Sequence[Entries]) -> tuple[list[Entries], list[Entries]]:
-    """What these have beyond those, and what they have in common."""
+    """The entries that are not in ``those``, and the entries that are in both."""
     known = Counter(chain.from_iterable(map(_identities, those)))
     if not known:
         return list(these), []
@@ -95,7 +95,8 @@ def _split(these: Sequence[Entries], those: Sequence[Entries]) -> tuple[list[Ent
 
 
 def _identities(entries: Entries) -> Iterator[tuple[str, int | None]]:
-    """Several deletion vectors share one Puffin file: where each begins tells them apart."""
+    """The identity of each file: its path and offset. Several deletion vectors are in one Puffin file, at different
+    offsets."""
     offsets = entries.rest.get("content_offset")
     paths = entries.path.to_pylist()
     return zip(paths, [None] * len(paths) if offsets is None else offsets.to_pylist(), strict=True)

@@ -1,4 +1,4 @@
-"""Columns that every table has without storing them, under ids that the spec reserves."""
+"""Metadata columns: columns that every table has without storing them, with ids that the spec reserves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METADATA_COLUMN_NAMES = frozenset((*_BY_NAME, _PARTITION))
 
 
 def metadata_column(name: str, metadata: TableMetadata | None = None) -> Field | None:
-    """The metadata column of that name; None where there is none. The type of ``_partition`` depends on the table."""
+    """The metadata column of that name, or None. The type of ``_partition`` depends on the table."""
     if name == _PARTITION and metadata is not None:
         members = unified_partition_fields(metadata)
         return Field(id=2147483642, name=name, type=StructType(members), doc="the partition of the file")
@@ -30,15 +30,15 @@ def metadata_column(name: str, metadata: TableMetadata | None = None) -> Field |
 
 
 def is_deleted_column(field: Field) -> bool:
-    """Whether the column is ``_deleted``: a scan that has it reads deleted rows as well, as Iceberg's runtime does."""
+    """Whether the column is ``_deleted``. A scan with it also reads deleted rows, like Iceberg's runtime."""
     return field.id == _BY_NAME["_deleted"].id
 
 
 def unified_partition_fields(metadata: TableMetadata) -> tuple[Field, ...]:
-    """Every partition field of every spec, once, by ascending id.
+    """The partition fields of all specs, each once, by ascending id.
 
-    The newest spec gives the name. A field that a v1 table dropped lives on as ``void``, so the type is the one it
-    had while it still held values.
+    The newest spec gives the name. A field that a v1 table dropped is ``void`` in later specs, so its type is from an
+    earlier spec.
     """
     named: dict[int, PartitionField] = {}
     typed: dict[int, PartitionField] = {}
@@ -56,7 +56,7 @@ def unified_partition_fields(metadata: TableMetadata) -> tuple[Field, ...]:
 
 
 def _distinct_names(names: dict[int, str]) -> dict[int, str]:
-    """Two specs may have used one name for two fields: the later field then carries its id."""
+    """Field names by id. If two specs use one name for two fields, the id is appended to the later name."""
     taken: set[str] = set()
     distinct: dict[int, str] = {}
     for id_, name in names.items():

@@ -1,8 +1,8 @@
 """Last step of a change feed: what each snapshot did to rows, as files to read.
 
-A row is live in a snapshot if its file is and no delete takes it. So a file that came inserts its live rows, one that
-went deletes those it had, and one that stayed while its deletes changed deletes the rows that the new ones take, and
-inserts those that only the old ones took.
+A row is live in a snapshot if its file is live and no delete applies to the row. So an added file inserts its live
+rows, and a removed file deletes its live rows. If the deletes of a file change, the rows that only the new deletes
+remove are deleted, and the rows that only the old deletes removed are inserted.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from esker.tree.table_metadata import TableMetadata
 
 REPLACE = "replace"  # the operation of a snapshot that moves rows and changes none
 File = tuple[DataFile, Bound]
-"""A data file, and what of the filter it does not settle."""
+"""A data file, and the part of the filter that its rows still have to pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """What a change feed will read: snapshot by snapshot, and how few manifests and files these are of all."""
+    """What a change feed will read, snapshot by snapshot, and how many manifests and files were skipped."""
 
     commits: tuple[Commit, ...]
     funnel: Funnel
@@ -52,13 +52,13 @@ class ChangePlan:
 
     @property
     def tasks(self) -> tuple[ScanTask, ...]:
-        """Every file to read, in the order of the feed; one that several snapshots touched is there several times."""
+        """Every file to read, in the order of the feed. A file that several snapshots changed occurs several times."""
         return tuple(task for commit in self.commits for group in commit.groups for task in group.tasks)
 
 
 @dataclass(slots=True)
 class _Counted:
-    """What planning looked at, and the list it read last: the next step begins where this one ends."""
+    """What planning has read, and the last manifest list: the next step starts with it."""
 
     last: dict[int, tuple[ManifestFile, ...]] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlanner:
-    """Plans the steps of one feed. ``by_partition``: rows of two partitions are known to differ."""
+    """Plans the steps of one feed. ``by_partition``: rows of different partitions are known to be different."""
 
     metadata: TableMetadata
     table_format: TableFormat
@@ -77,7 +77,7 @@ class ChangePlanner:
     by_partition: bool = True
 
     def plan(self, steps: Sequence[Step]) -> ChangePlan:
-        """What each snapshot did that changed rows."""
+        """The changes of each snapshot that changed rows."""
         counted = _Counted()
         changing = [step for step in steps if step.after.operation != REPLACE]
         for step in changing:
@@ -115,7 +115,7 @@ class ChangePlanner:
         return self.table_format.manifests(self.metadata, snapshot) if known is None else known
 
     def _compared_data(self, manifests: Differing, counted: _Counted) -> Compared:
-        if not manifests.before:  # nothing was written anew: each manifest speaks for itself, and may stay unread
+        if not manifests.before:  # nothing was rewritten: each manifest can be judged and skipped by itself
             listed = prune_manifest_list(self.metadata, self.schema, manifests.after, self.predicate)
             manifests = replace(manifests, after=listed.data)
         columns = EntryColumns(metrics=columns_asked(self.schema, self.predicate))
@@ -126,7 +126,7 @@ class ChangePlanner:
         return compare_manifests(self.metadata, self.table_format, manifests, columns)
 
     def _kept(self, batches: Iterable[Entries], counted: _Counted) -> list[File]:
-        """The files that may hold a row of the answer."""
+        """The files that may have a row of the result."""
         found = PrunedManifests()
         for entries in batches:
             prune_entries(found, self.schema, entries, self.predicate)
@@ -148,7 +148,7 @@ class ChangePlanner:
         return found
 
     def _grouped(self, tasks: Sequence[ScanTask]) -> Iterator[ChangeGroup]:
-        """Tasks whose rows may be equal. A row's partition follows from the row, under one spec."""
+        """Groups of tasks whose rows may be equal. With one spec, equal rows are in the same partition."""
         apart = self.by_partition and len({task.data_file.spec_id for task in tasks}) == 1
         groups: dict[Any, list[ScanTask]] = defaultdict(list)
         for task in tasks:
@@ -160,11 +160,12 @@ class ChangePlanner:
 
 
 def _check(snapshot: Snapshot) -> None:
-    """Rows tell their snapshot as a long, and there are writers whose ids are none."""
+    """Raise `Corrupt` if a snapshot id is not a 64-bit number: rows show it as a long, and some writers use other
+    ids."""
     if not -(2**63) <= snapshot.snapshot_id < 2**63:
         raise Corrupt(
             snapshot.manifest_list or "table metadata",
-            f"its snapshot has the id {snapshot.snapshot_id}, which is no 64-bit number",
+            f"its snapshot has the id {snapshot.snapshot_id}, which is not a 64-bit number",
         )
 
 
@@ -176,7 +177,7 @@ def _task(file: File, deletes: tuple[DataFile, ...], change: Change) -> ScanTask
 def _taken(
     file: File, deletes: tuple[DataFile, ...], taken_by: tuple[DataFile, ...], change: Change
 ) -> Iterator[ScanTask]:
-    """Rows that these deletes leave and those take; none where there are no others."""
+    """The rows that ``deletes`` leave and ``taken_by`` remove. No task if ``taken_by`` is empty."""
     if taken_by:
         yield replace(_task(file, deletes, change), taken_by=taken_by)
 
@@ -199,7 +200,7 @@ def _funnel(tasks: Sequence[ScanTask], counted: _Counted) -> Funnel:
 
 
 def _most_rows(task: ScanTask) -> int:
-    """As many as the file has, or fewer where a vector counts those that it takes."""
+    """The number of rows of the file. Fewer if a deletion vector counts the rows that it removes."""
     rows = task.data_file.record_count
     if task.taken_by is not None and all(delete.is_deletion_vector for delete in task.taken_by):
         rows = min(rows, sum(delete.record_count for delete in task.taken_by))

@@ -1,6 +1,6 @@
-"""Last step down: the files to read, the deletes on each, and how few they are of all there were.
+"""Last step of a scan: the files to read, the deletes on each, and how many files were skipped.
 
-Also the same plan as text for a person, and the plan of the files that one snapshot added.
+Also `explain`, the same plan as text, and `added_files`, the plan of the files that one snapshot added.
 """
 
 from __future__ import annotations
@@ -25,14 +25,10 @@ from esker.tree.manifest_list import ManifestContent
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- plan tasks
-#
-# Last step down: the files to read, the deletes on each, and how few they are of all there were.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
-    """What each level of the tree dropped. Manifests count data and deletes alike, files only data."""
+    """How much each level of the tree skips. Manifests are of data and deletes, files only of data."""
 
     manifests_total: int
     manifests_read: int
@@ -44,7 +40,7 @@ class Funnel:
 
     @property
     def said(self) -> str:
-        """The files and bytes that are left, in a line."""
+        """The remaining files, rows and bytes in one line."""
         return (
             f"{self.files_kept:,} of {self.files_total:,} files, at most {self.rows_kept:,} rows, "
             f"{show_bytes(self.bytes_kept)}"
@@ -53,7 +49,7 @@ class Funnel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermEffect:
-    """How much one conjunct of the filter prunes by itself."""
+    """How much one part of the filter skips by itself."""
 
     term: Bound
     manifests: int
@@ -61,7 +57,7 @@ class TermEffect:
 
 
 class Tasks(Sequence[ScanTask]):
-    """The plan's tasks, made when they are asked for: a plan of a million files holds columns, not objects."""
+    """The tasks of a plan, created when they are read: a plan of a million files stores columns, not objects."""
 
     def __init__(self, kept: Sequence[KeptFiles], deletes: DeleteIndex) -> None:
         self._kept = kept
@@ -96,10 +92,10 @@ class Tasks(Sequence[ScanTask]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a scan will read."""
+    """What a scan will read: ``tasks`` are the files with their deletes, ``funnel`` counts what was skipped."""
 
     snapshot: Snapshot | None
-    schema: Schema  # what the filter is about
+    schema: Schema  # the filter is bound to it
     tasks: Sequence[ScanTask]
     funnel: Funnel
     filter: Bound
@@ -121,7 +117,7 @@ def plan_tasks(
     deletes: DeleteIndex,
     predicate: Bound,
 ) -> Plan:
-    """Pair the surviving files with their deletes, and count what was left behind."""
+    """Combine the remaining files with their deletes, and count what was skipped."""
     kept = pruned.kept
     return Plan(
         snapshot=snapshot,
@@ -145,7 +141,7 @@ def plan_tasks(
 
 
 def _unopened_files(snapshot: Snapshot | None, listed: PrunedList, opened: int) -> int:
-    """Files in manifests left unread: by their counts, else by the snapshot's total, else none that we know of."""
+    """How many files are in manifests that were not opened: by their counts, else by the snapshot's total, else 0."""
     counts = [manifest.live_files for manifest in listed.dropped]
     known = [count for count in counts if count is not None]
     if len(known) == len(counts):
@@ -154,13 +150,11 @@ def _unopened_files(snapshot: Snapshot | None, listed: PrunedList, opened: int) 
     return max(sum(known), int(total) - opened) if total.isdecimal() and total.isascii() else sum(known)
 
 
-# ---------------------------------------------------------------- explain
-#
-# A plan, told to a person: what each level of the tree dropped, and which term did it.
+# ---------------------------------------------------------------- A plan as text
 
 
 def explain(plan: Plan) -> str:
-    """The funnel from manifests to bytes, then each term with what it alone prunes."""
+    """How many manifests, files and bytes are left, then each part of the filter with what it skips alone."""
     funnel = plan.funnel
     lines = [
         _snapshot_line(plan),
@@ -195,16 +189,16 @@ def _share(part: int, whole: int) -> str:
     return f" ({100 * (whole - part) / whole:.1f} % left out)" if whole else ""
 
 
-# ---------------------------------------------------------------- added files
-#
-# What one snapshot added: the step of a reader that follows a table from commit to commit.
+# ---------------------------------------------------------------- The files that one snapshot added
 
 
 def added_files(
     metadata: TableMetadata, table_format: TableFormat, snapshot: Snapshot, schema: Schema, predicate: Bound
 ) -> list[ScanTask]:
-    """The data files that a snapshot added and that may hold a match, in the order of its manifests; rows as they were
-    added, whatever was deleted of them since."""
+    """The data files that a snapshot added and that may have a match, in the order of its manifests.
+
+    The rows are those that were added. Later deletes are not applied.
+    """
     new = [
         manifest
         for manifest in table_format.manifests(metadata, snapshot)
@@ -215,5 +209,5 @@ def added_files(
     listed = prune_manifest_list(metadata, schema, new, predicate)
     pruned = prune_manifests(metadata, table_format, schema, listed, predicate)
     tasks = Tasks(pruned.kept, DeleteIndex(metadata, ()))
-    # a manifest that was folded with older ones holds their files too
+    # A manifest that was merged with older ones has their files too.
     return [task for task in tasks if task.data_file.snapshot_id == snapshot.snapshot_id]

@@ -1,6 +1,6 @@
-"""Third step down: which files to read, judged by their partition and their column statistics.
+"""Third step of a scan: which files to read, decided by their partition and their column statistics.
 
-Also which float columns of a file may hold NaN or a zero: the values that an engine's own push-down may get wrong.
+Also which float columns of a file may contain NaN or zero: an engine's own push-down may handle these values wrongly.
 """
 
 from __future__ import annotations
@@ -29,13 +29,10 @@ if TYPE_CHECKING:
     from esker.tree.manifest import Int64s
 
 
-# ---------------------------------------------------------------- odd floats
-#
-# Which float columns of a file may hold NaN or a zero: the values that an engine's own push-down may get wrong.
-#
-# Parquet's minimum and maximum leave NaN out, and its dictionaries hold the two zeros as two values. Spark takes NaN
-# for the largest number and the zeros for one. So its reader drops row groups that hold matching rows, unless these
-# values are known to be absent. A manifest proves that: by the count of NaN, and by bounds that do not include zero.
+# ---------------------------------------------------------------- Float columns with NaN or zero. Parquet's minimum and
+# maximum ignore NaN, and its dictionaries have two zeros as two values. Spark treats NaN as the largest number and the
+# zeros as equal. So Spark's reader skips row groups with matching rows, unless these values are known to be absent. A
+# manifest proves it: by the count of NaN, and by bounds that exclude zero.
 
 
 if TYPE_CHECKING:
@@ -44,46 +41,44 @@ if TYPE_CHECKING:
 
     Bools = npt.NDArray[np.bool_]
 
-MOST = 64  # columns beyond which decoding their statistics costs more than push-down saves
+MOST = 64  # with more columns, decoding their statistics costs more than push-down saves
 
 
 def float_columns(schema: Schema) -> tuple[Field, ...]:
-    """The float columns outside lists and maps; none where there are too many to examine."""
+    """The float columns outside lists and maps. Empty if there are too many to examine."""
     fields = tuple(f for f in schema.by_id.values() if is_floating(f.type) and not schema.in_repeated(f.id))
     return fields if len(fields) <= MOST else ()
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFloats:
-    """By column, whether each file may hold NaN, and whether it may hold a zero."""
+    """For each column, whether each file may contain NaN, and whether it may contain zero."""
 
     nan: dict[int, Bools]
     zero: dict[int, Bools]
 
     @classmethod
     def of(cls, fields: Sequence[Field], statistics: Statistics) -> FoundFloats:
-        """What the statistics say of each file."""
+        """The result from the statistics of each file."""
         return cls(
             {f.id: judge(IsNaN(f), statistics).some for f in fields},
             {f.id: judge(Compare(f, Op.EQ, 0.0), statistics).some for f in fields},
         )
 
     def at(self, row: int) -> OddFloats:
-        """Of one file."""
+        """The result of one file."""
         return OddFloats(
             nan=frozenset(id_ for id_, may in self.nan.items() if may[row]),
             zero=frozenset(id_ for id_, may in self.zero.items() if may[row]),
         )
 
 
-# ---------------------------------------------------------------- prune manifest
-#
-# Third step down: which files to read, judged by their partition and their column statistics.
+# ---------------------------------------------------------------- Pruning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFiles:
-    """Surviving rows of one batch of entries, each with the number of its residual."""
+    """The remaining files of one batch of entries, each with the index of its residual filter."""
 
     entries: Entries
     residuals: tuple[Bound, ...]
@@ -93,7 +88,7 @@ class KeptFiles:
 
 @dataclass(slots=True)
 class PrunedManifests:
-    """The files to read, and how many there were."""
+    """The files to read, and how many files there were."""
 
     kept: list[KeptFiles] = field(default_factory=list)
     live_files: int = 0
@@ -110,7 +105,7 @@ def prune_manifests(
 ) -> PrunedManifests:
     """Keep a file unless its partition or statistics prove that no row in it can match.
 
-    Of ``floats`` it is noted what each file that is kept may hold of them (see ``odd_floats``).
+    For the columns in ``floats``, the result also records whether each kept file may contain NaN or zero.
     """
     columns = EntryColumns(metrics=columns_asked(schema, predicate) | {f.id for f in floats})
     found = PrunedManifests()
@@ -122,7 +117,7 @@ def prune_manifests(
 def prune_entries(
     found: PrunedManifests, schema: Schema, live: Entries, predicate: Bound, floats: Sequence[Field] = ()
 ) -> None:
-    """Judge the live files of one batch, and keep those that may hold a row of the answer."""
+    """Examine the live files of one batch, and keep those that may have a row of the result."""
     found.live_files += len(live)
     examination = examine_entries(predicate, schema, live)
     for part, rejected in examination.rejections():
@@ -136,7 +131,7 @@ def columns_asked(schema: Schema, predicate: Bound) -> frozenset[int]:
 
 
 def examine_entries(predicate: Bound, schema: Schema, entries: Entries) -> Examination:
-    """The verdict on every file of a batch, by partition value and column statistics together."""
+    """The verdict on every file of a batch, by partition values and column statistics together."""
     return examine(predicate, _statistics(schema, entries))
 
 

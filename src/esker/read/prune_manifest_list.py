@@ -1,7 +1,7 @@
-"""Second step down: which manifests to open, judged by the partition summaries in the list.
+"""Second step of a scan: which manifests to open, decided by the partition summaries in the list.
 
-Each manifest is judged through its own spec, whatever the table's spec is today. A missing summary, an unknown
-count or a spec that nobody knows keeps the manifest.
+Each manifest is examined with its own spec. A manifest with a missing summary, an unknown count or an unknown spec is
+kept.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from esker.tree.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedList:
-    """The manifests to open, and what became of the rest."""
+    """The manifests to open, and those that were skipped."""
 
     data: tuple[ManifestFile, ...]
     deletes: tuple[ManifestFile, ...]
-    dropped: tuple[ManifestFile, ...]  # data manifests that no row of the answer can be in
+    dropped: tuple[ManifestFile, ...]  # data manifests without rows of the result
     total: int
-    rejections: Mapping[Bound, int]  # per conjunct, the data manifests it alone drops
+    rejections: Mapping[Bound, int]  # for each part of the filter, how many data manifests it skips alone
 
 
 def prune_manifest_list(
@@ -60,8 +60,11 @@ def prune_manifest_list(
 
 
 def _kept_deletes(metadata: TableMetadata, live: Sequence[ManifestFile], dropped: set[int]) -> list[ManifestFile]:
-    """Delete manifests to open. Some writers file deletes under the table's newest spec instead of that of the
-    data, so once a table has had several specs, their partitions prove nothing."""
+    """The delete manifests to open.
+
+    Some writers record deletes under the newest spec of the table instead of the spec of the data. So if a table has
+    had several specs, the partitions of deletes prove nothing.
+    """
     deletes = [manifest for manifest in live if manifest.content is ManifestContent.DELETES]
     if len(metadata.specs) > 1:
         return deletes
@@ -78,7 +81,7 @@ def _summaries(spec: PartitionSpec | None, schema: Schema, manifests: Sequence[M
 
 
 def _summary(manifest: ManifestFile, spec: PartitionSpec | None, at: int) -> FieldSummary | None:
-    """One field's summary; none where the writer gave another number of them than the spec has fields."""
+    """The summary of one field. None if the number of summaries is not the number of fields."""
     if spec is None or manifest.partitions is None or len(manifest.partitions) != len(spec.fields):
         return None
     return manifest.partitions[at]

@@ -1,4 +1,4 @@
-"""First step down: which snapshot a reader means, and the schema it is read with."""
+"""First step of a scan: which snapshot is read, and with which schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AsOf = datetime | str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A snapshot (None: the table is still empty) and the schema to read it with."""
+    """A snapshot (None: the table is empty) and the schema to read it with."""
 
     snapshot: Snapshot | None
     schema: Schema
@@ -30,10 +30,10 @@ def resolve_snapshot(
     as_of: AsOf | None = None,
     ref: str | None = None,
 ) -> Resolved:
-    """The snapshot asked for; the current one when nothing is.
+    """The snapshot that was asked for, by default the current one.
 
-    Time travel by id, time or tag reads with the schema of that snapshot; a branch, being a place where work
-    goes on, with the table's current schema.
+    A snapshot by id, time or tag is read with its own schema. A branch is read with the table's current schema, because
+    its work continues. Raises `InvalidInput` if more than one is given, and `NoSuchSnapshot` if there is none.
     """
     if sum(choice is not None for choice in (snapshot_id, as_of, ref)) > 1:
         raise InvalidInput("cannot choose a snapshot twice: give one of snapshot_id, as_of and ref")
@@ -49,7 +49,7 @@ def resolve_snapshot(
 
 
 def to_epoch_ms(moment: AsOf) -> int:
-    """A datetime, an ISO 8601 string or epoch milliseconds as milliseconds; no zone given means UTC."""
+    """Milliseconds of a datetime, an ISO 8601 string or epoch milliseconds. Without a zone, the time is UTC."""
     if isinstance(moment, bool) or not isinstance(moment, datetime | str | int):
         raise InvalidInput(f"cannot read {moment!r} as a time: give a datetime, an ISO string or epoch milliseconds")
     if isinstance(moment, int):
@@ -71,14 +71,14 @@ def _by_id(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
     found = metadata.snapshot(snapshot_id)
     if found is None:
         raise NoSuchSnapshot(
-            f"no snapshot {snapshot_id}: it never was, or it has expired; {_what_there_is(metadata)}",
+            f"no snapshot {snapshot_id}: it never existed, or it has expired; {_what_there_is(metadata)}",
             snapshot_id=snapshot_id,
         )
     return found
 
 
 def _by_time(metadata: TableMetadata, moment_ms: int) -> Snapshot:
-    """The log's entry with the largest time up to the moment, wherever it stands: clocks step back."""
+    """The log entry with the largest time up to the moment, at any position: clocks may go back."""
     best: tuple[int, int] | None = None
     for entry in metadata.snapshot_log or _implied_log(metadata):
         if entry.timestamp_ms <= moment_ms and (best is None or entry.timestamp_ms >= best[0]):
@@ -100,7 +100,7 @@ def _by_time(metadata: TableMetadata, moment_ms: int) -> Snapshot:
 
 
 def _implied_log(metadata: TableMetadata) -> list[Snapshot]:
-    """The current snapshot and its ancestors, for a table whose writer kept no log."""
+    """The current snapshot and its ancestors, for a table whose writer recorded no log."""
     chain: list[Snapshot] = []
     seen: set[int] = set()
     at = metadata.current_snapshot

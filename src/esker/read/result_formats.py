@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScanOptions(TypedDict, total=False):
-    """What ``scan`` takes besides the condition."""
+    """The arguments of ``scan`` besides the condition."""
 
     columns: Sequence[str] | None
     snapshot_id: int | None
@@ -30,7 +30,7 @@ class ScanOptions(TypedDict, total=False):
 
 
 class RowVerbs(ABC):
-    """Rows that can be asked for in any form; nothing is read before."""
+    """Rows that can be returned in several forms. Nothing is read until one of the methods is called."""
 
     @property
     @abstractmethod
@@ -41,53 +41,69 @@ class RowVerbs(ABC):
     def _batches(self) -> Iterator[pa.RecordBatch]: ...
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """A stream of record batches, in memory bounded by a few row groups."""
+        """The rows as a stream of record batches. Memory is bounded by a few row groups.
+
+        for batch in orders.scan("amount > 100").to_batches():
+            print(batch.num_rows)
+        """
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a pyarrow table."""
+        """All rows as a pyarrow table.
+
+        orders.scan("amount > 100").to_arrow()
+        """
         import pyarrow as pa
 
         return pa.Table.from_batches(self._batches(), schema=self.schema)
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a pandas frame; ``options`` go to pyarrow's ``to_pandas``."""
+        """All rows as a pandas DataFrame. ``options`` are passed to pyarrow's ``to_pandas``.
+
+        Raises ``Unsupported`` if pandas is not installed.
+        """
         _need("pandas")
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a Polars frame."""
+        """All rows as a Polars DataFrame. Raises ``Unsupported`` if Polars is not installed."""
         polars = _need("polars")
         return polars.from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation, to be queried in SQL under a name of your choice."""
+        """All rows as a DuckDB relation, for queries in SQL. Raises ``Unsupported`` if DuckDB is not installed.
+
+        rows = orders.scan().to_duckdb()
+        rows.aggregate("sum(amount)").fetchall()
+        """
         duckdb = _need("duckdb")
         return (connection or duckdb.connect()).from_arrow(self.to_arrow())
 
 
 class ScanShortcuts(ABC):
-    """``table.to_arrow(…)`` for ``table.scan(…).to_arrow()``, and so on: each takes what ``scan`` takes."""
+    """``table.to_arrow(…)`` for ``table.scan(…).to_arrow()``, and so on. Each has the arguments of ``scan``."""
 
     @abstractmethod
     def scan(self, where: Where = None, **options: Unpack[ScanOptions]) -> Scan:
-        """Rows of the table."""
+        """The rows of the table."""
 
     def to_arrow(self, where: Where = None, **options: Unpack[ScanOptions]) -> pa.Table:
-        """The rows as a pyarrow table: ``scan(…).to_arrow()``, with what ``scan`` takes.
+        """The rows as a pyarrow table: ``scan(…).to_arrow()``, with the arguments of ``scan``.
 
         orders.to_arrow("amount > 100", columns=["id", "amount"])
         """
         return self.scan(where, **options).to_arrow()
 
     def to_pandas(self, where: Where = None, **options: Unpack[ScanOptions]) -> pandas.DataFrame:
-        """The rows as a pandas frame: ``scan(…).to_pandas()``. ``Unsupported`` where pandas is not installed."""
+        """The rows as a pandas DataFrame: ``scan(…).to_pandas()``. Raises ``Unsupported`` if pandas is not
+        installed."""
         return self.scan(where, **options).to_pandas()
 
     def to_polars(self, where: Where = None, **options: Unpack[ScanOptions]) -> polars.DataFrame:
-        """The rows as a Polars frame: ``scan(…).to_polars()``. ``Unsupported`` where Polars is not installed."""
+        """The rows as a Polars DataFrame: ``scan(…).to_polars()``. Raises ``Unsupported`` if Polars is not
+        installed."""
         return self.scan(where, **options).to_polars()
 
     def to_duckdb(
@@ -97,14 +113,16 @@ class ScanShortcuts(ABC):
         connection: duckdb.DuckDBPyConnection | None = None,
         **options: Unpack[ScanOptions],
     ) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation: ``scan(…).to_duckdb(connection)``. ``Unsupported`` where DuckDB is not
-        installed."""
+        """The rows as a DuckDB relation: ``scan(…).to_duckdb(connection)``.
+
+        Raises ``Unsupported`` if DuckDB is not installed.
+        """
         return self.scan(where, **options).to_duckdb(connection)
 
     def to_spark(
         self, where: Where = None, *, session: SparkSession | None = None, **options: Unpack[ScanOptions]
     ) -> DataFrame:
-        """The rows as a Spark DataFrame: ``scan(…).to_spark(session)``, on the lake's session if none is given."""
+        """The rows as a Spark DataFrame: ``scan(…).to_spark(session)``. Uses the lake's session if none is given."""
         return self.scan(where, **options).to_spark(session)
 
 
@@ -115,5 +133,5 @@ def _need(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise Unsupported(
-            f"cannot give rows to {module}: it is not installed; pip install 'esker[{module}]'", feature=module
+            f"cannot return rows for {module}: it is not installed; run pip install 'esker[{module}]'", feature=module
         ) from error

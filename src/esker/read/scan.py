@@ -1,4 +1,4 @@
-"""The way down, in five lines: see ``Scan.plan``."""
+"""A scan of a table. `Scan.plan` shows the steps of the read path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,12 @@ Where: TypeAlias = str | Expression | Column | Unbound | None
 
 @dataclass(frozen=True, kw_only=True)
 class Scan(RowVerbs):
-    """Rows asked for, not yet read. Every verb reads the same pinned snapshot."""
+    """Rows that were asked for and are not read yet. Every method reads the same snapshot.
+
+    recent = orders.scan("ts >= '2026-01-01'", columns=["id", "amount"])
+    recent.count()
+    recent.to_arrow()
+    """
 
     metadata: TableMetadata
     table_format: TableFormat
@@ -55,7 +60,7 @@ class Scan(RowVerbs):
         return card(f"Scan of {self.metadata.location}", self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        """What was asked for; nothing is planned to say it."""
+        """What was asked for. Plans nothing."""
         snapshot = self.resolved.snapshot
         facts = [
             ("snapshot", "none" if snapshot is None else str(snapshot.snapshot_id)),
@@ -65,7 +70,10 @@ class Scan(RowVerbs):
         return facts if self.limit is None else [*facts, ("limit", f"{self.limit:,}")]
 
     def plan(self) -> Plan:
-        """The files to read, and the deletes that apply to each."""
+        """The files to read, and the deletes that apply to each. Reads manifests, but no data.
+
+        orders.scan("amount > 100").plan().funnel.files_kept
+        """
         return self._plan
 
     @cached_property
@@ -79,7 +87,7 @@ class Scan(RowVerbs):
         pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter, floats)
         deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
         plan = plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter)
-        if any(is_deleted_column(field) for field in self.projection):  # which deleted rows are read for, too
+        if any(is_deleted_column(field) for field in self.projection):  # also read for deleted rows
             dead = [replace(task, deletes=(), taken_by=task.deletes) for task in plan.tasks if task.deletes]
             plan = replace(plan, tasks=(*plan.tasks, *dead))
         return plan
@@ -90,7 +98,7 @@ class Scan(RowVerbs):
         return self.engine.arrow_schema(self.projection)
 
     def count(self) -> int:
-        """How many rows there are: from metadata where it is exact, else by reading what it must."""
+        """The number of rows: from metadata if that is exact, else by reading the files that need it."""
         known, unsure = 0, []
         for task in self.plan().tasks:
             exact = exact_count(task)
@@ -106,20 +114,29 @@ class Scan(RowVerbs):
         return known if self.limit is None else min(known, self.limit)
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
-        """All rows as a Spark DataFrame, read by Spark's own readers when it is used; on the lake's session if none
-        is given."""
+        """All rows as a Spark DataFrame. Spark's own readers read the files when the DataFrame is used.
+
+        ``session`` is the Spark session, by default the session of the lake. Raises ``Unsupported`` if the table was
+        opened without Spark.
+        """
         if self.frames is None:
-            raise Unsupported("cannot give rows to Spark: this table was opened without it", feature="spark")
+            raise Unsupported(
+                "cannot return a Spark DataFrame: this table was opened without Spark; open it through esker.connect",
+                feature="spark",
+            )
         return self.frames.frame(self.spark_request(), self.filter, session)
 
     def spark_request(self) -> ReadRequest:
-        """What Spark is asked to read. Its tasks say which float columns may hold NaN or a zero."""
+        """What Spark reads. The tasks record which float columns may contain NaN or zero."""
         floats = float_columns(self.resolved.schema)
         plan = self._planned(floats) if floats else self.plan()
         return self._request(plan.tasks, self.projection)
 
     def explain(self) -> str:
-        """What each level of the tree drops, and which term of the filter does it."""
+        """How much each level of the tree skips, and which part of the filter does it, as text.
+
+        print(orders.scan("amount > 100").explain())
+        """
         return explain(self.plan())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -148,9 +165,9 @@ def scan(
     limit: int | None,
     frames: SparkFrames | None = None,
 ) -> Scan:
-    """Check everything that can be checked before a file is opened."""
+    """A scan. Checks everything that can be checked before a file is opened."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise InvalidInput(f"cannot take {limit!r} rows: limit is a whole number from 0", limit=limit)
+        raise InvalidInput(f"cannot read {limit!r} rows: limit must be a whole number from 0", limit=limit)
     resolved = resolve_snapshot(metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
     return Scan(
         metadata=metadata,
@@ -165,32 +182,33 @@ def scan(
 
 
 def bound_filter(where: Where, schema: Schema) -> Bound:
-    """What a user asks for, bound to the schema; no condition is one that every row meets."""
+    """The user's condition, bound to the schema. No condition is TRUE."""
     if where is None:
         return TRUE
     if isinstance(where, str):
         return bind(parse(where), schema)
     if not isinstance(where, Unbound | Expression | Column):
         raise InvalidInput(
-            f"cannot filter by {where!r}, a {type(where).__name__}: give SQL text or a condition made of esker.col"
+            f"cannot filter by {where!r}, a {type(where).__name__}: give SQL text or a condition built with esker.col"
         )
     return bind(where, schema)
 
 
 def shown_filter(predicate: Bound, schema: Schema) -> str:
-    """The condition as SQL, in a line."""
+    """The condition as SQL, in one line."""
     return "none" if predicate == TRUE else shortened(to_sql(predicate, dict(schema.name_by_id)))
 
 
 def _project(schema: Schema, columns: Sequence[str] | None, metadata: TableMetadata) -> Schema:
-    """The columns asked for, metadata columns among them; a table's own column of that name goes first."""
+    """The selected columns. Metadata columns can be selected too; a table's own column of the same name is
+    preferred."""
     if columns is None:
         return schema
     if isinstance(columns, str):
-        raise InvalidInput(f"columns is a list of names: [{columns!r}]", columns=columns)
+        raise InvalidInput(f"cannot select columns={columns!r}: give a list of names: [{columns!r}]", columns=columns)
     names = list(columns) if isinstance(columns, Iterable) else [columns]
     if not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"columns is a list of names, not {columns!r}", columns=columns)
+        raise InvalidInput(f"cannot select columns={columns!r}: give a list of names", columns=columns)
     wanted = tuple(dict.fromkeys(names))
     offered = {name: metadata_column(name, metadata) for name in wanted if name not in schema.id_by_name}
     extra = {name: field for name, field in offered.items() if field is not None}
@@ -205,7 +223,8 @@ def _project(schema: Schema, columns: Sequence[str] | None, metadata: TableMetad
 
 
 def exact_count(task: ScanTask) -> int | None:
-    """A file's rows by its metadata alone: no deletes but one vector, and no filter left to ask."""
+    """The rows of a file from its metadata alone. None if it has deletes other than one vector, or a filter to
+    apply."""
     if task.residual != TRUE or task.taken_by is not None:
         return None
     if not task.deletes:

@@ -1,4 +1,4 @@
-"""A change feed: the rows that snapshots inserted and deleted, asked for like those of a scan."""
+"""A change feed: the rows that snapshots inserted and deleted, with the same methods as a scan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeScan(RowVerbs):
-    """Changed rows asked for, not yet read. Every verb reads the same pinned snapshots."""
+    """Changed rows that were asked for and are not read yet. Every method reads the same snapshots.
+
+    changes = orders.scan_changes(from_snapshot=seen)
+    changes.to_arrow()
+    """
 
     metadata: TableMetadata
     table_format: TableFormat
@@ -47,7 +51,7 @@ class ChangeScan(RowVerbs):
         return card(f"Changes of {self.metadata.location}", self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        """What was asked for; nothing is planned to say it."""
+        """What was asked for. Plans nothing."""
         return [
             ("snapshots", f"{len(self.range.steps):,}"),
             ("filter", shown_filter(self.filter, self.range.schema)),
@@ -56,7 +60,7 @@ class ChangeScan(RowVerbs):
         ]
 
     def plan(self) -> ChangePlan:
-        """What each snapshot did, as files to read, and the deletes that tell which of their rows are meant."""
+        """What each snapshot did, as files to read with the deletes that select their rows."""
         return self._plan
 
     @cached_property
@@ -66,17 +70,17 @@ class ChangeScan(RowVerbs):
             table_format=self.table_format,
             schema=self.range.schema,
             predicate=self.filter,
-            by_partition=not self.keys,  # an update may take a row to another partition
+            by_partition=not self.keys,  # an update may move a row to another partition
         )
         return planner.plan(self.range.steps)
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows: the table's columns, then those of the feed."""
+        """The Arrow schema of the rows: the table's columns, then the columns of the feed."""
         return self.engine.arrow_schema(Schema(fields=(*self.projection, *CHANGE_COLUMNS)))
 
     def count(self) -> int:
-        """How many changes there are: from metadata where it is exact, else by reading what it must."""
+        """The number of changes: from metadata if that is exact, else by reading the files that need it."""
         if self.net:
             return sum(batch.num_rows for batch in self._batches())
         known, unsure = 0, []
@@ -94,9 +98,15 @@ class ChangeScan(RowVerbs):
         return known
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
-        """All changes as a Spark DataFrame, in no order: sort by ``_change_ordinal``."""
+        """All changes as a Spark DataFrame, in no order: sort by ``_change_ordinal``.
+
+        Raises ``Unsupported`` if the table was opened without Spark.
+        """
         if self.frames is None:
-            raise Unsupported("cannot give rows to Spark: this table was opened without it", feature="spark")
+            raise Unsupported(
+                "cannot return a Spark DataFrame: this table was opened without Spark; open it through esker.connect",
+                feature="spark",
+            )
         return self.frames.change_frame(self._request(self.plan().commits, self.projection), self.filter, session)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -126,14 +136,14 @@ def scan_changes(
     net: bool = False,
     frames: SparkFrames | None = None,
 ) -> ChangeScan:
-    """Check everything that can be checked before a file is opened."""
+    """A change feed. Checks everything that can be checked before a file is opened."""
     if net and keys:
-        raise InvalidInput("cannot tell net changes as updates: give net=True or keys, not both")
+        raise InvalidInput("cannot read net changes as updates: give net=True or keys, not both")
     found = snapshot_range(metadata, from_snapshot, to_snapshot)
     taken = [f.name for f in CHANGE_COLUMNS if f.name in {own.name for own in found.schema}]
     if taken:
         raise InvalidInput(
-            f"cannot tell changes of a table that has a column {taken[0]!r} of its own: rename it first",
+            f"cannot read changes: the table has a column {taken[0]!r}, which a change feed adds; rename it first",
             column=taken[0],
         )
     return ChangeScan(
@@ -152,13 +162,11 @@ def scan_changes(
 def _chosen(schema: Schema, names: Sequence[str], what: str, *, comparable: bool = False) -> Schema:
     """Whole columns by their names."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"{what} is a list of names, not {names!r}")
+        raise InvalidInput(f"cannot use {what}={names!r}: give a list of names")
     fields = tuple(schema.find(name) for name in dict.fromkeys(names))
     for field in fields:
         if field not in schema.fields:
-            raise InvalidInput(f"cannot take {field.name!r} for {what} of a change feed: give whole columns")
+            raise InvalidInput(f"cannot use {field.name!r} for {what} of a change feed: give whole columns")
         if comparable and (is_nested(field.type) or isinstance(field.type, VariantType)):
-            raise InvalidInput(
-                f"cannot tell rows apart by {field.name!r}, a {field.type}: give columns of single values"
-            )
+            raise InvalidInput(f"cannot identify rows by {field.name!r}, a {field.type}: give columns of single values")
     return Schema(fields=fields, schema_id=schema.schema_id)

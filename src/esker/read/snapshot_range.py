@@ -1,4 +1,4 @@
-"""First step of a change feed: the snapshots between two, each beside the one it came from."""
+"""First step of a change feed: the snapshots between two snapshots, each with its parent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SnapshotName: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One snapshot, and what was there before; None for a table's first."""
+    """One snapshot, and its parent. The parent of the first snapshot is None."""
 
     before: Snapshot | None
     after: Snapshot
@@ -25,14 +25,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRange:
-    """The way from one snapshot to another, oldest step first, and the schema that the last one is read with."""
+    """The steps from one snapshot to another, oldest first, and the schema of the last one."""
 
     steps: tuple[Step, ...]
     schema: Schema
 
 
 def snapshot_range(metadata: TableMetadata, start: SnapshotName | None, end: SnapshotName | None) -> SnapshotRange:
-    """From ``start``, which is left out, to ``end``, the current snapshot by default; None starts at the beginning."""
+    """The steps after ``start`` up to ``end``. ``end`` is by default the current snapshot; None starts at the
+    beginning."""
     last = resolve_snapshot(metadata) if end is None else _named(metadata, end)
     first = None if start is None else _named(metadata, start).snapshot
     if last.snapshot is None:
@@ -54,7 +55,7 @@ def _named(metadata: TableMetadata, name: SnapshotName) -> Resolved:
 
 
 def _steps(metadata: TableMetadata, first: Snapshot | None, last: Snapshot) -> tuple[Step, ...]:
-    """From the last back to the first: every snapshot knows only where it came from."""
+    """The steps, found from the last to the first: a snapshot records only its parent."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     steps: list[Step] = []
     at, seen = last, {last.snapshot_id}
@@ -63,8 +64,8 @@ def _steps(metadata: TableMetadata, first: Snapshot | None, last: Snapshot) -> t
         before = None if parent is None else by_id.get(parent)
         if parent is None and first is not None:
             raise InvalidInput(
-                f"cannot tell changes from snapshot {first.snapshot_id} to {last.snapshot_id}: "
-                "the one did not come from the other; give a snapshot and one of its ancestors",
+                f"cannot read changes from snapshot {first.snapshot_id} to {last.snapshot_id}: "
+                "the first is not an ancestor of the second; give a snapshot and one of its ancestors",
                 from_snapshot=first.snapshot_id,
                 to_snapshot=last.snapshot_id,
             )
@@ -81,7 +82,7 @@ def _steps(metadata: TableMetadata, first: Snapshot | None, last: Snapshot) -> t
 def _gap(first: Snapshot | None, last: Snapshot, at: Snapshot, parent: int) -> NoSuchSnapshot:
     start = "the beginning" if first is None else f"snapshot {first.snapshot_id}"
     return NoSuchSnapshot(
-        f"cannot tell changes from {start} to snapshot {last.snapshot_id}: snapshot {parent}, from which "
-        f"{at.snapshot_id} came, has expired; start from {at.snapshot_id} or a later one",
+        f"cannot read changes from {start} to snapshot {last.snapshot_id}: snapshot {parent}, the parent of "
+        f"{at.snapshot_id}, has expired; start from {at.snapshot_id} or a later one",
         snapshot_id=parent,
     )

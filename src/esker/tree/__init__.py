@@ -1,1 +1,1 @@
-"""The four levels below the catalog's pointer, frozen, with no I/O."""
+"""The data classes of a table's tree: table metadata, snapshot, manifest list, manifest. Immutable, without I/O."""

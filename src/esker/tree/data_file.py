@@ -9,16 +9,16 @@ from typing import Any
 
 
 class FileContent(IntEnum):
-    """What a file's rows are; the numbers are the spec's."""
+    """What the rows of a file are. The numbers are from the spec."""
 
     DATA = 0
-    POSITION_DELETES = 1  # deletion vectors too
+    POSITION_DELETES = 1  # also deletion vectors
     EQUALITY_DELETES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What is known of one file's columns, by field id. A missing key is unknown, never zero."""
+    """The statistics of one file's columns, by field id. A missing key means unknown, never zero."""
 
     column_sizes: Mapping[int, int] = field(default_factory=dict)
     value_counts: Mapping[int, int] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A file of rows, or of deletes, with what a plan needs to know of it."""
+    """A data file or delete file, with what a plan needs to know about it."""
 
     path: str
     file_format: str  # lower case: parquet, orc, avro, puffin
@@ -38,11 +38,11 @@ class DataFile:
     file_size: int
     content: FileContent = FileContent.DATA
     spec_id: int = 0
-    partition: tuple[Any, ...] = ()  # held values, one per field of the spec
-    sequence_number: int = 0  # the data sequence number: what deletes are matched by
+    partition: tuple[Any, ...] = ()  # one value per field of the spec, in the held form
+    sequence_number: int = 0  # the data sequence number, which decides what deletes apply
     file_sequence_number: int | None = None
-    snapshot_id: int | None = None  # the one that added it
-    metrics: Metrics | None = None  # None: not asked for
+    snapshot_id: int | None = None  # the snapshot that added the file
+    metrics: Metrics | None = None  # None: not read
     key_metadata: bytes | None = None
     split_offsets: tuple[int, ...] = ()
     equality_ids: tuple[int, ...] = ()
@@ -54,5 +54,5 @@ class DataFile:
 
     @property
     def is_deletion_vector(self) -> bool:
-        """Whether the deletes are a bitmap inside a Puffin file."""
+        """Whether the deletes are a bitmap in a Puffin file."""
         return self.content is FileContent.POSITION_DELETES and self.file_format == "puffin"

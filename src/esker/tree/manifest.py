@@ -1,6 +1,6 @@
-"""Manifest entries, held as columns.
+"""Manifest entries, stored as columns.
 
-A plan over a hundred thousand files compares columns, and only what survives becomes ``DataFile`` objects.
+A plan over a hundred thousand files compares columns. Only the remaining files become ``DataFile`` objects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class EntryStatus(IntEnum):
-    """What the manifest's own snapshot did with a file; the numbers are the spec's."""
+    """What the manifest's snapshot did with a file. The numbers are from the spec."""
 
     EXISTING = 0
     ADDED = 1
@@ -36,7 +36,8 @@ class EntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """A file to list. ``snapshot_id`` None leaves it to be inherited; a removed file names its remover."""
+    """A file to list. A ``snapshot_id`` of None is inherited. A removed file has the id of the snapshot that removed
+    it."""
 
     data_file: DataFile
     status: EntryStatus = EntryStatus.ADDED
@@ -45,9 +46,9 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMetrics:
-    """One column's statistics over many files, aligned by row. Null is unknown everywhere."""
+    """The statistics of one column over many files, one row per file. Null means unknown."""
 
-    lower: pa.Array  # binary, single-value form
+    lower: pa.Array  # binary, in the single-value form of the spec
     upper: pa.Array
     value_count: pa.Array  # int64
     null_count: pa.Array
@@ -56,39 +57,39 @@ class ColumnMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Entries:
-    """Entries of one or more manifests that share one spec and one content kind, a row each.
+    """The entries of one or more manifests with the same spec and content kind, one row each.
 
-    Inheritance is already resolved: sequence numbers, snapshot ids and first row ids are what a reader should
-    see. ``metrics`` holds the columns that were asked for and no others.
+    Inheritance is resolved: sequence numbers, snapshot ids and first row ids are the final values. ``metrics`` has only
+    the columns that were asked for.
     """
 
     spec: PartitionSpec
     manifests: tuple[ManifestFile, ...]
-    manifest_index: Int64s  # which of ``manifests`` a row is from
+    manifest_index: Int64s  # the index in ``manifests`` of each row's manifest
     status: Int8s
     content: Int8s
-    snapshot_id: pa.Array  # int64; who added the file, or for a DELETED entry removed it
-    sequence_number: Int64s  # data sequence number
+    snapshot_id: pa.Array  # int64; the snapshot that added the file, or removed it for a DELETED entry
+    sequence_number: Int64s  # the data sequence number
     file_sequence_number: pa.Array  # int64, nullable
     path: pa.Array  # string
     file_format: pa.Array  # string, lower case
     record_count: Int64s
     file_size: Int64s
-    partition: tuple[pa.Array, ...]  # one array per field of ``spec``, in its result type's held form
+    partition: tuple[pa.Array, ...]  # one array per field of ``spec``, in the held form of its result type
     metrics: Mapping[int, ColumnMetrics] = field(default_factory=dict)
-    rest: Mapping[str, pa.Array] = field(default_factory=dict)  # by DataFile attribute name, absent when all null
-    full_metrics: Mapping[str, pa.Array] | None = None  # whole maps by Metrics attribute name, when all were asked for
+    rest: Mapping[str, pa.Array] = field(default_factory=dict)  # by attribute of DataFile; absent if all null
+    full_metrics: Mapping[str, pa.Array] | None = None  # whole maps by attribute of Metrics, if they were asked for
 
     def __len__(self) -> int:
         return len(self.status)
 
     @cached_property
     def is_live(self) -> Bools:
-        """Rows that are in the snapshot: added or existing."""
+        """The rows that are in the snapshot: added or existing."""
         return self.status != EntryStatus.DELETED
 
     def take(self, rows: Any) -> Entries:
-        """The rows at these indices (or where this mask is true), in order."""
+        """The rows at these indices, or where this mask is true, in order."""
         import numpy as np
 
         at = np.flatnonzero(rows) if getattr(rows, "dtype", None) == np.bool_ else np.asarray(rows, dtype=np.int64)
@@ -125,11 +126,11 @@ class Entries:
         )
 
     def without_metrics(self) -> Entries:
-        """The same rows without the statistics that judged them, which a plan no longer needs."""
+        """The same rows without statistics, which a plan does not need after pruning."""
         return replace(self, metrics={})
 
     def data_file(self, row: int) -> DataFile:
-        """One row as an object."""
+        """One row as a `DataFile`."""
         return DataFile(
             path=self.path[row].as_py(),
             file_format=self.file_format[row].as_py(),
@@ -146,15 +147,15 @@ class Entries:
         )
 
     def data_files(self) -> Iterator[DataFile]:
-        """Every row as an object, made as it is asked for."""
+        """Every row as a `DataFile`, created one at a time."""
         return (self.data_file(row) for row in range(len(self)))
 
     def partition_tuple(self, row: int) -> tuple[Any, ...]:
-        """One row's partition as held values."""
+        """The partition of one row, in the held form."""
         return tuple(column[row].as_py() for column in self.partition)
 
     def manifest_of(self, row: int) -> ManifestFile:
-        """The manifest a row is from."""
+        """The manifest of a row."""
         return self.manifests[int(self.manifest_index[row])]
 
     def _metrics_of(self, row: int) -> Metrics | None:
@@ -164,7 +165,7 @@ class Entries:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """List columns as tuples; a null list is an empty one."""
+    """A list as a tuple. A null list is an empty tuple."""
     if name in ("split_offsets", "equality_ids"):
         return tuple(value or ())
     return value

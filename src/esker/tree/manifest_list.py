@@ -1,4 +1,4 @@
-"""A manifest list: one row per manifest, with enough about each to leave it unread."""
+"""A manifest list: one row per manifest, with the statistics that decide whether it is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ManifestContent(IntEnum):
-    """What a manifest lists; the numbers are the spec's."""
+    """What a manifest lists. The numbers are from the spec."""
 
     DATA = 0
     DELETES = 1
@@ -15,7 +15,7 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSummary:
-    """What one partition field's values are over a whole manifest. Bounds are single-value bytes."""
+    """The values of one partition field over a whole manifest. Bounds are in the single-value form of the spec."""
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -25,7 +25,8 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """One manifest, and enough about it to leave it unread. A count of None means: perhaps some."""
+    """One manifest, with the statistics that decide whether it is read. A count of None means: unknown, perhaps
+    some."""
 
     path: str
     length: int
@@ -40,18 +41,18 @@ class ManifestFile:
     added_rows: int | None = None
     existing_rows: int | None = None
     deleted_rows: int | None = None
-    partitions: tuple[FieldSummary, ...] | None = None  # None: the writer gave no summaries
+    partitions: tuple[FieldSummary, ...] | None = None  # None: the writer wrote no summaries
     key_metadata: bytes | None = None
     first_row_id: int | None = None
 
     @property
     def may_hold_live_files(self) -> bool:
-        """False only when both counts are given and zero."""
+        """False only if both counts are known and zero."""
         return self.added_files != 0 or self.existing_files != 0
 
     @property
     def live_files(self) -> int | None:
-        """Added and existing files; None where a count is missing."""
+        """The number of added and existing files. None if a count is missing."""
         if self.added_files is None or self.existing_files is None:
             return None
         return self.added_files + self.existing_files

@@ -1,4 +1,4 @@
-"""A snapshot: the table's state after one commit, and the names that point at one."""
+"""A snapshot: the state of the table after one commit. Also the branches and tags that name a snapshot."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar, overload
 from esker.model.display_text import card, show_ms
 
 T = TypeVar("T")
-_MOST_FACTS = 24  # of a snapshot in a notebook
+_MOST_FACTS = 24  # in a notebook
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED = "esker.rows-deleted", "esker.rows-updated", "esker.rows-inserted"
-"""Of a summary: how many rows a change deleted, updated and inserted, whatever files it wrote again for it."""
+"""Keys of a summary: how many rows a change deleted, updated and inserted. Rewritten files do not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,9 @@ class Snapshot:
     snapshot_id: int
     timestamp_ms: int
     parent_snapshot_id: int | None = None
-    sequence_number: int = 0  # 0 in v1, which did not count
+    sequence_number: int = 0  # 0 in v1, which has no sequence numbers
     manifest_list: str | None = None
-    manifests: tuple[str, ...] = ()  # v1 only: manifest locations inline, in place of a list
+    manifests: tuple[str, ...] = ()  # v1 only: the manifest locations, instead of a list
     summary: Mapping[str, str] = field(default_factory=dict)
     schema_id: int | None = None
     first_row_id: int | None = None
@@ -33,29 +33,29 @@ class Snapshot:
 
     @property
     def operation(self) -> str | None:
-        """append, replace, overwrite or delete; None where an early writer did not say."""
+        """``append``, ``replace``, ``overwrite`` or ``delete``. None if an early writer did not record it."""
         return self.summary.get("operation")
 
     @property
     def rows_deleted(self) -> int | None:
-        """How many rows the commit deleted; None where its writer did not say."""
+        """How many rows the commit deleted. None if its writer did not record it."""
         return self._rows(ROWS_DELETED, "deleted-records")
 
     @property
     def rows_updated(self) -> int | None:
-        """How many rows the commit changed; None where its writer did not say."""
+        """How many rows the commit updated. None if its writer did not record it."""
         return self._rows(ROWS_UPDATED)
 
     @property
     def rows_inserted(self) -> int | None:
-        """How many new rows the commit brought; None where its writer did not say."""
+        """How many rows the commit inserted. None if its writer did not record it."""
         return self._rows(ROWS_INSERTED, "added-records")
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.snapshot_id}: {self.operation or 'unknown operation'}, {show_ms(self.timestamp_ms)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         facts: list[tuple[str, object]] = [
             ("time", show_ms(self.timestamp_ms)),
             ("parent", self.parent_snapshot_id),
@@ -65,7 +65,8 @@ class Snapshot:
         return card(f"Snapshot {self.snapshot_id}", facts[:_MOST_FACTS])
 
     def _rows(self, key: str, of_append: str = "") -> int | None:
-        """An append changes no row, so that what it added is what it inserted."""
+        """The recorded number of rows. For an append, which changes no row, it follows from the number of added
+        rows."""
         found = self.summary.get(key)
         if found is None and self.operation == "append":
             found = self.summary.get(of_append, "0")
@@ -73,7 +74,7 @@ class Snapshot:
 
 
 class RefKind(Enum):
-    """What a name for a snapshot is."""
+    """The kind of a name for a snapshot."""
 
     BRANCH = "branch"
     TAG = "tag"
@@ -81,7 +82,7 @@ class RefKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRef:
-    """A named pointer to a snapshot, with its own retention."""
+    """A branch or tag: a name for a snapshot, with its own retention."""
 
     snapshot_id: int
     kind: RefKind
@@ -91,40 +92,42 @@ class SnapshotRef:
 
 
 class LazySequence(Sequence[T], Generic[T]):
-    """A sequence that decodes an item when it is asked for, and keeps the raw form of all.
+    """A sequence that decodes an item when it is read, and keeps the raw form of all.
 
-    A table's history grows with every commit while a reader wants its newest entry: five thousand snapshots
-    stay bytes until someone looks. What is appended here was never raw, and stands behind the rest as it is.
+    The history of a table grows with every commit, and a reader mostly needs the newest entry. So five thousand
+    snapshots stay bytes until they are read. Appended items have no raw form and follow the others.
     """
 
     __slots__ = ("_decode", "_decoded", "_raws", "_written", "raw")
 
     def __init__(self, raw: Sequence[Any], decode: Callable[[Any], T]) -> None:
         self.raw = raw
-        self._raws = len(raw)  # how many are raw; those behind are items
+        self._raws = len(raw)  # how many items are raw; decoded items follow
         self._decode = decode
         self._decoded: dict[int, T] = {}
         self._written: tuple[object, list[Any]] | None = None
 
     @classmethod
     def of(cls, items: Iterable[T]) -> LazySequence[T]:
-        """Items that need no decoding."""
+        """A sequence of items that need no decoding."""
         return cls(tuple(items), _itself)._with(0)
 
     def appended(self, item: T) -> LazySequence[T]:
-        """The sequence with one more item, the others as raw as they were."""
+        """The sequence with one more item. The other items stay raw."""
         longer = LazySequence([*self.raw, item], self._decode)._with(self._raws)
-        longer._decoded = self._decoded  # both are one up to here
+        longer._decoded = self._decoded  # both sequences are equal up to here
         longer._written = self._written
         return longer
 
     def raw_and_plain(self) -> tuple[Sequence[Any], Sequence[T]]:
-        """What is still raw, and the items that never were."""
+        """The raw items, and the items that were never raw."""
         return self.raw[: self._raws], self.raw[self._raws :]
 
     def written(self, form: object, encode: Callable[[T], Any], *, keeps_raw: bool) -> list[Any]:
-        """Every item as text: its raw form where that may stay, else encoded. What a shorter sequence has written in
-        the same ``form`` is not written again."""
+        """Every item as text: its raw form if that may be kept, else encoded.
+
+        Items that a shorter sequence has encoded in the same ``form`` are not encoded again.
+        """
         found = list(self._written[1]) if self._written is not None and self._written[0] == form else []
         if not found and keeps_raw:
             found += self.raw[: self._raws]
@@ -176,5 +179,5 @@ def _itself(item: T) -> T:
 
 
 def extended(items: Sequence[T], item: T) -> Sequence[T]:
-    """A history with one more entry; what was raw stays raw."""
+    """A history with one more entry. Raw entries stay raw."""
     return (items if isinstance(items, LazySequence) else LazySequence.of(items)).appended(item)

@@ -1,4 +1,5 @@
-"""Table metadata: the root of a table's tree, one immutable version of it; and the card that a notebook shows of it."""
+"""Table metadata: the root of a table's tree, one immutable version of it. Also the HTML that a notebook shows of
+it."""
 
 from __future__ import annotations
 
@@ -12,10 +13,6 @@ from esker.model.partition_and_sort import UNSORTED, PartitionSpec, SortOrder, f
 from esker.model.schema import Schema
 from esker.model.types import Field
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
-
-# ---------------------------------------------------------------- table metadata
-#
-# Table metadata: the root of a table's tree, one immutable version of it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +54,7 @@ class PartitionStatisticsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class TableMetadata:
-    """Everything about a table but its manifests: schemas, specs, snapshots, refs, logs, properties."""
+    """Everything about a table except its manifests: schemas, specs, snapshots, refs, logs, properties."""
 
     format_version: int
     uuid: str | None  # v1 tables may have none
@@ -82,7 +79,7 @@ class TableMetadata:
     partition_statistics: Sequence[PartitionStatisticsFile] = ()
     next_row_id: int | None = None
     encryption_keys: tuple[Mapping[str, Any], ...] = ()
-    origin: Any = None  # what the codec decoded this from, so that it can write back what it did not understand
+    origin: Any = None  # what the codec decoded this from, so that it can write unknown fields back
 
     @cached_property
     def schema(self) -> Schema:
@@ -91,60 +88,58 @@ class TableMetadata:
 
     @cached_property
     def spec(self) -> PartitionSpec:
-        """The spec that new data is written with."""
+        """The partition spec of new data."""
         return self.spec_by_id[self.default_spec_id]
 
     @cached_property
     def sort_order(self) -> SortOrder:
-        """The order that new data is written in."""
+        """The sort order of new data."""
         return next((o for o in self.sort_orders if o.order_id == self.default_sort_order_id), UNSORTED)
 
     @cached_property
     def schema_by_id(self) -> Mapping[int, Schema]:
-        """Every schema the table has had."""
+        """Every schema that the table has had, by id."""
         return {schema.schema_id: schema for schema in self.schemas}
 
     @cached_property
     def spec_by_id(self) -> Mapping[int, PartitionSpec]:
-        """Every partition spec the table has had."""
+        """Every partition spec that the table has had, by id."""
         return {spec.spec_id: spec for spec in self.specs}
 
     @cached_property
     def any_field_by_id(self) -> Mapping[int, Field]:
-        """Fields of every schema, so that a dropped column can still be named; the current version wins."""
+        """The fields of every schema by id, including dropped columns. The newest version of a field is used."""
         older = tuple(s for s in self.schemas if s.schema_id != self.current_schema_id)
         return fields_of_all((*older, self.schema))
 
     @cached_property
     def current_snapshot(self) -> Snapshot | None:
-        """The snapshot of ``main``; None while the table is empty."""
+        """The snapshot of ``main``. None if the table is empty."""
         return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
 
     @cached_property
     def all_refs(self) -> Mapping[str, SnapshotRef]:
-        """The refs by name, with ``main`` even where the writer left it out: it is the current snapshot."""
+        """The refs by name. Contains ``main``, the current snapshot, even if the writer did not record it."""
         if "main" in self.refs or self.current_snapshot_id is None:
             return self.refs
         return {"main": SnapshotRef(snapshot_id=self.current_snapshot_id, kind=RefKind.BRANCH), **self.refs}
 
     def snapshot(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot of that id, newest first, since the newest are asked for most."""
+        """The snapshot of that id, or None. Searches the newest first, because these are needed most."""
         for at in range(len(self.snapshots) - 1, -1, -1):
             if self.snapshots[at].snapshot_id == snapshot_id:
                 return self.snapshots[at]
         return None
 
 
-# ---------------------------------------------------------------- table card
-#
-# What a notebook shows of a table: from its metadata alone, so that nothing is read for it.
+# ---------------------------------------------------------------- The card in a notebook
 
 
 _MOST_COLUMNS = 20
 
 
 def table_card(name: str, metadata: TableMetadata) -> str:
-    """The table's columns, partitioning and current snapshot as HTML."""
+    """The table's columns, partitioning and current snapshot as HTML, from its metadata alone."""
     snapshot = metadata.current_snapshot
     current = "none: the table is empty"
     if snapshot is not None:
@@ -163,7 +158,7 @@ def table_card(name: str, metadata: TableMetadata) -> str:
 
 
 def partitioning(spec: PartitionSpec, schema: Schema) -> str:
-    """The terms of a spec: ``day(ts), bucket(16, id)``."""
+    """The terms of a partition spec: ``day(ts), bucket(16, id)``."""
     return first_of(
         (f"{part.transform} of {schema.name_by_id.get(part.source_id, part.name)}" for part in spec.fields), 8
     )

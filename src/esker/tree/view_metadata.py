@@ -1,4 +1,4 @@
-"""View metadata: what a view is by Iceberg's view spec, one immutable version of it."""
+"""View metadata, as in Iceberg's view spec: one immutable version of it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, TypeAlias
 from esker.model.schema import Schema
 from esker.model.table_names import Namespace
 
-SPARK = "spark"  # the dialect that this engine speaks
+SPARK = "spark"  # the dialect of this engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRepresentation:
-    """The view's query, in one dialect of SQL."""
+    """The query of a view, in one SQL dialect."""
 
     sql: str
     dialect: str
-    rest: Mapping[str, Any] = field(default_factory=dict)  # fields of a later spec, as they stood
+    rest: Mapping[str, Any] = field(default_factory=dict)  # unknown fields, unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherRepresentation:
-    """The view's definition in a form that is not known here, kept as it stood."""
+    """A definition of the view in an unknown form, unchanged."""
 
     kind: str
     rest: Mapping[str, Any] = field(default_factory=dict)
@@ -35,31 +35,31 @@ Representation: TypeAlias = SqlRepresentation | OtherRepresentation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewVersion:
-    """A definition of the view; it never changes, a new definition is a new version."""
+    """A definition of the view. It never changes; a new definition is a new version."""
 
     version_id: int
     schema_id: int
     timestamp_ms: int
     representations: tuple[Representation, ...]
-    default_namespace: Namespace  # where a name of one part is looked for
-    default_catalog: str | None = None  # None: the catalog that holds the view
+    default_namespace: Namespace  # where a name of one part is looked up
+    default_catalog: str | None = None  # None: the catalog of the view
     summary: Mapping[str, str] = field(default_factory=dict)
     rest: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects that the query is there in, in lower case."""
+        """The dialects of the query, in lower case."""
         return tuple(one.dialect.lower() for one in self.representations if isinstance(one, SqlRepresentation))
 
     def sql(self, dialect: str = SPARK) -> str | None:
-        """The query in one dialect; None where it is not there in it."""
+        """The query in one dialect. None if it does not exist in this dialect."""
         for one in self.representations:
             if isinstance(one, SqlRepresentation) and one.dialect.lower() == dialect:
                 return one.sql
         return None
 
     def says_the_same(self, other: ViewVersion) -> bool:
-        """Whether both define the same view, whenever and under whichever number."""
+        """Whether both versions define the same view. Ids and times are not compared."""
         return (self.schema_id, self.representations, self.default_namespace, self.default_catalog, self.summary) == (
             other.schema_id,
             other.representations,
@@ -79,7 +79,7 @@ class VersionLogEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewMetadata:
-    """Everything about a view: its versions, their columns, which one counts, and its properties."""
+    """Everything about a view: its versions, their columns, the current version, and the properties."""
 
     uuid: str
     location: str
@@ -90,7 +90,7 @@ class ViewMetadata:
     properties: Mapping[str, str] = field(default_factory=dict)
     format_version: int = 1
     rest: Mapping[str, Any] = field(default_factory=dict)
-    origin: Any = None  # what the codec decoded the schemas from, so that it can write back what it did not understand
+    origin: Any = None  # what the codec decoded the schemas from, so that it can write unknown fields back
 
     @cached_property
     def current_version(self) -> ViewVersion:
