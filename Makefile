@@ -6,6 +6,7 @@ VENV := .venv$(if $(PYSPARK),-pyspark-$(PYSPARK))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs
+CODE := src tests benchmarks examples docs/_site
 JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
@@ -25,8 +26,8 @@ demo: $(STAMP) java  ## telemetry into tables, killed on the way, asked, changed
 	@$(BIN)/python -m esker.demo
 
 test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite but for test-cluster
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 -m "not cluster"
@@ -38,8 +39,8 @@ test-corpus: $(STAMP) java  ## of the suite, the modules that read the corpus of
 	$(BIN)/python -m pytest -n 2 -m corpus
 
 check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 -m "not slow and not interop and not spark"
@@ -99,8 +100,8 @@ java:  ## what Spark needs: Java 17 or newer, installed where apt-get may do so,
 	enough 2>/dev/null || echo "Java 17 or newer was not found; what runs on Spark needs it: install a JDK and put java on the PATH, or set JAVA_HOME."
 
 format: $(STAMP)  ## put every file in shape
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
