@@ -81,6 +81,7 @@ CHECKED = (
     "src/esker/version.py",
     "src/esker/view.py",
     "src/esker/wiring.py",
+    "src/esker/kafka",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.

@@ -137,7 +137,7 @@ def test_a_broker_that_is_away_is_no_batch_and_ends_only_a_query_that_ends(tmp_p
     assert query.step() == 0
     assert "Connection refused" in query.feed.newest()["trouble"]
     assert query.driver.trouble == query.feed.newest()["trouble"]
-    with pytest.raises(StorageFailed, match="is the broker there"):
+    with pytest.raises(StorageFailed, match="whether the broker runs"):
         query.feed.stop_at_now()
     query.close()
 

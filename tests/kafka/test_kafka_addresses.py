@@ -39,14 +39,14 @@ def test_an_address_names_brokers_topics_and_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kafka://one", "it takes kafka://host:9092/topic"),
-        ("kafka:///a", "it takes kafka://host:9092/topic"),
-        ("kafka://one/a/b", "it takes kafka://host:9092/topic"),
-        ("kafka://me:secret@one/a", "user and password do not belong into an address"),
+        ("kafka://one", "it is not of the form kafka://host:9092/topic"),
+        ("kafka:///a", "it is not of the form kafka://host:9092/topic"),
+        ("kafka://one/a/b", "it is not of the form kafka://host:9092/topic"),
+        ("kafka://me:secret@one/a", "an address must not contain a user and password"),
         ("kafka://one/a?startingOffsets=then", "cannot use startingOffsets"),
         ("kafka://one/a?failOnDataLoss=perhaps", "failOnDataLoss"),
-        ("kafka://one/a?config=/nowhere", "cannot read the settings /nowhere"),
-        ("kafka://one/a?enable.auto.commit=true", "offsets are kept by the reader's own checkpoint"),
+        ("kafka://one/a?config=/nowhere", "cannot read the settings in /nowhere"),
+        ("kafka://one/a?enable.auto.commit=true", "the reader's own checkpoint keeps the offsets"),
     ],
 )
 def test_what_is_no_address_is_refused_and_no_secret_repeated(text: str, message: str) -> None:

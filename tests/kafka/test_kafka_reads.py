@@ -96,7 +96,7 @@ def test_a_range_beyond_what_there_is_is_an_error_or_counted(kafka: Broker) -> N
     kafka.send("t", b"0", b"1")
     with Client(source(kafka.address)) as client:
         for start in (1, 20):
-            with pytest.raises(InvalidInput, match="the broker has offsets 0 to 2 alone"):
+            with pytest.raises(InvalidInput, match="the broker has only offsets 0 to 2"):
                 read(client, start, 30)
     with Client(source(kafka.address, fail_on_loss=False)) as client:
         reader = RangeReader(client, OffsetRange(topic="t", partition=0, start=1, end=30))
@@ -119,7 +119,7 @@ def test_a_reader_that_is_told_to_stop_waits_for_no_broker() -> None:
     stop = Event()
     stop.set()
     source = Source(config={SERVERS: "127.0.0.1:1"}, subscription=Topics(("t",)), timeout_s=600)
-    with Client(source, stop=stop) as client, pytest.raises(EskerError, match="is the broker there"):
+    with Client(source, stop=stop) as client, pytest.raises(EskerError, match="whether the broker runs"):
         client.partitions()  # else for ten minutes
 
 
@@ -129,14 +129,14 @@ def test_a_broker_that_goes_away_in_the_middle_is_said_so_in_time(kafka: Broker)
     with Client(quick) as client:
         client.bounds()
         kafka.close()
-        with pytest.raises(EskerError, match=r"cannot read partition 0 of t from Kafka at .* due"):
+        with pytest.raises(EskerError, match=r"cannot read partition 0 of t from Kafka at .* is not reached"):
             read(client, 0, 2)
 
 
 def test_settings_that_reading_depends_on_cannot_be_changed() -> None:
-    with pytest.raises(InvalidInput, match=r"cannot take kafka\.auto\.offset\.reset: offsets are kept by"):
+    with pytest.raises(InvalidInput, match=r"cannot set kafka\.auto\.offset\.reset: Esker sets it"):
         Client(Source(config={SERVERS: "a:1", "auto.offset.reset": "latest"}, subscription=Topics(("t",))))
     with pytest.raises(InvalidInput, match=r'No such configuration property: "acks\.of"'):
         Client(Source(config={SERVERS: "a:1", "acks.of": "1"}, subscription=Topics(("t",))))
-    with pytest.raises(InvalidInput, match="cannot read from Kafka: name the broker"):
+    with pytest.raises(InvalidInput, match="cannot read from Kafka: no broker is named"):
         Client(Source(config={}, subscription=Topics(("t",))))

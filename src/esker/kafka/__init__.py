@@ -1,5 +1,6 @@
-"""Topics of Kafka as ranges of offsets: what a range holds is read again as often as one likes, and is the same.
+"""Reads topics of Kafka as ranges of offsets. A range can be read any number of times, with the same result.
 
-``progress`` decides how far the next batch goes, from positions and what the broker has; ``client`` asks the broker;
-``read_range`` gives the messages of a range. Nothing is committed to the broker: positions are kept by whoever reads.
+``progress`` decides how far the next batch goes, from the positions and the offsets that the broker has. ``client``
+asks the broker. ``read_range`` reads the messages of a range. Nothing is committed to the broker: the reader keeps its
+own positions.
 """

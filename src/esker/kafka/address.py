@@ -1,4 +1,4 @@
-"""``kafka://host:9092/topic?…``: what is read of Kafka, on one line."""
+"""Parses an address such as ``kafka://host:9092/topic?…`` into what to read from Kafka."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ SCHEME = "kafka://"
 
 
 def is_address(text: str) -> bool:
-    """Whether it is meant as one."""
+    """Return whether the text starts with ``kafka://``."""
     return text.lower().startswith(SCHEME)
 
 
 def source_of(text: str) -> Source:
-    """Brokers and topics between commas; of the rest ``startingOffsets``, ``failOnDataLoss``, ``config``, the file of a
-    client's settings, and whatever librdkafka takes."""
+    """Return the source that an address names.
+
+    Brokers and topics are separated by commas. Known parameters are ``startingOffsets``, ``failOnDataLoss`` and
+    ``config``, a file with settings of the client. Every other parameter is a setting of librdkafka. Raises
+    ``InvalidInput`` if the address, the file or a setting is not valid.
+    """
     parts = urlsplit(text)
     topics = unquote(parts.path.strip("/"))
     if not is_address(text) or not parts.netloc or not topics or "/" in topics:
-        raise InvalidInput(f"cannot read {text}: it takes kafka://host:9092/topic, several of each between commas")
+        raise InvalidInput(
+            f"cannot read {text}: it is not of the form kafka://host:9092/topic; separate several brokers or topics "
+            "by commas"
+        )
     if "@" in parts.netloc:
         raise InvalidInput(
-            "cannot read from Kafka: user and password do not belong into an address; put sasl.username and "
+            "cannot read from Kafka: an address must not contain a user and password; put sasl.username and "
             "sasl.password into a file, and add ?config=FILE"
         )
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -55,11 +62,11 @@ def _starting(text: str) -> Starting:
 
 
 def _settings(file: Path) -> dict[str, str]:
-    """A file of settings, one a line, as Kafka's own tools take them."""
+    """Return the settings in a file: one per line, in the form that Kafka's own tools use."""
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read the settings {file}: {error}", path=str(file)) from error
+        raise InvalidInput(f"cannot read the settings in {file}: {error}", path=str(file)) from error
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -67,6 +74,6 @@ def _settings(file: Path) -> dict[str, str]:
             continue
         name, equals, value = text.partition("=")
         if not equals:
-            raise InvalidInput(f"cannot read the settings {file}: line {number} is not of the form name = value")
+            raise InvalidInput(f"cannot read the settings in {file}: line {number} is not of the form name = value")
         found[name.strip()] = value.strip()
     return found

@@ -1,4 +1,4 @@
-"""Asking a broker, with an end to every wait: which partitions there are, and which offsets they have."""
+"""Asks a broker which partitions exist and which offsets they have. Every wait has a time limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from esker.kafka.subscription import SERVERS, Assigned, Bounds, Partition, Patte
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
 
-# What reading ranges depends on: an offset that is gone must be told, and the end of a partition too.
+# Reading by ranges depends on these: librdkafka must report an offset that is gone, and the end of a partition.
 _OURS: dict[str, Any] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
@@ -23,20 +23,20 @@ _OURS: dict[str, Any] = {
     "enable.partition.eof": True,
 }
 _DEFAULTS: dict[str, Any] = {
-    "group.id": "esker",  # librdkafka insists on one; no group is joined
+    "group.id": "esker",  # librdkafka requires one; no group is joined
     "client.id": "esker",
     "allow.auto.create.topics": False,
-    "fetch.wait.max.ms": 20,  # what is asked for is there: waiting for more only holds up the next range
-    "queued.max.messages.kbytes": 16 << 10,  # what is fetched ahead, in memory
-    "log_level": 0,  # what matters comes as an error
+    "fetch.wait.max.ms": 20,  # the requested offsets exist already, so waiting for more would only delay the next range
+    "queued.max.messages.kbytes": 16 << 10,  # limit of memory for messages that are fetched ahead
+    "log_level": 0,  # everything important arrives as an error
 }
 
 
-_SLICE_S = 0.5  # librdkafka hears no signal while it waits: after so long Python looks whether it is to stop
+_SLICE_S = 0.5  # librdkafka ignores signals while it waits: after this time Python checks whether to stop
 
 
 class Client:
-    """A connection to the brokers of a source. Once ``stop`` is set, no broker is waited for any longer."""
+    """A connection to the brokers of a source. Once ``stop`` is set, it no longer waits for a broker."""
 
     def __init__(self, source: Source, *, stop: Event | None = None) -> None:
         self.source = source
@@ -55,7 +55,7 @@ class Client:
             raise InvalidInput(f"cannot read from Kafka at {self.source.servers}: {_text(error)}") from error
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.consumer.close()
 
     def __enter__(self) -> Client:
@@ -65,17 +65,21 @@ class Client:
         self.close()
 
     def heard(self, error: KafkaError) -> None:
-        """What librdkafka says went wrong, kept for the message if nothing comes of it."""
+        """Keep an error that librdkafka reports, for the message of a later failure."""
         self._last_error = error.str()
 
     def cluster_id(self) -> str:
-        """Which cluster answers: offsets of one mean nothing to another."""
+        """Return the id of the cluster. Offsets of one cluster mean nothing in another. Raises ``StorageFailed`` if no
+        broker answers."""
         with self._asking("the cluster"):
             found = self._metadata()
         return str(found.cluster_id or self.source.servers)
 
     def partitions(self) -> list[Partition]:
-        """The partitions that are subscribed to, as there are now; ``InvalidInput`` for a topic that is none."""
+        """Return the subscribed partitions that exist now.
+
+        Raises ``InvalidInput`` if a topic does not exist, and ``StorageFailed`` if no broker answers.
+        """
         from confluent_kafka import KafkaError
 
         with self._asking("the topics"):
@@ -83,7 +87,11 @@ class Client:
         for name in self._named():
             known = topics.get(name)
             if known is None or (known.error and known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
-                raise InvalidInput(f"cannot read topic {name}: {self.source.servers} has no such topic", topic=name)
+                raise InvalidInput(
+                    f"cannot read topic {name}: {self.source.servers} has no such topic; check the name, or create "
+                    "the topic",
+                    topic=name,
+                )
             if known.error:
                 raise self.gone(f"topic {name}", known.error.str())
         match self.source.subscription:
@@ -96,7 +104,8 @@ class Client:
         return sorted(Partition(name, number) for name in wanted for number in topics[name].partitions)
 
     def _metadata(self) -> Any:
-        """What the brokers say of themselves. The wait is cut in slices, so that Ctrl-C need not wait it out."""
+        """Return what the brokers report about themselves. The wait is cut into slices, so that Ctrl-C works during
+        it."""
         from confluent_kafka import KafkaException
 
         end = time.monotonic() + self.source.timeout_s
@@ -118,18 +127,21 @@ class Client:
                 return sorted({place.topic for place in places})
 
     def bounds(self) -> dict[Partition, Bounds]:
-        """What the broker has of each partition that is subscribed to."""
+        """Return the offsets that the broker has, for each subscribed partition."""
         return {place: self.bounds_of(place) for place in self.partitions()}
 
     def bounds_of(self, place: Partition) -> Bounds:
-        """What the broker has of a partition; of transactions, those that are settled."""
+        """Return the offsets that the broker has for a partition. Messages of open transactions are not included.
+
+        Raises ``StorageFailed`` if the broker does not answer in time.
+        """
         from confluent_kafka import TopicPartition
 
         with self._asking(str(place)):
             asked = TopicPartition(place.topic, place.number)
             found = self.consumer.get_watermark_offsets(asked, timeout=self.source.timeout_s)
         if found is None:
-            raise self.gone(str(place), "it did not say which offsets it has in time")
+            raise self.gone(str(place), "the broker did not report its offsets in time")
         return Bounds(*found)
 
     @contextmanager
@@ -139,15 +151,15 @@ class Client:
         try:
             yield
         except KafkaException as error:
-            self.consumer.poll(0)  # lets what went wrong meanwhile be heard
+            self.consumer.poll(0)  # delivers errors that happened meanwhile to error_cb
             raise self.gone(what, _text(error)) from error
 
     def gone(self, what: str, reason: str) -> StorageFailed:
-        """The broker does not answer, or does not let us. A later attempt may succeed."""
+        """Return the error for a broker that does not answer or denies access. A later attempt may succeed."""
         heard = f" ({self._last_error})" if self._last_error and self._last_error not in reason else ""
         return StorageFailed(
-            f"cannot read {what} from Kafka at {self.source.servers}: {reason}{heard}; is the address right, is the "
-            "broker there, may this client read?",
+            f"cannot read {what} from Kafka at {self.source.servers}: {reason}{heard}; check the address, whether "
+            "the broker runs, and whether this client may read",
             retryable=True,
             operation="read",
             reason=reason,
@@ -156,7 +168,7 @@ class Client:
 
 
 def check_installed() -> None:
-    """``Unsupported`` where the client library is missing."""
+    """Raise ``Unsupported`` if the client library is not installed."""
     try:
         import confluent_kafka  # noqa: F401  # whether it can be had
     except ImportError as error:
@@ -166,13 +178,22 @@ def check_installed() -> None:
 
 
 def checked_config(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings of librdkafka that do not take away what reading depends on."""
+    """Return the settings of librdkafka, checked.
+
+    Raises ``InvalidInput`` if the broker is missing, or if a setting would break reading by ranges.
+    """
     if not given.get(SERVERS):
-        raise InvalidInput(f"cannot read from Kafka: name the broker, as in {SERVERS} = host:9092", option=SERVERS)
+        raise InvalidInput(
+            f"cannot read from Kafka: no broker is named; set {SERVERS}, as in {SERVERS} = host:9092", option=SERVERS
+        )
     for name in given:
         if name in _OURS:
             raise InvalidInput(
-                f"cannot take kafka.{name}: offsets are kept by the reader's own checkpoint", option=name
+                (
+                    f"cannot set kafka.{name}: Esker sets it, because the reader's own checkpoint keeps the offsets; "
+                    "remove it"
+                ),
+                option=name,
             )
     return dict(given)
 

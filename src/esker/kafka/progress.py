@@ -1,4 +1,4 @@
-"""How far the next batch goes. No broker is asked here: positions and bounds in, ranges out."""
+"""Decides how far the next batch goes: positions and bounds in, ranges of offsets out. No broker is asked here."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from esker.kafka.subscription import EARLIEST, LATEST, Bounds, OffsetRange, Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Offsets that were to be read and are gone."""
+    """Offsets that the reader still needs and the broker no longer has."""
 
     place: Partition
     offset: int
-    count: int | None  # None: of a partition that is no more, nobody can tell
+    count: int | None  # None: unknown, because the partition no longer exists
     reason: str
 
     def error(self) -> InvalidInput:
-        """For who must not lose any."""
+        """Return the error to raise if no message may be lost."""
         return InvalidInput(
-            f"cannot read {self.place} from offset {self.offset}: {self.reason}; to go on without what is gone, set "
-            "failOnDataLoss = false, or begin anew with another checkpoint",
+            f"cannot read {self.place} from offset {self.offset}: {self.reason}; to continue without the lost "
+            "messages, set failOnDataLoss = false, or start again with another checkpoint",
             topic=self.place.topic,
             partition=self.place.number,
             offset=self.offset,
@@ -32,7 +32,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From where to where each partition goes, and what is passed over on the way."""
+    """The next batch: where each partition starts and ends, and the offsets that were lost on the way."""
 
     starts: dict[Partition, int]
     ends: dict[Partition, int]
@@ -40,12 +40,12 @@ class Step:
 
     @property
     def skipped(self) -> int:
-        """Offsets that are gone, as far as they can be counted."""
+        """The number of lost offsets, as far as it is known."""
         return sum(loss.count or 0 for loss in self.losses)
 
     @property
     def ranges(self) -> list[OffsetRange]:
-        """What there is to read."""
+        """The ranges to read, without empty ones."""
         return [
             OffsetRange(topic=place.topic, partition=place.number, start=start, end=self.ends[place])
             for place, start in sorted(self.starts.items())
@@ -54,34 +54,45 @@ class Step:
 
 
 def first_positions(starting: Starting, bounds: Mapping[Partition, Bounds]) -> dict[Partition, int]:
-    """Where reading begins that never began before."""
+    """Return where a new reader starts.
+
+    Raises ``InvalidInput`` if ``starting`` names a partition that is not read, or leaves one out.
+    """
     if starting == "earliest":
         return {place: found.low for place, found in bounds.items()}
     if starting == "latest":
         return {place: found.high for place, found in bounds.items()}
     for place in starting:
         if place not in bounds:
-            raise InvalidInput(f"cannot start at {place}: it is not among what is read", topic=place.topic)
+            raise InvalidInput(
+                f"cannot start at {place}: it is not one of the partitions to read; remove it from the starting "
+                "offsets",
+                topic=place.topic,
+            )
     for place in bounds:
         if place not in starting:
             raise InvalidInput(
-                f"cannot tell where to start {place}: name every partition, -2 for the earliest offset and -1 for "
-                "the latest",
+                f"cannot start {place}: it has no starting offset; name every partition, with -2 for the earliest "
+                "offset and -1 for the latest",
                 topic=place.topic,
             )
     return {place: at_bound(starting[place], found) for place, found in bounds.items()}
 
 
 def at_bound(offset: int, bounds: Bounds) -> int:
-    """An offset, or the bound that it stands for."""
+    """Return the offset, with the bound in place of ``EARLIEST`` or ``LATEST``."""
     return {EARLIEST: bounds.low, LATEST: bounds.high}.get(offset, offset)
 
 
 def next_step(
     positions: Positions, bounds: Mapping[Partition, Bounds], *, most: int | None = None, fail_on_loss: bool = True
 ) -> Step:
-    """The next batch from there: all that is there, or at most so many offsets, shared out by what waits where.
-    Partitions that were added begin at their first message: nobody could have read what came before."""
+    """Return the next batch from these positions: everything that is available, or at most ``most`` offsets.
+
+    A limit is shared between the partitions in proportion to what waits in each. A new partition starts at its first
+    message, because nobody can have read it before. Raises ``InvalidInput`` if offsets are lost and ``fail_on_loss`` is
+    set.
+    """
     starts: dict[Partition, int] = {}
     losses: list[Loss] = []
     for place, found in bounds.items():
@@ -93,7 +104,7 @@ def next_step(
             starts[place] = found.low
     for place, offset in positions.items():
         if place not in bounds:
-            reason = "the broker has no such partition any more"
+            reason = "the broker no longer has this partition"
             losses.append(Loss(place=place, offset=offset, count=None, reason=reason))
     if losses and fail_on_loss:
         raise losses[0].error()
@@ -105,21 +116,21 @@ def next_step(
 
 def _loss(place: Partition, wanted: int, found: Bounds) -> Loss | None:
     if wanted < found.low:
-        reason = f"the broker has nothing before {found.low} any more, so {found.low - wanted} offsets are gone"
+        reason = f"the broker no longer has offsets before {found.low}, so {found.low - wanted} offsets are gone"
         return Loss(place=place, offset=wanted, count=found.low - wanted, reason=reason)
     if wanted > found.high:
-        reason = f"the broker has no more than {found.high} offsets, so the topic was made anew or cut"
+        reason = f"the broker has no more than {found.high} offsets, so the topic was recreated or truncated"
         return Loss(place=place, offset=wanted, count=None, reason=reason)
     return None
 
 
 def shared_out(waiting: Mapping[Partition, int], most: int) -> dict[Partition, int]:
-    """At most so many, each partition in proportion to what waits there."""
+    """Share ``most`` between the partitions, in proportion to what waits in each."""
     total = sum(waiting.values())
     if total <= most:
         return dict(waiting)
     shares = {place: number * most // total for place, number in waiting.items()}
-    # What rounding left goes to those that it cost the most; where that is the same, by name.
+    # What rounding leaves goes to the partitions that lost most by it; equal ones are taken by name.
     by_rest = sorted(waiting, key=lambda place: (-(waiting[place] * most % total), place))
     for place in by_rest[: most - sum(shares.values())]:
         shares[place] += 1

@@ -1,4 +1,5 @@
-"""Read a range of a topic's offsets, as messages or as Arrow rows."""
+"""Reads a range of a topic's offsets: first as messages, then as Arrow rows with the columns of Spark's Kafka
+source."""
 
 from __future__ import annotations
 
@@ -16,12 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 
-# ---------------------------------------------------------------- arrow rows
-#
-# Messages as rows, with the columns of Spark's own Kafka source.
-
-
-_BYTES = 16 << 20  # of keys and values in one batch
+_BYTES = 16 << 20  # limit for the keys and values in one batch
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
     [
@@ -38,7 +34,7 @@ WITH_HEADERS = SCHEMA.append(pa.field("headers", _HEADERS))
 
 
 def batches_of(groups: Iterable[list[Message]], *, headers: bool) -> Iterator[pa.RecordBatch]:
-    """Rows of messages, as they come; no batch holds much more than a few megabytes beyond its last message."""
+    """Yield the messages as Arrow batches. A batch exceeds its limit of 16 MiB by at most one message."""
     waiting: list[Message] = []
     size = 0
     for group in groups:
@@ -61,7 +57,9 @@ def _batch(messages: list[Message], *, headers: bool) -> pa.RecordBatch:
         pa.array([message.partition() for message in messages], pa.int32()),
         pa.array([message.offset() for message in messages], pa.int64()),
         pa.array([ms * 1000 if kind else None for kind, ms in times], pa.timestamp("us", "UTC")),
-        pa.array([kind - 1 for kind, _ in times], pa.int32()),  # librdkafka counts from none, Kafka from creation
+        pa.array(
+            [kind - 1 for kind, _ in times], pa.int32()
+        ),  # librdkafka counts from 0 for no timestamp, Kafka from -1
     ]
     if not headers:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
@@ -78,18 +76,16 @@ def _bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-# ---------------------------------------------------------------- read range
-#
-# The messages of a range: all of them, in order, and the end of it told even where the last offsets have none.
-
-
 _AT_ONCE = 1000
 _POLL_S = 0.5
 
 
 class RangeReader:
-    """Reads one range. ``skipped`` counts offsets that were gone, where the source may pass them over; ``unused``
-    those that never had a message for a reader. Both are complete when all messages are read."""
+    """Reads the messages of one range, in order. Iterate over it once.
+
+    ``skipped`` counts the offsets that were lost, if the source allows that. ``unused`` counts the offsets that have no
+    message. Both are complete when all messages are read.
+    """
 
     def __init__(self, client: Client, wanted: OffsetRange) -> None:
         self._client = client
@@ -100,11 +96,12 @@ class RangeReader:
 
     @property
     def unused(self) -> int:
-        """Offsets without a message: marks of transactions, messages of aborted ones, those that were compacted."""
+        """The number of offsets without a message: marks of transactions, aborted messages, compacted messages."""
         return min(self._at, self._wanted.end) - self._wanted.start - self._messages - self.skipped
 
     def __iter__(self) -> Iterator[list[Message]]:
-        """Messages, some at a time."""
+        """Yield the messages, some at a time. Raises ``InvalidInput`` if messages are lost, ``StorageFailed`` if none
+        arrive."""
         self._seek()
         timeout_s = self._client.source.timeout_s
         patience = time.monotonic() + timeout_s
@@ -116,7 +113,10 @@ class RangeReader:
             if self._at > before:
                 patience = time.monotonic() + timeout_s
             elif time.monotonic() > patience:
-                reason = f"nothing came after offset {self._at} for {timeout_s:.0f} s, and {self._wanted.end} is due"
+                reason = (
+                    f"nothing arrived after offset {self._at} for {timeout_s:.0f} s, and offset {self._wanted.end} is "
+                    "not reached"
+                )
                 raise self._client.gone(str(self._wanted.place), reason)
         self._client.consumer.unassign()
 
@@ -126,7 +126,8 @@ class RangeReader:
         self._client.consumer.assign([TopicPartition(self._wanted.topic, self._wanted.partition, self._at)])
 
     def _taken(self, messages: list[Message]) -> list[Message]:
-        """Those of the range; what is no message moves the position, or ends the reading."""
+        """Return the messages that are in the range. An event that is not a message moves the position or ends the
+        range."""
         kept: list[Message] = []
         for message in messages:
             offset = message.offset() or 0
@@ -147,30 +148,28 @@ class RangeReader:
         from confluent_kafka import KafkaError
 
         match error.code():
-            case (
-                KafkaError._PARTITION_EOF
-            ):  # the last offsets of a range may be marks of transactions, or compacted away
+            case KafkaError._PARTITION_EOF:  # the last offsets may be marks of transactions, or compacted
                 self._at = max(self._at, offset)
                 if self._at < self._wanted.end:
                     self._look_for_loss()
             case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE:
                 self._look_for_loss()
             case KafkaError._TRANSPORT | KafkaError._ALL_BROKERS_DOWN | KafkaError._TIMED_OUT:
-                self._client.heard(error)  # librdkafka tries again by itself, and patience has an end
+                self._client.heard(error)  # librdkafka tries again by itself, and __iter__ limits the wait
             case _ if error.retriable():
                 self._client.heard(error)
             case _:
                 raise self._client.gone(str(self._wanted.place), error.str())
 
     def _look_for_loss(self) -> None:
-        """Whether what is to be read next is gone: pass it over, or say so."""
+        """Check whether the next offsets are gone. If so, skip them or raise, as the source says."""
         low, high = self._client.bounds_of(self._wanted.place)
         end = self._wanted.end
         if low <= self._at and end <= high:
-            self._seek()  # it is there after all
+            self._seek()  # the offsets exist after all
             return
         to = min(low, end) if self._at < low else end
-        gone = f"the broker has offsets {low} to {high} alone, so {to - self._at} of a planned batch are gone"
+        gone = f"the broker has only offsets {low} to {high}, so {to - self._at} of a planned batch are gone"
         loss = Loss(place=self._wanted.place, offset=self._at, count=to - self._at, reason=gone)
         if self._client.source.fail_on_loss:
             raise loss.error()

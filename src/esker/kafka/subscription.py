@@ -1,4 +1,7 @@
-"""What is read of Kafka: the broker, the topics, where to begin, what to do about gaps; and ranges of offsets."""
+"""Describes what to read from Kafka: the brokers, the topics, where to start, what to do about lost messages.
+
+Also describes partitions, positions and ranges of offsets.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from esker.errors import InvalidInput
 
-# ---------------------------------------------------------------- ranges
-#
-# Places in topics: which partition, how far, from where to where.
-
-
-EARLIEST, LATEST = -2, -1  # in place of an offset, as Kafka itself spells them
+EARLIEST, LATEST = -2, -1  # Kafka's own numbers in place of an offset
 
 
 class Partition(NamedTuple):
@@ -28,11 +26,11 @@ class Partition(NamedTuple):
         return f"partition {self.number} of {self.topic}"
 
 
-Positions = Mapping[Partition, int]  # the offset that is to be read next
+Positions = Mapping[Partition, int]  # the next offset to read
 
 
 class Bounds(NamedTuple):
-    """What a broker has of a partition: offsets from ``low`` up to, not with, ``high``."""
+    """The offsets that a broker has for a partition: from ``low``, up to but not including ``high``."""
 
     low: int
     high: int
@@ -40,7 +38,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """Messages of one partition, from ``start`` up to, not with, ``end``; not every offset need have one."""
+    """Messages of one partition, from ``start`` up to but not including ``end``. Some offsets may have no message."""
 
     topic: str
     partition: int
@@ -49,12 +47,12 @@ class OffsetRange:
 
     @property
     def place(self) -> Partition:
-        """Of which partition."""
+        """The partition that the range belongs to."""
         return Partition(self.topic, self.partition)
 
 
 def as_json(positions: Positions) -> dict[str, dict[str, int]]:
-    """Positions as Spark's own source writes them: by topic, then by partition."""
+    """Return the positions in the form that Spark's own source writes: by topic, then by partition."""
     found: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(positions.items()):
         found.setdefault(topic, {})[str(number)] = offset
@@ -62,7 +60,8 @@ def as_json(positions: Positions) -> dict[str, dict[str, int]]:
 
 
 def positions_of(given: Any, what: str) -> dict[Partition, int]:
-    """Positions out of such a document, or of its text; ``what`` names it where it is none."""
+    """Return the positions in such a document, or in its JSON text. Raises ``InvalidInput`` with the name ``what``
+    otherwise."""
     try:
         document = json.loads(given) if isinstance(given, str) else given
         found = {
@@ -73,13 +72,10 @@ def positions_of(given: Any, what: str) -> dict[Partition, int]:
     except (ValueError, AttributeError, RecursionError):
         found = {Partition("", -1): -3}
     if any(type(offset) is not int or offset < EARLIEST or place.number < 0 for place, offset in found.items()):
-        raise InvalidInput(f'cannot use {what}: it takes {{"topic": {{"0": 23, "1": -2}}}}, not {given!r}', option=what)
+        raise InvalidInput(
+            f'cannot use {what}: it must have the form {{"topic": {{"0": 23, "1": -2}}}}, not {given!r}', option=what
+        )
     return found
-
-
-# ---------------------------------------------------------------- source
-#
-# What is read of Kafka, and how: the broker, the topics, where to begin, what to do about gaps.
 
 
 TIMEOUT_S = 60.0
@@ -88,21 +84,21 @@ SERVERS = "bootstrap.servers"
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Topics by name."""
+    """Topics, given by name."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Topics whose whole name matches; those that come later too."""
+    """Topics whose whole name matches a regular expression, including topics that are created later."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Some partitions alone."""
+    """Single partitions."""
 
     places: tuple[Partition, ...]
 
@@ -113,44 +109,48 @@ Starting = Literal["earliest", "latest"] | Positions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Everything that reading needs to be told; safe to pickle."""
+    """Everything that a reader needs to know. It can be pickled."""
 
-    config: Mapping[str, str]  # of librdkafka
+    config: Mapping[str, str]  # settings of librdkafka
     subscription: Subscription
     starting: Starting = "earliest"
-    fail_on_loss: bool = True  # else what is gone is passed over and counted
-    timeout_s: float = TIMEOUT_S  # without a sign of life
+    fail_on_loss: bool = True  # False: lost offsets are skipped and counted
+    timeout_s: float = TIMEOUT_S  # how long to wait without any progress
 
     @property
     def servers(self) -> str:
-        """Where the broker is asked for, for messages."""
+        """The addresses of the brokers, for messages."""
         return self.config.get(SERVERS, "?")
 
 
 def topics_of(text: str) -> Topics:
-    """Names between commas."""
+    """Return the topics in a text of names with commas between them. Raises ``InvalidInput`` for a name that Kafka does
+    not allow."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
-            raise InvalidInput(f"cannot subscribe to {text!r}: {name!r} is no name of a topic", topic=name)
+            raise InvalidInput(f"cannot subscribe to {text!r}: {name!r} is not a valid name of a topic", topic=name)
     return Topics(names)
 
 
 def pattern_of(text: str) -> Pattern:
-    """A regular expression, checked."""
+    """Return the pattern. Raises ``InvalidInput`` if it is not a regular expression."""
     try:
         re.compile(text)
     except re.error as error:
-        raise InvalidInput(f"cannot subscribe to topics like {text!r}: {error}") from error
+        raise InvalidInput(f"cannot subscribe to topics that match {text!r}: {error}") from error
     return Pattern(text)
 
 
 def assigned_of(text: str) -> Assigned:
-    """Partitions as Spark's own source takes them: ``{"topic": [0, 1]}``."""
+    """Return the partitions in a text of the form that Spark's own source takes: ``{"topic": [0, 1]}``.
+
+    Raises ``InvalidInput`` for any other text.
+    """
     try:
         found = [Partition(topic, number) for topic, numbers in json.loads(text).items() for number in numbers]
     except (ValueError, AttributeError, TypeError, RecursionError):
         found = []
     if not found or any(type(place.number) is not int or place.number < 0 for place in found):
-        raise InvalidInput(f'cannot assign partitions: it takes {{"topic": [0, 1]}}, not {text!r}')
+        raise InvalidInput(f'cannot assign partitions: the option must have the form {{"topic": [0, 1]}}, not {text!r}')
     return Assigned(tuple(sorted(set(found))))

@@ -161,7 +161,7 @@ def test_a_broker_that_is_away_is_reported_once_and_is_no_idleness(lake: Lake, t
     assert (stop.is_set(), account.received, account.holds) == (True, 0, True)
     assert len(told) == 1
     assert "Connection refused" in told[0]
-    with pytest.raises(StorageFailed, match="is the broker there"):
+    with pytest.raises(StorageFailed, match="whether the broker runs"):
         away.ingest(lake, asked)
 
 
