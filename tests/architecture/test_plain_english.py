@@ -82,6 +82,11 @@ CHECKED = (
     "src/esker/view.py",
     "src/esker/wiring.py",
     "src/esker/kafka",
+    "src/esker/spark/__init__.py",
+    "src/esker/spark/attached",
+    "src/esker/spark/session",
+    "src/esker/spark/workers",
+    "src/esker/spark/write",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.

@@ -116,7 +116,7 @@ EXPECTED = {
     "merged": [2, 3, 4, 9],
     "a tag": [1, 2],
     "a version as text": [1, 2],
-    "no number": "cannot read with the option 'snapshot-id' = '1 OR 1': give a whole number",
+    "no number": "cannot read with the option 'snapshot-id' = '1 OR 1': it must be a whole number",
     "parameters": [[9], [2, 9]],
     "overwritePartitions": [2, 13, 14],
     "overwrite": [13, 14, 99],

@@ -1,4 +1,5 @@
-"""Spark as the engine: plans and commits stay in Python, rows are moved by Spark's own readers and by its workers."""
+"""Spark as an engine. Esker plans and commits in Python. Spark's own readers and Spark's workers read and write the
+rows."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _HOMES = {
 }
 
 
-# Found when first used, and by name: what this package imports travels to every executor.
+# Loaded when first used: everything that this package imports is sent to every executor.
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'esker.spark' has no attribute {name!r}")

@@ -294,7 +294,8 @@ def test_times_are_refused_where_the_session_takes_none(spark: Any) -> None:
     spark.conf.set("spark.sql.timeType.enabled", "false")
     try:
         with pytest.raises(
-            esker.Unsupported, match=r"cannot give column 't' to Spark: its type time needs spark\.conf"
+            esker.Unsupported,
+            match=r"cannot give column 't' to Spark: its type time is switched off in this session; run spark\.conf",
         ):
             maker.table().scan().to_spark(spark)
     finally:

@@ -56,13 +56,13 @@ def test_a_stream_has_a_table_or_a_branch_of_a_lake_that_others_can_open() -> No
         return stream_table(attached, None, name, partition_by=partition_by)
 
     attached = Attachment(SqlRunner(lake, lambda: None), None, lake)  # type: ignore[arg-type, return-value]
-    with pytest.raises(InvalidInput, match="cannot stream tables of this lake: other processes plan"):
+    with pytest.raises(InvalidInput, match="cannot stream tables of this lake: it exists only in this process"):
         table("lake.s.t")
     attached.streams = True  # as if the session knew the data source
     assert table("lake.s.t") == StreamTable("s.t", {})
     assert table("s.t.branch_x") == StreamTable("s.t", {"branch": "x"})
     for name in ("s.t.files", "s.t.snapshot_id_5", "s.t.at_timestamp_5"):
-        with pytest.raises(InvalidInput, match="only a table, or a branch of one"):
+        with pytest.raises(InvalidInput, match="only a table or a branch can be streamed"):
             table(name)
     with pytest.raises(NoSuchTable):
         table("s.new")

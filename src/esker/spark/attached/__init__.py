@@ -1,1 +1,2 @@
-"""A lake under a name in a Spark session: ``spark.sql``, ``spark.table``, ``df.writeTo`` and their like see it."""
+"""A lake that is attached to a Spark session under a name, for ``spark.sql``, ``spark.table``, ``df.writeTo`` and
+others."""

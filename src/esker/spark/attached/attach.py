@@ -1,4 +1,4 @@
-"""A session that a lake is attached to. Only the session object and its DataFrames change: they get other classes."""
+"""Attaches a lake to a Spark session. Only the session object and its DataFrames change: they get other classes."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ _VERSIONS = {
 
 @dataclass(slots=True)
 class Attachment:
-    """What a session knows of its lake."""
+    """The state that an attached session keeps about its lake."""
 
     runner: SqlRunner
-    was: Any  # the session's class before
+    was: Any  # the session's class before it was attached
     lake: Lake
-    streams: bool = False  # whether the session knows the data source that streams go to
+    streams: bool = False  # whether the data source for streams is registered in the session
     _busy: threading.local = field(default_factory=threading.local)
 
     @property
     def is_busy(self) -> bool:
-        """Whether the lake itself asks Spark now, in this thread."""
+        """Whether Esker itself is calling Spark now, in this thread."""
         return bool(getattr(self._busy, "on", False))
 
     @property
     def writes(self) -> LakeWrites:
-        """What writes frames into the lake."""
+        """The object that writes frames into the lake."""
         return LakeWrites(self.runner, self.at_work)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """The block asks Spark for the lake: the session answers as it always did."""
+        """Mark a block in which Esker itself calls Spark: the session then behaves as if no lake were attached."""
         before, self._busy.on = self.is_busy, True
         try:
             yield
@@ -64,19 +64,26 @@ class Attachment:
 
 
 def attach(spark: SparkSession, lake: Lake, name: str = "lake") -> None:
-    """Let a session see a lake's tables as ``<name>.<namespace>.<table>``, and by plain names where Spark has none.
+    """Let a session use a lake's tables as ``<name>.<namespace>.<table>``.
 
-    ``spark.sql``, ``spark.table``, ``spark.read.table``, ``df.writeTo``, ``df.write.saveAsTable``,
-    ``df.write.insertInto``, ``spark.readStream.table`` and ``df.writeStream.toTable`` then know them.
-    Nothing but the session object and its DataFrames changes; other sessions see nothing of it. A lake that is attached
-    already is detached first. Raises ``InvalidInput`` for a name that cannot be one.
+    A name without ``<name>`` works too, if Spark has no table of that name. After this call, ``spark.sql``,
+    ``spark.table``, ``spark.read.table``, ``df.writeTo``, ``df.write.saveAsTable``, ``df.write.insertInto``,
+    ``spark.readStream.table`` and ``df.writeStream.toTable`` accept the lake's tables. Only this session object and its
+    DataFrames change. Other sessions do not see the lake. If a lake is attached already, it is detached first.
+
+    Args:
+        spark: the session, classic or Spark Connect
+        lake: the lake to attach
+        name: the first part of the table names, a plain identifier
+
+    Raises ``InvalidInput`` if ``name`` is not a plain identifier, or is a name that Spark reserves.
 
         esker.spark.attach(spark, lake)
         spark.sql("SELECT * FROM lake.sales.orders")
         df.writeTo("lake.sales.orders").append()
     """
     if not isinstance(name, str) or not name.isidentifier() or name.lower() in ("spark_catalog", "global_temp"):
-        raise InvalidInput(f"cannot call the lake {name!r}: give a plain name, such as lake")
+        raise InvalidInput(f"cannot attach the lake as {name!r}: it is not a plain name; use a name such as lake")
     detach(spark)
     runner = SqlRunner(lake, lambda: spark, name)
     kind: Any = type(spark)
@@ -92,7 +99,10 @@ def attach(spark: SparkSession, lake: Lake, name: str = "lake") -> None:
 
 
 def detach(spark: SparkSession) -> None:
-    """Undo ``attach``; a session without a lake stays as it is."""
+    """Undo ``attach``. A session without a lake is not changed. Raises nothing.
+
+    esker.spark.detach(spark)
+    """
     attachment = spark.__dict__.pop(_KEPT, None)
     if attachment is None:
         return
@@ -104,19 +114,19 @@ def detach(spark: SparkSession) -> None:
 
 
 def attachment_of(session: Any) -> Attachment | None:
-    """What the session knows of a lake; None where nothing is attached, or while the lake itself asks."""
+    """Return the state of the attached lake. Returns None if no lake is attached, or while Esker itself calls Spark."""
     found: Attachment | None = session.__dict__.get(_KEPT)
     return None if found is None or found.is_busy else found
 
 
 @cache
 def _attached(base: Any, connect: bool) -> Any:
-    """The class of sessions with a lake."""
+    """Return the class of sessions that have a lake."""
 
     class AttachedSession(base):  # type: ignore[misc]
         def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
             found = attachment_of(self)
-            if found is None or any(name.startswith("esker_") for name in kwargs):  # a query of Esker's own
+            if found is None or any(name.startswith("esker_") for name in kwargs):  # a query by Esker itself
                 return super().sql(sqlQuery, args, **kwargs)
             with found.at_work():
                 return found.runner.run(sqlQuery, args, **kwargs)
@@ -156,7 +166,7 @@ def _attached(base: Any, connect: bool) -> Any:
 
 
 def _without(session: Any, base: Any) -> SparkSession:
-    """Another session made by this one, which has no lake."""
+    """Return another session that this one made. It has no lake."""
     session.__class__ = base
     return session
 
@@ -166,7 +176,11 @@ def _set_context(session: Any, context: Any) -> None:
 
 
 def _context_of_frames(session: Any) -> Any:
-    """The session's context. A DataFrame asks for it when it is made, by whatever method: there it learns to write."""
+    """Return the session's context.
+
+    Every method that makes a DataFrame reads the context in the DataFrame's constructor. That is the place where a new
+    DataFrame gets the class whose writers know the lake.
+    """
     from pyspark.sql.classic.dataframe import DataFrame
 
     from esker.spark.attached.frame_writers import AttachedFrame
@@ -179,7 +193,8 @@ def _context_of_frames(session: Any) -> Any:
 
 
 def _teach_frames_of(session: Any) -> None:
-    """Let the DataFrames of the session that are there already learn to write, too: these objects, and no others."""
+    """Give the session's existing DataFrames the class whose writers know the lake. Other DataFrames are not
+    changed."""
     import gc
 
     from pyspark.sql.classic.dataframe import DataFrame
@@ -193,7 +208,7 @@ def _teach_frames_of(session: Any) -> None:
 
 @cache
 def _reading(base: Any) -> Any:
-    """The class of readers that know the lake."""
+    """Return the class of readers that know the lake."""
 
     class AttachedReader(base):  # type: ignore[misc]
         def option(self, key: str, value: Any) -> Any:
@@ -222,7 +237,8 @@ def _reading(base: Any) -> Any:
             unknown = sorted(given.keys() - _VERSIONS.keys())
             if unknown:
                 raise InvalidInput(
-                    f"cannot read with the option {unknown[0]!r}: there are {', '.join((*_VERSIONS, *RANGE_OPTIONS))}"
+                    f"cannot read with the option {unknown[0]!r}: it is not known; use one of "
+                    f"{', '.join((*_VERSIONS, *RANGE_OPTIONS))}"
                 )
             return "".join(f" {_clause(key, value)}" for key, value in given.items())
 
@@ -230,11 +246,12 @@ def _reading(base: Any) -> Any:
 
 
 def _clause(option: str, value: Any) -> str:
-    """What an option of a reader is in SQL; ``InvalidInput`` for a text where a number is due."""
+    """Return a reader's option as a clause of SQL. Raises ``InvalidInput`` if a number is needed and the value is
+    none."""
     clause = _VERSIONS[option]
     if "{number}" not in clause:
         return clause.format(text=literal_text(str(value)))
     try:
         return clause.format(number=int(value))
     except (TypeError, ValueError):
-        raise InvalidInput(f"cannot read with the option {option!r} = {value!r}: give a whole number") from None
+        raise InvalidInput(f"cannot read with the option {option!r} = {value!r}: it must be a whole number") from None

@@ -1,4 +1,4 @@
-"""Spark Connect: the commands of writers, caught on their way to the server where the table is the lake's."""
+"""Spark Connect: takes over a writer's command, before it goes to the server, if the table is one of the lake's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = "_esker_session"
 
 
 def listen(session: Any, attachment: Attachment) -> None:
-    """Let the session's client do commands about tables of the lake itself."""
+    """Let the session's client execute commands about the lake's tables itself."""
     client = session._client
     kind: Any = type(client)
     client.__dict__[_KEPT] = (session, attachment, kind)
@@ -23,7 +23,7 @@ def listen(session: Any, attachment: Attachment) -> None:
 
 
 def stop_listening(session: Any) -> None:
-    """Let the client send everything again."""
+    """Let the client send every command to the server again."""
     kept = session._client.__dict__.pop(_KEPT, None)
     if kept is not None:
         session._client.__class__ = kept[2]
@@ -48,7 +48,7 @@ def _listening(base: Any) -> Any:
 
 
 def _done(command: Any, session: Any, attachment: Attachment) -> bool:
-    """Whether the command was one about the lake, which is done now."""
+    """Execute the command if it is about a table of the lake. Returns whether it was."""
     match command.WhichOneof("command_type"):
         case "write_operation_v2":
             write = command.write_operation_v2
@@ -112,7 +112,7 @@ def _write(write: Any, frame: Any, attachment: Attachment) -> None:
 
 
 def _frame(relation: Any, session: Any) -> Any:
-    """The rows of a command, as a DataFrame again."""
+    """Return the rows of a command as a DataFrame."""
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.plan import LogicalPlan
 

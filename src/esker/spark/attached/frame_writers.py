@@ -1,4 +1,4 @@
-"""``df.write`` and ``df.writeTo`` of a classic session that a lake is attached to."""
+"""``df.write``, ``df.writeTo`` and ``df.writeStream`` of a classic session that has an attached lake."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class AttachedFrame(ClassicFrame):  # type: ignore[misc]
 
     @property
     def write(self) -> DataFrameWriter:
-        """As PySpark's, with tables of the lake."""
+        """PySpark's ``write``, which also accepts tables of the lake."""
         writes = writes_of(self.sparkSession)
         return super().write if writes is None else AttachedWriter(self, writes)
 
     @property
     def writeStream(self) -> Any:  # noqa: N802  # PySpark's name
-        """As PySpark's, with tables of the lake."""
+        """PySpark's ``writeStream``, which also accepts tables of the lake."""
         writer = super().writeStream
         if writes_of(self.sparkSession) is not None:
             kind: Any = type(writer)
@@ -37,19 +37,19 @@ class AttachedFrame(ClassicFrame):  # type: ignore[misc]
         return writer
 
     def writeTo(self, table: str) -> Any:  # noqa: N802  # PySpark's name
-        """As PySpark's, with tables of the lake."""
+        """PySpark's ``writeTo``, which also accepts tables of the lake."""
         writes = writes_of(self.sparkSession)
         return LakeWriter(self, table, writes) if writes is not None and writes.owns(table) else super().writeTo(table)
 
 
 def writes_of(session: Any) -> LakeWrites | None:
-    """What writes into the lake that is attached to a session; None where there is none."""
+    """Return the object that writes into the lake of a session. Returns None if the session has no lake."""
     attachment = session.__dict__.get("_esker_attachment")
     return None if attachment is None else attachment.writes
 
 
 class AttachedWriter(DataFrameWriter):  # type: ignore[misc]
-    """PySpark's writer, which remembers what was said to it for the case that the table is the lake's."""
+    """PySpark's writer. It also keeps its settings, which are needed if the table is one of the lake's."""
 
     def __init__(self, frame: DataFrame, writes: LakeWrites) -> None:
         super().__init__(frame)
@@ -58,31 +58,31 @@ class AttachedWriter(DataFrameWriter):  # type: ignore[misc]
         self._options: dict[str, Any] = {}
 
     def mode(self, saveMode: str | None) -> Self:  # noqa: N803
-        """Remember the mode."""
+        """Set the mode, and keep it."""
         self._mode = saveMode or self._mode
         super().mode(saveMode)
         return self
 
     def option(self, key: str, value: Any) -> Self:
-        """Remember the option."""
+        """Set an option, and keep it."""
         self._options[key] = value
         super().option(key, value)
         return self
 
     def options(self, **options: Any) -> Self:
-        """Remember the options."""
+        """Set options, and keep them."""
         self._options |= options
         super().options(**options)
         return self
 
     def partitionBy(self, *cols: Any) -> Self:  # noqa: N802
-        """Remember the columns."""
+        """Set the partition columns, and keep them."""
         self._partition_by = tuple(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
         super().partitionBy(*cols)
         return self
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
-        """Rows by the place of their columns."""
+        """Insert the rows. Columns are matched by position, as in PySpark."""
         if not self._writes.owns(tableName):
             super().insertInto(tableName, overwrite)
             return
@@ -97,12 +97,15 @@ class AttachedWriter(DataFrameWriter):  # type: ignore[misc]
         partitionBy: Any = None,  # noqa: N803
         **options: Any,
     ) -> None:
-        """Rows as a table, by the mode."""
+        """Save the rows as a table, as the mode says. Raises ``InvalidInput`` if the format is not Iceberg."""
         if not self._writes.owns(name):
             super().saveAsTable(name, format, mode, partitionBy, **options)
             return
         if format is not None and format.lower() not in ("iceberg", "esker"):
-            raise InvalidInput(f"cannot save {name} in the format {format!r}: a table of the lake is Iceberg's")
+            raise InvalidInput(
+                f"cannot save {name} in the format {format!r}: tables of a lake are Iceberg tables; use the format "
+                "iceberg"
+            )
         given = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy or self._partition_by)
         self._writes.save(
             self._frame,
@@ -114,7 +117,7 @@ class AttachedWriter(DataFrameWriter):  # type: ignore[misc]
 
 
 class LakeWriter:
-    """What ``df.writeTo`` gives for a table of the lake."""
+    """The writer that ``df.writeTo`` returns for a table of the lake."""
 
     def __init__(self, frame: DataFrame, table: str, writes: LakeWrites) -> None:
         self._frame, self._table, self._writes = frame, table, writes
@@ -122,53 +125,58 @@ class LakeWriter:
         self._properties: dict[str, str] = {}
 
     def using(self, provider: str) -> Self:
-        """The format, which is Iceberg's."""
+        """Accept the format ``iceberg``. Raises ``InvalidInput`` for another format."""
         if provider.lower() not in ("iceberg", "esker"):
-            raise InvalidInput(f"cannot make {self._table} using {provider}: a table of the lake is Iceberg's")
+            raise InvalidInput(
+                f"cannot create {self._table} using {provider}: tables of a lake are Iceberg tables; use iceberg"
+            )
         return self
 
     def option(self, key: str, value: Any) -> Self:
-        """Options of a write have no meaning here, and are refused rather than forgotten."""
-        raise InvalidInput(f"cannot take the option {key!r}: set a property of the table, or of the session")
+        """Raise ``InvalidInput``: a write into the lake has no options, and an ignored option would be misleading."""
+        raise InvalidInput(
+            f"cannot use the option {key!r}: writes to a lake have no options; set a property of the table or of the "
+            "session"
+        )
 
     def options(self, **options: Any) -> Self:
-        """The same for several."""
+        """Raise ``InvalidInput`` for the first option."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def tableProperty(self, property: str, value: str) -> Self:  # noqa: N802
-        """A property of the table to make."""
+        """Set a property of the table to create."""
         self._properties[property] = str(value)
         return self
 
     def partitionedBy(self, col: Any, *cols: Any) -> Self:  # noqa: N802
-        """The partition terms of the table to make."""
+        """Set the partition terms of the table to create."""
         self._partition_by = tuple(map(column_text, (col, *cols)))
         return self
 
     def create(self) -> None:
-        """Make the table; ``AlreadyExists`` where it is there."""
+        """Create the table. Raises ``AlreadyExists`` if it exists."""
         self._create()
 
     def replace(self) -> None:
-        """Give the table these columns and rows; ``NoSuchTable`` where there is none."""
+        """Replace the columns and rows of the table. Raises ``NoSuchTable`` if it does not exist."""
         self._create(replaces=True, must_be_there=True)
 
     def createOrReplace(self) -> None:  # noqa: N802
-        """Make the table, or give it these columns and rows."""
+        """Create the table, or replace its columns and rows."""
         self._create(replaces=True)
 
     def append(self) -> None:
-        """Add the rows, by the names of their columns."""
+        """Add the rows. Columns are matched by name."""
         self._writes.append(self._frame, self._table)
 
     def overwrite(self, condition: Any) -> None:
-        """Put the rows in place of those that meet a condition."""
+        """Replace the rows that match a condition."""
         self._writes.overwrite(self._frame, self._table, column_text(condition))
 
     def overwritePartitions(self) -> None:  # noqa: N802
-        """Put the rows in place of the partitions that they fall into."""
+        """Replace the partitions that the rows belong to."""
         self._writes.overwrite_partitions(self._frame, self._table)
 
     def _create(self, **how: bool) -> None:

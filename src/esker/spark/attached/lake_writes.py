@@ -1,4 +1,4 @@
-"""What a DataFrame's writers do to tables of an attached lake."""
+"""Executes the methods of a DataFrame's writers on tables of an attached lake."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _at_work(method: _Method) -> _Method:
-    """The method asks Spark for the lake, and must get Spark's own answers."""
+    """Mark the method as one in which Esker itself calls Spark."""
 
     @wraps(method)
     def guarded(self: LakeWrites, *given: Any, **how: Any) -> Any:
@@ -43,20 +43,21 @@ def _at_work(method: _Method) -> _Method:
 
 @dataclass(frozen=True, slots=True)
 class LakeWrites:
-    """Writes frames into one lake, by the names that statements use."""
+    """Writes frames into one lake. Tables have the names that SQL statements use."""
 
     runner: SqlRunner
     at_work: Callable[[], AbstractContextManager[None]]
 
     @_at_work
     def owns(self, name: str) -> bool:
-        """Whether a writer's table is the lake's, there or not; Spark's own tables of the name come first."""
+        """Whether the name belongs to the lake, for an existing or a new table. A table of Spark with that name has
+        precedence."""
         return self._named(name) is not None
 
     @_at_work
     def append(self, frame: DataFrame, name: str, *, by_name: bool = True, overwrite: bool = False) -> None:
-        """Add the rows, by the names of their columns or by place; or put them in place of others, as INSERT OVERWRITE
-        does."""
+        """Add the rows, with columns matched by name or by position. With ``overwrite``, replace rows as INSERT
+        OVERWRITE does."""
         names, named = self._names(name)
         found = names.must_find(named)
         statement = Insert(
@@ -75,7 +76,7 @@ class LakeWrites:
 
     @_at_work
     def overwrite(self, frame: DataFrame, name: str, where: str) -> None:
-        """Put the rows in place of those that meet a condition."""
+        """Replace the rows that match a condition."""
         names, named = self._names(name)
         found = names.must_find(named)
         to = destination(found, named, names.spark)
@@ -83,7 +84,7 @@ class LakeWrites:
 
     @_at_work
     def overwrite_partitions(self, frame: DataFrame, name: str) -> None:
-        """Put the rows in place of the partitions that they fall into."""
+        """Replace the partitions that the rows belong to."""
         names, named = self._names(name)
         found = names.must_find(named)
         to = destination(found, named, names.spark)
@@ -100,11 +101,15 @@ class LakeWrites:
         replaces: bool = False,
         must_be_there: bool = False,
     ) -> None:
-        """Make a table of the frame's columns and rows; or give one that is there both."""
+        """Create a table with the frame's columns and rows. With ``replaces``, replace an existing table.
+
+        Raises ``AlreadyExists`` if the table exists and may not be replaced, and ``NoSuchTable`` if it must exist and
+        does not.
+        """
         names, named = self._names(name)
         there = names.must_find(named) if must_be_there else names.find(named.parts)
         if there is not None and not replaces:
-            raise AlreadyExists(f"cannot make table {there.table.name}: it is there already", table=there.table.name)
+            raise AlreadyExists(f"cannot create table {there.table.name}: it exists already", table=there.table.name)
         settings = {str(key): str(value) for key, value in (properties or {}).items()}
         version = int(settings.pop(FORMAT_VERSION, 2))
         columns = all_optional(Schema(fields=columns_from_spark(frame.schema)))
@@ -124,10 +129,13 @@ class LakeWrites:
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """``saveAsTable``: by the mode, as Spark has it for tables of other catalogs."""
+        """``saveAsTable``: save the rows as the mode says, as Spark does for tables of other catalogs.
+
+        Raises ``InvalidInput`` if the mode is unknown.
+        """
         folded = mode.lower()
         if folded not in _MODES:
-            raise InvalidInput(f"cannot save in mode {mode!r}: there are {', '.join(_MODES)}")
+            raise InvalidInput(f"cannot save in mode {mode!r}: it is not known; use one of {', '.join(_MODES)}")
         names, named = self._names(name)
         is_there = names.find(named.parts) is not None
         if is_there and folded == "ignore":

@@ -25,17 +25,17 @@ FORMAT = "esker_attached"
 
 @dataclass(frozen=True, slots=True)
 class StreamTable:
-    """A table of the lake as the data source takes it."""
+    """A table of the lake, with the options that the data source needs."""
 
     name: str
     options: dict[str, str]
 
 
 def stream_table(attachment: Attachment, session: Any, name: str, *, partition_by: Sequence[str] | None) -> StreamTable:
-    """The table, and the data source known to the session. A table to write to, which ``partition_by`` tells from one
-    to read, is made where it is missing, as Spark makes it.
+    """Return the table for a stream, and register the data source in the session.
 
-    Raises ``InvalidInput`` for what is no table or branch, and for a lake that no other process can open.
+    ``partition_by`` is None for a stream that reads. For a stream that writes, a missing table is created, as Spark
+    does. Raises ``InvalidInput`` if the name is not a table or branch, or if other processes cannot open the lake.
     """
     with attachment.at_work():
         names = attachment.runner.names()
@@ -47,7 +47,9 @@ def stream_table(attachment: Attachment, session: Any, name: str, *, partition_b
             return StreamTable(names.full(named), {"create": "true", **terms})
         found = found or names.must_find(named)
     if found.metadata_table is not None or found.snapshot_id is not None or found.as_of_ms is not None:
-        raise InvalidInput(f"cannot stream {name}: only a table, or a branch of one, has rows to come")
+        raise InvalidInput(
+            f"cannot stream {name}: only a table or a branch can be streamed, not a snapshot or a metadata table"
+        )
     return StreamTable(found.table.name, {} if found.ref is None else {"branch": found.ref})
 
 
@@ -65,15 +67,15 @@ def _register(attachment: Attachment, session: Any) -> None:
 def _address(lake: Lake) -> dict[str, Any]:
     if lake.address is None:
         raise InvalidInput(
-            "cannot stream tables of this lake: other processes plan and read for Spark, and it lives in this one; "
-            "use a SQLite or directory catalog"
+            "cannot stream tables of this lake: it exists only in this process, and Spark plans and reads in "
+            "other processes; use a SQLite or directory catalog"
         )
     return dict(lake.address)
 
 
 @cache
 def streaming_reader(base: Any) -> Any:
-    """The class of stream readers that know the lake."""
+    """Return the class of stream readers that know the lake."""
 
     class AttachedStreamReader(base):  # type: ignore[misc]
         def table(self, tableName: str) -> Any:  # noqa: N803  # PySpark's name
@@ -91,7 +93,7 @@ def streaming_reader(base: Any) -> Any:
 
 @cache
 def streaming_writer(base: Any) -> Any:
-    """The class of stream writers of a classic session that know the lake."""
+    """Return the class of stream writers, of a classic session, that know the lake."""
 
     class AttachedStreamWriter(base):  # type: ignore[misc]
         def partitionBy(self, *cols: Any) -> Any:  # noqa: N802
@@ -124,7 +126,7 @@ def streaming_writer(base: Any) -> Any:
 
 
 def redirected(write: Any, attachment: Attachment, session: Any) -> None:
-    """The command of Spark Connect's that starts a stream into a table, sent to the data source instead."""
+    """Change the Spark Connect command that starts a stream into a table, so that it uses the data source."""
     name = str(write.table_name)
     _check_format(name, write.format or None)
     table = stream_table(attachment, session, name, partition_by=list(write.partitioning_column_names))
@@ -135,4 +137,6 @@ def redirected(write: Any, attachment: Attachment, session: Any) -> None:
 
 def _check_format(name: str, format: str | None) -> None:
     if format is not None and format.lower() not in ("iceberg", "esker", FORMAT):
-        raise InvalidInput(f"cannot write {name} in the format {format!r}: a table of the lake is Iceberg's")
+        raise InvalidInput(
+            f"cannot write {name} in the format {format!r}: tables of a lake are Iceberg tables; use the format iceberg"
+        )

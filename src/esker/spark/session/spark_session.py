@@ -1,7 +1,6 @@
-"""Which Spark session moves the rows: the user's session, or a quiet one that Esker starts when it is first needed.
+"""Finds the Spark session that reads and writes rows: the user's session, or a quiet one that Esker starts when needed.
 
-Also checks that the session accepts Spark's TIME type where a table needs it. Nothing of PySpark is loaded when this
-module is imported.
+Also checks that the session accepts Spark's TIME type if a table needs it. Importing this module does not load PySpark.
 """
 
 from __future__ import annotations
@@ -26,30 +25,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# ---------------------------------------------------------------- times
-#
-# Spark's TIME type, which sessions have to be told to take.
-
-
 SETTING = "spark.sql.timeType.enabled"
 
 
 def check_times(session: SparkSession, fields: Iterable[Field]) -> None:
-    """``Unsupported`` for a column of times where the session takes none. It is asked again at every use of a frame,
-    so setting it for a moment would not help."""
+    """Raise ``Unsupported`` if a column has the type time and the session's setting for it is off.
+
+    Spark checks the setting at each use of a frame, so it is not enough to set it for a moment.
+    """
     names = [".".join(part.name for part in path) for f, path in walk(tuple(fields)) if isinstance(f.type, TimeType)]
     if names and str(session.conf.get(SETTING, "false")).lower() != "true":
         raise Unsupported(
-            f"cannot give column {names[0]!r} to Spark: its type time needs spark.conf.set({SETTING!r}, 'true'); "
-            "or leave the column out of columns=[…]",
+            f"cannot give column {names[0]!r} to Spark: its type time is switched off in this session; run "
+            f"spark.conf.set({SETTING!r}, 'true'), or leave the column out of columns=[…]",
             feature="time",
             column=names[0],
         )
-
-
-# ---------------------------------------------------------------- session
-#
-# Which Spark session moves the rows: the user's, or a quiet one of our own that starts on first need.
 
 
 log = logging.getLogger("esker.spark.session.spark_session")
@@ -59,23 +50,23 @@ _starting = Lock()
 
 
 class SessionSource:
-    """Gives the session. One that was handed over is used as it is; else the one that is running, else a new one."""
+    """Returns the session to use: the given one, else the running one, else a new one."""
 
     def __init__(self, given: SparkSession | None = None) -> None:
         self._given = given
 
     def get(self) -> SparkSession:
-        """The session, started if there is none."""
+        """Return the session. Start one if none is running."""
         return self._given if self._given is not None else running_session() or start_session()
 
 
 def running_session() -> SparkSession | None:
-    """The session of this process, if it has one that lives."""
+    """Return the running session of this process, or None."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
 
-    with suppress(Exception):  # a session without its JVM says so in many ways
+    with suppress(Exception):  # a session whose JVM has ended raises many kinds of errors
         active = SparkSession.getActiveSession()
         if active is not None and _is_alive(active):
             return active
@@ -92,7 +83,10 @@ def _is_alive(session: SparkSession) -> bool:
 
 
 def start_session() -> SparkSession:
-    """A local session that says nothing unless something fails, and listens to this machine alone."""
+    """Start a local session. It prints nothing unless something fails, and accepts connections from this machine only.
+
+    Raises ``Unsupported`` if PySpark or a suitable Java is not installed.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -118,8 +112,11 @@ def start_session() -> SparkSession:
 
 
 def _launch(settings: dict[str, str]) -> None:
-    """Start the JVM outside the process group of this process, unless it has one. A signal to the group, by Ctrl-C,
-    ``timeout`` or a shell, is then for this process alone, which finishes the work in hand. The JVM ends with it."""
+    """Start the JVM in a process group of its own, unless it is running already.
+
+    A signal to the group, from Ctrl-C, ``timeout`` or a shell, then reaches only this process, which can finish its
+    work. The JVM ends when this process ends.
+    """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -160,7 +157,7 @@ _APPENDER = "appender.err.type = Console\nappender.err.name = err\nappender.err.
 
 
 def driver_memory() -> int:
-    """Half of this machine's memory, within reason: the other half is for Python's workers and the file cache."""
+    """Half of this machine's memory, between 1 and 16 GiB. The rest is for Python workers and the file cache."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -170,7 +167,8 @@ def driver_memory() -> int:
 
 @contextmanager
 def _workers_like_us() -> Iterator[None]:
-    """Workers run this Python, which has what is installed here; PySpark takes the first python3 on the path."""
+    """Let workers run this Python, which has the installed packages. PySpark would use the first python3 on the
+    path."""
     name = "PYSPARK_PYTHON"
     if name in os.environ:
         yield
@@ -184,10 +182,10 @@ def _workers_like_us() -> Iterator[None]:
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
-    """What the starting JVM inherits as standard error, and keeps: a file. Java greets there before any setting."""
+    """Send standard error to a file while the JVM starts. Java prints there before any setting applies."""
     try:
         here = os.dup(2)
-    except OSError:  # no standard error at all
+    except OSError:  # this process has no standard error
         yield
         return
     sys.stderr.flush()

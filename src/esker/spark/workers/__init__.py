@@ -1,1 +1,1 @@
-"""Code that runs in Spark's workers, how it travels there without Esker installed, and how failures come back."""
+"""Code that runs in Spark's workers, how it is sent to workers without Esker, and how failures are reported back."""

@@ -25,15 +25,15 @@ TASK = "task"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """All that a task is told besides which files to read."""
+    """Everything that a task needs, except the files to read."""
 
     engine: ArrowEngine
     request: ReadRequest
-    fields: tuple[Field, ...]  # the columns to give, in order
+    fields: tuple[Field, ...]  # the columns to return, in order
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of the files that come in, each as a pickled task."""
+    """Yield the rows of the files that the incoming batches list. Each item is a pickled task."""
     told: Order = pickle.loads(order)
     for batch in batches:
         tasks: list[ScanTask] = [pickle.loads(data) for data in batch.column(0).to_pylist()]
@@ -42,7 +42,7 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def shown_batch(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
-    """The batch in the types that Spark knows."""
+    """Return the batch in types that Spark has."""
     if not fields:
         return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.int32())], names=[TASK])
     columns = [shown_array(batch.column(at), f.type) for at, f in enumerate(fields)]
@@ -50,18 +50,21 @@ def shown_batch(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBa
 
 
 def output_name(at: int) -> str:
-    """Columns go by their place: two names may differ by case alone, which Spark does not see."""
+    """The name of the output column at this position. Real names may differ only by case, which Spark ignores."""
     return f"__esker_out_{at}"
 
 
 def shown_array(array: pa.Array, type_: Type) -> pa.Array:
-    """Text for uuids, bytes of any length for fixed ones, nanoseconds for times of day; every member nullable, as
-    Spark has declared them."""
+    """Return the array in a form that Spark accepts.
+
+    UUIDs become text, fixed-size bytes become bytes, times of day become nanoseconds. Every member is nullable, as the
+    schema that Spark received says.
+    """
     match type_:
         case UuidType():
             return _uuid_text(plain(array))
         case TimeType():
-            return array.cast(pa.time64("ns"))  # the one unit of times of day that Spark takes from Arrow
+            return array.cast(pa.time64("ns"))  # the only unit of times of day that Spark accepts from Arrow
         case StructType(fields):
             members = [shown_array(array.field(at), f.type) for at, f in enumerate(fields)]
             names = [pa.field(f.name, member.type) for f, member in zip(fields, members, strict=True)]
@@ -90,7 +93,7 @@ def _uuid_text(array: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*cuts, "-")
 
 
-# As Spark hands variants over itself: what makes it take the struct for one is the mark.
+# Spark sends variants in the same form. The metadata on the field is what marks the struct as a variant.
 _VARIANT = [
     pa.field("value", pa.binary(), nullable=False),
     pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
@@ -99,7 +102,7 @@ _DASHES = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 
 
 def _compact(array: pa.Array) -> pa.Array:
-    """From position 0 on, since offsets are used as they stand."""
+    """Return the array with an offset of 0, because ``_over`` uses the offsets buffer as it is."""
     return pa.concat_arrays([array]) if array.offset else array
 
 

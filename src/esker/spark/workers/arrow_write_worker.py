@@ -24,9 +24,9 @@ from esker.spark.write.written_files import refusal_of, rows_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """All that a task is told."""
+    """Everything that a task needs."""
 
-    names: tuple[str, ...]  # of the columns as they come
+    names: tuple[str, ...]  # names of the incoming columns
     storage: Storage
     layout: FileLayout
     spec: PartitionSpec
@@ -34,20 +34,23 @@ class Order:
     locations: DataLocations
     operation_id: str
     limits: Limits
-    rows_are_sorted: bool = True  # by Spark, which has disks for it
+    rows_are_sorted: bool = True  # Spark sorts them, and can use disks for it
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows, and only when all of them are written say under which names."""
+    """Write the rows. Report the names of the files only when all rows are written."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    assert task is not None  # as in every task
+    assert task is not None  # a task always has a context
     yield carry_out(pickle.loads(order), batches, task=task.partitionId(), attempt=task.taskAttemptId())
 
 
 def carry_out(order: Order, batches: Iterable[pa.RecordBatch], *, task: int, attempt: int) -> pa.RecordBatch:
-    """Write one task's rows. An attempt's files have names of their own, and are deleted again where it fails."""
+    """Write one task's rows and return the files as rows. If the rows do not fit, return the reason as a row.
+
+    The files of an attempt have their own names. They are deleted if the attempt fails.
+    """
     schema = order.layout.schema
     writer = DataWriter(
         order.storage,

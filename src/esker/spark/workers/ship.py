@@ -1,4 +1,9 @@
-"""Send code by value to Spark's workers, and apply it to Arrow batches."""
+"""Sends code by value to Spark's workers, and applies it to Arrow batches.
+
+Executors need pyarrow and numpy, but not Esker. What is sent is a function that refers to no module of Esker. It
+contains all modules that its entry module imports, and the order to execute. In the worker, it makes these modules
+importable and calls the entry module.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +28,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- ship
-#
-# Code for Spark's workers, sent by value with the job: executors need pyarrow and numpy, and no Esker.
-#
-# What is sent is a function that refers to nothing of ours. It carries the modules that its entry imports, directly or
-# not, and the order to carry out; in the worker it makes these modules importable and calls the entry.
-
-
 _ROOT = "esker"
 _UNPACK = "esker.spark.workers.unpack_modules"
 _FAILURES = "esker.spark.workers.worker_failures"
 
 
 def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
-    """A function for Spark that calls ``run(order, rows)`` of a module of ours in the worker."""
+    """Return a function for Spark that calls ``run(order, rows)`` of an Esker module in the worker."""
     parcel, digest, unpack = _packed(entry)
     failures = _FAILURES
 
-    # A function inside a function goes by value. It must name nothing outside itself but the variables above.
+    # PySpark sends a nested function by value. It may use only the variables above, and nothing else outside itself.
     def run(rows: Any) -> Any:
         import importlib
         import marshal
@@ -57,7 +54,7 @@ def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
 
 @cache
 def _packed(entry: str) -> tuple[bytes, str, bytes]:
-    """The modules as bytes, what tells them from others, and the code that unpacks them."""
+    """Return the modules as bytes, a digest that identifies them, and the code that unpacks them."""
     sources = modules_of(entry) | modules_of(_FAILURES)
     modules = {name: (is_package, _compiled(text, name)) for name, (is_package, text) in sorted(sources.items())}
     parcel = zlib.compress(marshal.dumps(modules))
@@ -70,7 +67,8 @@ def _compiled(source: str, name: str) -> Any:
 
 
 def modules_of(entry: str) -> dict[str, tuple[bool, str]]:
-    """Every module of ours that the entry needs, those imported late too: whether it is a package, and its text."""
+    """Return every Esker module that the entry needs, also through imports inside functions: whether it is a package,
+    and its text."""
     found: dict[str, tuple[bool, str]] = {}
     waiting = [entry]
     while waiting:
@@ -91,7 +89,7 @@ def _above(name: str) -> Iterator[str]:
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
-    """Names that may be modules of ours; what is only for type checkers is left out."""
+    """Yield the imported names that may be Esker modules, without imports for type checkers."""
     for node in ast.iter_child_nodes(tree):
         match node:
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
@@ -106,31 +104,29 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 
 def _has_source(spec: ModuleSpec) -> bool:
-    """Compiled modules stay: they have twins in Python, and an executor may be another machine."""
+    """Whether the module can be sent. A compiled module cannot: the executor may be another kind of machine. It has a
+    version in Python."""
     return spec.origin is None or spec.origin.endswith(".py")
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Of a name that may be a module's or just something in one."""
+    """Return the spec of a module. Returns None if the name is not a module but something inside one."""
     try:
         return importlib.util.find_spec(name)
     except ModuleNotFoundError:
         return None
 
 
-# ---------------------------------------------------------------- Which Python Spark's workers run
-
-
 _SETTING = "spark.pyspark.python"
-_DEFAULT = "python3"  # what PySpark takes where nobody chose: the first of that name on the path
+_DEFAULT = "python3"  # PySpark's default: the first Python of that name on the path
 _MISSING = ("No module named 'pyarrow'", "No module named 'numpy'", "PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED")
 
 
 def use_this_python(session: SparkSession) -> None:
     """Let the workers of a local session run the Python of this process, unless the user chose another.
 
-    A script that is run as ``venv/bin/python script.py`` has its packages there, and the first ``python3`` on the path
-    does not. Nothing is changed on a cluster, whose machines have their own Pythons, nor on Spark Connect.
+    A script that is run as ``venv/bin/python script.py`` has its packages there. The first ``python3`` on the path does
+    not have them. Nothing is changed on a cluster, whose machines have their own Python, nor on Spark Connect.
     """
     if is_connect(session):
         return
@@ -141,23 +137,23 @@ def use_this_python(session: SparkSession) -> None:
 
 
 def lacking_packages(text: str) -> Unsupported | None:
-    """The refusal to raise where an error of Spark says that the workers' Python lacks what Esker needs; else None."""
+    """Return the error to raise if Spark's message says that the workers' Python lacks a package. Returns None
+    otherwise."""
     if not any(sign in text for sign in _MISSING):
         return None
     return Unsupported(
         "cannot run in Spark's workers: their Python has no pyarrow, or is of another version than this one; set "
-        "PYSPARK_PYTHON to a Python that has pyarrow before the session starts (esker doctor looks at it)",
+        "PYSPARK_PYTHON to a Python that has pyarrow before the session starts (esker doctor checks it)",
         feature="workers without pyarrow",
     )
 
 
-# ---------------------------------------------------------------- map arrow
-#
-# ``mapInArrow`` without its aside: it asks for pandas, which it does not use, and warns of pandas 3 on every call.
-
-
 def map_arrow(frame: DataFrame, task: Callable[..., Any], schema: Any) -> DataFrame:
-    """The frame's rows as batches through a function of theirs, in the workers."""
+    """Return the frame that a function makes of this frame's Arrow batches, in the workers.
+
+    ``mapInArrow`` checks pandas, which it does not use, and warns about pandas 3 on every call. This warning is
+    suppressed.
+    """
     use_this_python(frame.sparkSession)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

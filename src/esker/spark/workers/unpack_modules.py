@@ -1,7 +1,7 @@
-"""Makes Esker importable in a worker: modules that travelled with the job are imported from memory.
+"""Makes Esker importable in a worker: imports the modules that were sent with the job from memory.
 
-This file is run in executors that may have no Esker, or another one, so it imports nothing of Esker. Modules come as
-code objects: PySpark insists that driver and workers run the same Python.
+This file runs in executors that may have no Esker, or another version, so it imports nothing of Esker. The modules are
+code objects: PySpark requires that driver and workers run the same Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _PACKAGE, _MARK = "esker", "__parcel__"
 
 
 class Parcel(MetaPathFinder, Loader):
-    """Finds modules by name among those sent. No other module of the package is found: it would be another Esker's."""
+    """Finds modules by name among those that were sent. No other Esker module is found: it would be of another
+    version."""
 
     def __init__(self, modules: dict[str, tuple[bool, CodeType]]) -> None:
         self._modules = modules
@@ -26,7 +27,7 @@ class Parcel(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where a module is; None for those of others."""
+        """Return the spec of a module that was sent. Returns None for modules of other packages."""
         if name in self._modules:
             return ModuleSpec(name, self, origin="sent with the job", is_package=self._modules[name][0])
         if name.startswith(f"{_PACKAGE}."):
@@ -34,7 +35,7 @@ class Parcel(MetaPathFinder, Loader):
         return None
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """As Python does it."""
+        """Let Python create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's code."""
@@ -42,8 +43,8 @@ class Parcel(MetaPathFinder, Loader):
 
 
 def unpack(parcel: bytes, digest: str) -> None:
-    """Make the modules of a parcel importable, in place of any others of their name."""
-    if getattr(sys.modules.get(_PACKAGE), _MARK, None) == digest:  # workers are used again
+    """Make the modules of a parcel importable. They replace other modules with the same names."""
+    if getattr(sys.modules.get(_PACKAGE), _MARK, None) == digest:  # a worker process may run many tasks
         return
     for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
         del sys.modules[name]

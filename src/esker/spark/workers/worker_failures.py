@@ -1,7 +1,7 @@
-"""A failure of storage in a task, on its way to the driver.
+"""Reports a storage failure in a task to the driver.
 
-Spark hands over a task's error as the text of its traceback. The worker adds a line that holds the error's facts, and
-the driver makes the error again out of it. Spark has tried the task as often as it is set up to by then.
+Spark passes a task's error on as the text of its traceback. The worker adds a line with the error's facts, and the
+driver builds the error from it. By then, Spark has repeated the task as often as its settings allow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK = "storage failed: "
 
 
 def noted(result: Any) -> Any:
-    """What a task returns; a failure of storage that ends its rows carries its facts in a line of its own."""
+    """Return a task's result. If a storage failure ends its rows, the error gets a line with its facts."""
     return _noted_rows(result) if isinstance(result, GeneratorType) else result
 
 
@@ -36,8 +36,10 @@ def _noted_rows(rows: Iterator[Any]) -> Iterator[Any]:
 
 @contextmanager
 def naming_worker_failures() -> Iterator[None]:
-    """A failure of storage in a worker is raised here as `StorageFailed`, a Python without pyarrow as `Unsupported`;
-    other errors of Spark's stay as they are."""
+    """Raise a storage failure in a worker as ``StorageFailed``, and a Python without pyarrow as ``Unsupported``.
+
+    Other errors of Spark are not changed.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -50,12 +52,12 @@ def naming_worker_failures() -> Iterator[None]:
         if found is None:
             raise
         log.debug("a task failed", exc_info=error)
-        raise found from None  # Spark's text repeats it below a page of traceback
+        raise found from None  # Spark's text repeats the message below a page of traceback
 
 
 @contextmanager
 def naming_refusals() -> Iterator[None]:
-    """What a worker refuses, as ``InvalidInput`` or ``Unsupported``, is raised here as what it is."""
+    """Raise an ``InvalidInput`` or ``Unsupported`` of a worker as the same error here."""
     from pyspark.errors import PySparkException
 
     try:
@@ -64,13 +66,13 @@ def naming_refusals() -> Iterator[None]:
         named = re.findall(r"^esker\.errors\.(InvalidInput|Unsupported): (.+)$", str(error), re.MULTILINE)
         if not named:
             raise
-        log.debug("a task refused its work", exc_info=error)
+        log.debug("a task refused its input", exc_info=error)
         kind = InvalidInput if named[-1][0] == "InvalidInput" else Unsupported
         raise kind(named[-1][1]) from None
 
 
 def failure_in(text: str) -> StorageFailed | None:
-    """The failure of storage that a traceback tells of."""
+    """Return the storage failure that a traceback describes, or None."""
     line = next((line for line in text.splitlines() if line.lstrip().startswith(_MARK)), None)
     if line is None:
         return None

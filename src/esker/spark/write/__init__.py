@@ -1,1 +1,1 @@
-"""Writing a DataFrame: rows distributed over tasks, written by workers, and the files reported to the driver."""
+"""Writes a DataFrame: distributes its rows over tasks, lets workers write them, and collects the written files."""

@@ -1,7 +1,9 @@
-"""How a frame's rows are distributed before workers write them: over tasks, ordered within a task, in Arrow batches.
+"""Distributes a frame's rows before workers write them: over tasks, in order within a task, in Arrow batches.
 
 ``write.distribution-mode`` is none, hash (by partition) or range (by partition and sort order). If it is not set, it is
-range for a sorted table, hash for a partitioned table, and none otherwise.
+range for a sorted table, hash for a partitioned table, and none otherwise. Within a task, rows come partition by
+partition, so that few files are open. If ``write.spark.fanout.enabled`` is set, they come in any order, and the limits
+of the writer apply.
 """
 
 from __future__ import annotations
@@ -37,10 +39,8 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- keys
 #
-# Partition and sort keys as Spark's columns: what brings rows of a partition together, and puts them in order.
-#
-# A key need not be the transform's value, only equal for equal ones and ordered like them: which partition a row is in
-# the worker decides. Nothing here depends on the session's time zone.
+# A key only has to be equal for equal values of the transform, and ordered like them. The worker decides which
+# partition a row belongs to. No key depends on the session's time zone.
 
 
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
@@ -48,7 +48,7 @@ _WORKER = "esker.spark.workers.transform_worker"
 
 
 def keys_of(schema: Schema, frame: StructType, source_id: int, transform: Transform) -> list[Column]:
-    """Columns that order rows as the transform of that source does; none where all rows are alike."""
+    """Return columns that order rows as the transform does. Returns none if all rows are equal."""
     path = schema.path_by_id[source_id]
     if isinstance(transform, VoidTransform) or (found := _found(frame, path)) is None:
         return []
@@ -71,7 +71,8 @@ def keys_of(schema: Schema, frame: StructType, source_id: int, transform: Transf
 
 
 def _found(frame: StructType, path: Sequence[Field]) -> tuple[Column, DataType] | None:
-    """The frame's column for a column of the table, matched as ``fit`` matches; None where it is not given."""
+    """Return the frame's column for a column of the table, matched as ``fit`` does. Returns None if the frame does not
+    have it."""
     column: Any = None
     type_: Any = frame
     for field in path:
@@ -86,12 +87,12 @@ def _found(frame: StructType, path: Sequence[Field]) -> tuple[Column, DataType] 
 
 
 def _ordered(column: Column, type_: Type, kind: str) -> list[Column]:
-    """A column so that Spark's order of it is the spec's."""
+    """Return columns that Spark orders as the Iceberg spec does."""
     match type_:
         case FloatType() | DoubleType():
-            # To Spark the two zeros are equal; their directions tell them apart.
+            # Spark treats the two zeros as equal; atan2 distinguishes them.
             return [column, F.atan2(column.cast("double"), F.lit(-1.0))]
-        case StringType():  # by its bytes, whatever collation the column has
+        case StringType():  # by its bytes, for any collation of the column
             return [column.cast("string").cast("binary")]
         case UuidType() if kind != "binary":
             return [F.lower(column.cast("string"))]
@@ -102,7 +103,7 @@ def _ordered(column: Column, type_: Type, kind: str) -> list[Column]:
 def _ordinal(column: Column, kind: str, unit: TimeUnit) -> Column:
     if unit is TimeUnit.HOUR and kind == "timestamp":
         return _floor_div(F.unix_micros(column), _HOUR)
-    day = column.cast("date")  # of a date or of a wall-clock reading, which have no zone
+    day = column.cast("date")  # a date and a local timestamp have no time zone
     if kind == "timestamp":
         day = F.date_from_unix_date(_floor_div(F.unix_micros(column), _DAY).cast("int"))
     match unit:
@@ -117,23 +118,26 @@ def _ordinal(column: Column, kind: str, unit: TimeUnit) -> Column:
 
 
 def _floor_div(column: Column, by: int) -> Column:
-    """Whole multiples below the number, without a step that may overflow."""
+    """Return the quotient, rounded down, without a step that may overflow."""
     down = F.when(column % F.lit(by) < 0, F.lit(1)).otherwise(F.lit(0))
     return F.call_function("div", column, F.lit(by)) - down
 
 
 def _in_worker(order: KeyOrder, column: Column) -> Column:
     compute = shipped(_WORKER, pickle.dumps(order))
-    compute.__annotations__ = {"rows": pa.Array, "return": pa.Array}  # how PySpark is told what kind it is
+    compute.__annotations__ = {
+        "rows": pa.Array,
+        "return": pa.Array,
+    }  # PySpark reads its kind from these
     made: Any = arrow_udf(compute, order.spark_type)
     return made(column)
 
 
-# ---------------------------------------------------------------- How many rows Spark hands to a worker at a time
+# ---------------------------------------------------------------- rows per batch
 #
-# Spark can bound batches by bytes, and does by default; but it then adds up all columns after every row. Writing
-# TPC-H's lineitem takes a third more CPU for it (19.5 s and 14.4 s). So batches are bounded by rows, fewer where a
-# value may be long, unless somebody has set the bound in bytes on the session.
+# By default, Spark limits a batch by bytes. For this, it adds up the sizes of all columns after every row, which takes
+# a third more CPU when TPC-H's lineitem is written (19.5 s instead of 14.4 s). So batches are limited by rows, with
+# fewer rows if a value may be long, unless the user has set the limit in bytes on the session.
 
 
 _ROWS, _BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -142,14 +146,14 @@ _FIXED, _WITH_TEXT, _WITH_MORE = 16_384, 4_096, 1_024
 
 
 def batch_settings(session: SparkSession, struct: Any) -> dict[str, str]:
-    """Session settings for a job whose workers take rows of this ``StructType``."""
+    """Return the session settings for a job whose workers receive rows of this ``StructType``."""
     if session.conf.get(_BYTES, None) is not None:
         return {_ROWS: str(_FIXED)}
     return {_ROWS: str(_rows(struct.jsonValue())), _BYTES: _NO_BOUND}
 
 
 def _rows(type_: Any) -> int:
-    """How many rows of a type, in Spark's JSON form, are surely not too many."""
+    """Return how many rows of a type, in Spark's JSON form, fit into a batch safely."""
     match type_:
         case {"type": "struct", "fields": fields}:
             return min((_rows(field["type"]) for field in fields), default=_FIXED)
@@ -162,13 +166,6 @@ def _rows(type_: Any) -> int:
 
 
 # ---------------------------------------------------------------- layout
-#
-# How a frame's rows are spread over tasks and ordered within each, before workers write them.
-#
-# ``write.distribution-mode`` is none, hash (by partition) or range (by partition and sort order); not set, it is
-# range for a sorted table, hash for a partitioned one, else none. Within a task rows come partition by partition, so
-# that few files are open, unless ``write.spark.fanout.enabled`` lets them come as they are: then the writer's own
-# bounds hold.
 
 
 _PREFIX = "__esker_key_"
@@ -177,7 +174,7 @@ _ADVICE = "write.spark.advisory-partition-size-bytes"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A column to spread or to sort by."""
+    """A column to distribute or to sort by."""
 
     column: Column
     descending: bool = False
@@ -185,7 +182,7 @@ class Key:
 
 
 def distribution_mode(metadata: TableMetadata) -> str:
-    """none, hash or range."""
+    """Return the distribution mode: none, hash or range."""
     chosen = metadata.properties.get("write.distribution-mode")
     if chosen is not None:
         return chosen.strip().lower()
@@ -195,7 +192,7 @@ def distribution_mode(metadata: TableMetadata) -> str:
 
 
 def laid_out(frame: DataFrame, metadata: TableMetadata, schema: Schema) -> DataFrame:
-    """The frame's rows, spread and ordered as the table asks."""
+    """Return the frame with its rows distributed and sorted as the table requires."""
     partition = [
         Key(column)
         for field in metadata.spec.fields
@@ -221,7 +218,7 @@ def laid_out(frame: DataFrame, metadata: TableMetadata, schema: Schema) -> DataF
 
 
 def spread_settings(metadata: TableMetadata) -> dict[str, str]:
-    """Session settings that the table's properties ask for."""
+    """Return the session settings that the table's properties require."""
     if _ADVICE not in metadata.properties:
         return {}
     size = whole_number(metadata.properties, _ADVICE, 1, at_least=1)
@@ -233,7 +230,7 @@ def _spread(frame: DataFrame, mode: str, names: list[str], keys: list[Key], part
         return frame.repartitionByRange(*_ordering(names, keys))
     if mode == "hash" and partition:
         if frame.sparkSession.conf.get("spark.sql.adaptive.enabled") == "true":
-            return frame.hint("rebalance", *names[:partition])  # splits large partitions, and joins small ones
+            return frame.hint("rebalance", *names[:partition])  # splits large partitions and joins small ones
         return frame.repartition(*names[:partition])
     return frame
 

@@ -1,4 +1,4 @@
-"""The columns of a Spark DataFrame as Arrow has them when they reach a worker."""
+"""The Arrow schema that a Spark DataFrame's columns have when they reach a worker."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from esker.errors import InvalidInput
 from esker.model.parsing.column_definitions import columns_from_spark
 from esker.model.types import Field, GeographyType, GeometryType, children
 
-_NO_WAY = (GeometryType, GeographyType)  # Spark gives them to Arrow in forms of its own
+_NO_WAY = (GeometryType, GeographyType)  # Spark sends these to Arrow in forms of its own
 
 
 def is_spark_frame(data: object) -> bool:
-    """Whether it is a DataFrame of Spark's, classic or Connect; asked without loading pyspark."""
+    """Whether the object is a Spark DataFrame, classic or Connect. Does not load PySpark."""
     kinds = type(data).__mro__
     return any(kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame" for kind in kinds)
 
 
 def arrow_schema_of(struct: Any) -> pa.Schema:
-    """The Arrow schema of a ``StructType``; ``InvalidInput`` names a column of a type that no table holds."""
+    """Return the Arrow schema of a ``StructType``. Raises ``InvalidInput`` if a table cannot store the type of a
+    column."""
     try:
         fields = columns_from_spark(struct)
     except InvalidInput as error:

@@ -37,18 +37,22 @@ class SparkWriter:
     def __init__(self, storage: Storage, *, limits: Limits | None = None) -> None:
         self._storage = storage
         self._limits = limits or Limits()
-        self._calls = count()  # one operation may write several times, and its files must not clash
+        self._calls = count()  # one operation may write several times; the names of its files must differ
 
     def fit(self, metadata: TableMetadata, schema: Schema, data: Any) -> DataFrame:
-        """The frame, when its columns fit the table's; no job runs for this."""
+        """Return the frame if its columns fit the table's. Raises ``InvalidInput`` otherwise. No job runs for this."""
         file_layout(metadata, schema)
         members(schema.fields, list(arrow_schema_of(data.schema)), (), Leniency(whole_structs=True))
         return data
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
-        """Run one job that writes the frame's rows, and describe the files that its tasks report."""
+        """Run one job that writes the frame's rows, and yield the files that its tasks report.
+
+        If the job fails, its files are deleted. Raises ``InvalidInput`` if rows do not fit, ``SparkFailed`` or
+        ``StorageFailed`` if the job fails.
+        """
         frame: DataFrame = request.data
-        if not self._storage.is_shared:  # nothing a worker could reach: the rows come here instead
+        if not self._storage.is_shared:  # workers cannot reach this storage, so the rows are written in this process
             yield from self._write_here(request)
             return
         order = self._order(request, self._storage)
@@ -56,7 +60,7 @@ class SparkWriter:
         session = frame.sparkSession
         with settings(session, {**batch_settings(session, frame.schema), **spread_settings(request.metadata)}):
             rows = laid_out(frame, request.metadata, request.schema)
-            # mapInArrow looks columns up by name, and stumbles over a dot or a quote in one.
+            # mapInArrow finds columns by name, and fails if a name has a dot or a quote.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
             try:
                 with named_jobs(session, f"write files of {request.metadata.location}"), naming_worker_failures():
@@ -78,7 +82,7 @@ class SparkWriter:
         folders: Mapping[str, str | None] | None = None,
         ignore_extra_columns: bool = False,
     ) -> DataFile:
-        """A Parquet file that lies there already."""
+        """Return the description of an existing Parquet file."""
         return ArrowWriter(self._storage).describe(
             metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns
         )

@@ -18,15 +18,15 @@ from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile, Metrics
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- written files
+# ---------------------------------------------------------------- reports of tasks
 #
-# What a task hands back: a row per data file it wrote, or why it refused the rows it was given.
+# A task returns one row per data file, or one row with the reason why it refused its input.
 
 
 _COUNTS = ("column_sizes", "value_counts", "null_counts", "nan_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
-# For Spark and for pyarrow: one schema in two spellings.
+# The same schema for Spark and for pyarrow.
 DDL = ", ".join(
     (
         "path string, record_count bigint, file_size bigint, spec_id int, sort_order_id int",
@@ -53,12 +53,13 @@ SCHEMA = pa.schema(
 
 
 def rows_of(files: Iterable[DataFile], types: tuple[Type, ...]) -> pa.RecordBatch:
-    """Files as rows; ``types`` are those of the partition's values."""
+    """Return the files as rows. ``types`` are the types of the partition values."""
     return pa.RecordBatch.from_pylist([_row(file, types) for file in files], schema=SCHEMA)
 
 
 def refusal_of(error: InvalidInput) -> pa.RecordBatch:
-    """Rows that do not fit, as a row: raised, it would be tried again, and come out as Spark's error and not ours."""
+    """Return a refusal as a row. If the error were raised, Spark would run the task again, and then report its own
+    error."""
     said = json.dumps([error.message, error.facts], default=str)
     return pa.RecordBatch.from_pylist([{"refusal": said}], schema=SCHEMA)
 
@@ -79,7 +80,7 @@ def _row(file: DataFile, types: tuple[Type, ...]) -> dict[str, Any]:
 
 
 def files_of(rows: pa.Table, types: tuple[Type, ...]) -> tuple[list[DataFile], InvalidInput | None]:
-    """The files that tasks wrote, and a refusal where some task gave one."""
+    """Return the files that the tasks wrote, and the refusal of a task if there is one."""
     files, refusal = [], None
     for row in rows.to_pylist():
         if row["refusal"] is not None:
@@ -110,9 +111,7 @@ def partition_types(metadata: TableMetadata) -> tuple[Type, ...]:
     return tuple(partition_value_type(field, metadata.schema.by_id) for field in metadata.spec.fields)
 
 
-# ---------------------------------------------------------------- sweep
-#
-# Files that a failed job left: found by the operation in their names, and deleted.
+# ---------------------------------------------------------------- files of a failed job
 
 
 log = logging.getLogger("esker.spark")
@@ -121,8 +120,11 @@ _MOST_TO_LOOK_AT = 100_000
 
 
 def sweep(storage: Storage, folder: str, operation_id: str) -> None:
-    """Delete what tasks of a failed job had finished. Nobody reported their names, so they are looked for, in a
-    folder of reasonable size; what is left, and what a task that dies later leaves, are orphans like any other."""
+    """Delete the files that tasks of a failed job had finished.
+
+    Their names were not reported, so the files are found by the operation id in their names, in a folder with a limited
+    number of files. Files that remain, and files of a task that fails later, are orphan files like any other.
+    """
     try:
         stored = [file.location for file in islice(storage.list(folder), _MOST_TO_LOOK_AT)]
     except (EskerError, OSError) as error:
