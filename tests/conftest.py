@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
+from object_stores import bucket, s3, s3_environment, s3_server, s3_storage
+
+__all__ = ["bucket", "s3", "s3_environment", "s3_server", "s3_storage"]  # fixtures for all tests
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
 # Of these, what takes telemetry in, and streams.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from esker.catalogs.open_catalog import catalog_address, open_catalog
-from esker.errors import EskerError, InvalidInput, NoSuchTable
+from esker.catalogs.table_directory import current_metadata_file, current_metadata_object, is_metadata_file
+from esker.errors import InvalidInput, NoSuchTable
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.lake import Analyse, CheckView, Lake, RunSql
 from esker.model.schema import Schema
@@ -21,7 +21,9 @@ from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.spark.session.spark_session import SessionSource
 from esker.spark.sql.guard.trust import trust_of
+from esker.storage.choose import absolute, is_remote, storage_for
 from esker.storage.local import LocalStorage
+from esker.storage.objects.configuration import ObjectConfiguration, check_names
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Table
 from esker.write.context import Home, Workings
@@ -30,11 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from esker.write.context import Tools
-
-# The number at the start of a file name, but not the first digits of a name that is only a UUID.
-_VERSION = re.compile(r"(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.)v?(\d+)(?=[-.])")
-_SUFFIXES = (".metadata.json", ".metadata.json.gz")
-_LONGEST_HINT = 4096
 
 
 def connect(
@@ -45,11 +42,12 @@ def connect(
     spark: SparkSession | None = None,
     trusted_views: bool | Iterable[str] = False,
     must_exist: bool = False,
+    properties: Mapping[str, str] | None = None,
 ) -> Lake:
     """Return the ``Lake`` of a catalog.
 
-    - ``uri`` is the catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``memory:``. By default it is
-      ``$ESKER_CATALOG``, else a SQLite catalog in ``./lake``.
+    - ``uri`` is the catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``s3://bucket/warehouse``,
+      ``memory:``. By default it is ``$ESKER_CATALOG``, else a SQLite catalog in ``./lake``.
     - ``warehouse`` is the folder for new tables and their files.
     - ``allowed_roots`` are further places whose files the tables of this lake may use. Files elsewhere are refused with
       ``InvalidInput``.
@@ -59,6 +57,8 @@ def connect(
       names of Spark tables that they may read. ``True`` allows anything, including programs and files of this machine.
     - ``must_exist`` raises ``NoSuchFile`` if the catalog does not exist. Without it, such a catalog is an empty lake,
       which the first write creates.
+    - ``properties`` are the settings of object stores, in PyIceberg's names: ``s3.endpoint``, ``s3.access-key-id``,
+      ``s3.region`` and so on. A setting that is not given is taken from the environment, as the SDKs of the clouds do.
 
     Raises ``InvalidInput`` for an address that is wrong.
 
@@ -67,8 +67,10 @@ def connect(
     trust = trust_of(trusted_views)
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     folders = _listed(allowed_roots)
-    catalog = open_catalog(chosen, warehouse=warehouse, allowed_roots=folders, must_exist=must_exist)
-    address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders)
+    catalog = open_catalog(
+        chosen, warehouse=warehouse, allowed_roots=folders, must_exist=must_exist, properties=properties
+    )
+    address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders, properties=properties)
     return lake_over(catalog, spark=spark, address=address, trusted_views=trust.everything or sorted(trust.names))
 
 
@@ -155,17 +157,25 @@ def _schema_from_arrow(given: object) -> Schema:
     return schema_from_arrow(given if isinstance(given, pa.Schema) else pa.schema(given))
 
 
-def open_table(path: str | os.PathLike[str], *, allowed_roots: Sequence[str | os.PathLike[str]] = ()) -> Table:
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    allowed_roots: Sequence[str | os.PathLike[str]] = (),
+    properties: Mapping[str, str] | None = None,
+) -> Table:
     """Open a table where it is, read-only and without a catalog, and return it.
 
-    ``path`` is the table's directory or one of its metadata files. Locations that the table records are resolved
-    relative to where the table is now, so a table that was moved, copied or downloaded can be opened. Raises
-    ``NoSuchTable`` if there is no table, and ``InvalidInput`` for recorded files outside the table, unless they are
-    below one of ``allowed_roots``.
+    ``path`` is the table's directory or one of its metadata files, on this machine or in an object store
+    (``s3://bucket/table``). ``properties`` are the settings of the store, as in ``connect``. Locations that the table
+    records are resolved relative to where the table is now, so a table that was moved, copied or downloaded can be
+    opened. Raises ``NoSuchTable`` if there is no table, and ``InvalidInput`` for recorded files outside the table,
+    unless they are below one of ``allowed_roots``.
 
         esker.open_table("/data/orders").scan("id = 5").to_arrow()
     """
     text = os.fspath(path)
+    if is_remote(text):
+        return _open_object_table(text, _listed(allowed_roots), properties)
     if "://" in text or text.startswith("file:"):
         text = _local_part(text)
     place = Path(text)
@@ -184,6 +194,24 @@ def open_table(path: str | os.PathLike[str], *, allowed_roots: Sequence[str | os
 
     state, storage = load()
     return Table(name=text, state=state, workings=workings_on(storage), reload=lambda: load()[0])
+
+
+def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[str, str] | None) -> Table:
+    check_names(properties or {})
+    whole = place.rstrip("/")
+    folder = whole.rpartition("/")[0] if is_metadata_file(whole) else whole
+    root = folder.removesuffix("/metadata") if is_metadata_file(whole) else folder
+    roots = tuple(map(absolute, allowed))
+    confined = storage_for((root, *roots), configuration=ObjectConfiguration.of(properties))
+
+    def load() -> tuple[TableState, Storage]:
+        file = whole if is_metadata_file(whole) else current_metadata_object(confined, whole)
+        metadata = decode_table_metadata(file, confined.read(file))
+        storage = RelocatedStorage(confined, recorded=metadata.location, actual=root, allowed=roots)
+        return TableState(metadata=metadata, metadata_location=file), storage
+
+    state, storage = load()
+    return Table(name=place, state=state, workings=workings_on(storage), reload=lambda: load()[0])
 
 
 def workings_on(storage: Storage, sessions: SessionSource | None = None) -> Workings:
@@ -213,44 +241,6 @@ def _spark(sessions: SessionSource, storage: Storage, engine: Engine) -> SparkFr
 
     assert isinstance(engine, ArrowEngine)  # made above
     return LateFrames(storage, engine, sessions)
-
-
-def current_metadata_file(directory: Path) -> Path:
-    """Return the newest metadata file of a table directory: the highest version, even if an old hint names another.
-
-    Raises ``NoSuchTable`` if the directory has no metadata file.
-    """
-    folder = directory / "metadata" if (directory / "metadata").is_dir() else directory
-    files = [file for file in folder.iterdir() if file.name.endswith(_SUFFIXES)]
-    if not files:
-        raise NoSuchTable(f"no table at {directory}: {folder} has no *.metadata.json file", path=str(directory))
-    versions = {file: int(match[1]) for file in files if (match := _VERSION.match(file.name))}
-    newest = max(versions.values(), default=-1)
-    # A name without a number comes from another tool. Then the time that the file records decides.
-    best = [file for file in files if versions.get(file, newest) == newest]
-    # Confined like every other read: links, pipes and devices in a table of unknown origin are not followed.
-    confined = LocalStorage(roots=(directory,))
-    chosen = _hinted(confined, folder, best)
-    return chosen or (best[0] if len(best) == 1 else max(best, key=partial(_updated_ms, confined)))
-
-
-def _hinted(storage: Storage, folder: Path, candidates: Sequence[Path]) -> Path | None:
-    """Of files of one version, the one that ``version-hint.text`` names in full. Some catalogs write such a hint."""
-    try:
-        with storage.open(str((folder / "version-hint.text").absolute())) as file:
-            hint = file.read(_LONGEST_HINT).decode(errors="replace").strip()
-    except EskerError:
-        return None
-    names = {hint, f"{hint}.metadata.json", f"v{hint}.metadata.json"}
-    return next((file for file in candidates if file.name in names), None)
-
-
-def _updated_ms(storage: Storage, file: Path) -> tuple[int, str]:
-    try:
-        data = storage.read(str(file.absolute()))
-        return decode_table_metadata(str(file), data).last_updated_ms, file.name
-    except EskerError:  # two files have one version and this one cannot be read: the other is the table
-        return -1, file.name
 
 
 def _exists(place: Path) -> bool:

@@ -10,6 +10,7 @@ from documentation import PAGES, ROOT, anchors, links, name_of, python_of
 
 import esker
 
+RUN_ON_S3 = "docs/object-storage.md"  # in tests/test_object_lake.py
 RUN = ["README.md", "docs/coming-from.md", "docs/guide.md", "docs/inspect.md", "docs/reference.md", "docs/views.md"]
 
 
@@ -58,4 +59,4 @@ def test_the_python_of_a_page_runs_as_it_is_twice(name: str, tmp_path: Path, mon
 
 
 def test_every_page_with_python_is_run() -> None:
-    assert {name_of(page) for page in PAGES if python_of(page).strip()} == set(RUN)
+    assert {name_of(page) for page in PAGES if python_of(page).strip()} == {*RUN, RUN_ON_S3}

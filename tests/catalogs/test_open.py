@@ -80,7 +80,9 @@ def test_memory_holds_its_files_in_memory_or_where_it_is_told(here: Path) -> Non
         ("", "name a directory"),
         ("memory:x", "nothing may follow memory:"),
         ("mysql://host/db", "use sqlite:///file"),
-        ("s3://bucket/w", "use sqlite:///file"),
+        ("ftp://host/w", "use sqlite:///file"),
+        ("s3:///w", "name a bucket and a folder"),
+        ("s3://bucket/../w", "name a bucket and a folder"),
     ],
 )
 def test_a_uri_that_names_no_catalog_is_refused(here: Path, uri: str, why: str) -> None:
@@ -101,9 +103,9 @@ def test_what_this_version_cannot_open_is_named(uri: str) -> None:
         open_catalog(uri)
 
 
-def test_a_warehouse_this_version_cannot_reach_is_named() -> None:
-    with pytest.raises(Unsupported, match="s3 is not supported by this version"):
-        open_catalog("sqlite:///c.db", warehouse="s3://bucket/w")
+def test_a_warehouse_that_no_storage_reaches_is_named() -> None:
+    with pytest.raises(Unsupported, match="there is no storage for ftp locations, only for file, s3"):
+        open_catalog("sqlite:///c.db", warehouse="ftp://bucket/w")
 
 
 def test_a_warehouse_may_not_be_the_root_of_everything() -> None:

@@ -221,7 +221,7 @@ def test_a_reader_that_is_overtaken_by_tidying_looks_again(
 
     def overtaken(self: VersionFolder, name: str) -> bytes:
         monkeypatch.setattr(VersionFolder, "read", read)
-        count_up(DirectoryCatalog(catalog._root), ORDERS, 3)
+        count_up(DirectoryCatalog(catalog._folders.root), ORDERS, 3)
         return read(self, name)
 
     monkeypatch.setattr(VersionFolder, "read", overtaken)

@@ -77,8 +77,12 @@ def test_a_store_that_creates_a_file_twice_is_a_finding(tmp_path: Path, monkeypa
     assert "let a file be created twice" in check.said
 
 
-def test_a_store_beyond_this_machine_is_not_judged() -> None:
-    assert doctor.check_store(Settings(warehouse="s3://bucket/warehouse")).level == "note"
+def test_a_store_that_does_not_answer_is_a_finding() -> None:
+    properties = {"s3.endpoint": "http://127.0.0.1:9", "s3.retry.num-retries": "0", "s3.access-key-id": "k"}
+    properties["s3.secret-access-key"] = "s"
+    check = doctor.check_store(Settings(warehouse="s3://bucket/warehouse", properties=properties))
+    assert check.level == "finding"
+    assert "the store does not answer" in check.said
 
 
 def test_a_decoder_that_is_not_compiled_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

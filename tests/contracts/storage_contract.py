@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from esker.errors import AlreadyExists, NoSuchFile
-from esker.ports.storage import Storage
+from esker.ports.storage import RemoteStorage, Storage, delete_each
 
 
 class StorageContract:
@@ -55,7 +55,16 @@ class StorageContract:
         assert raised.value.file == location
         assert storage.read(location) == b"first"
 
-    @pytest.mark.parametrize("verb", ["read", "open", "size", "local_path"])
+    def test_a_missing_object_has_no_path(self, storage: Storage, place: str) -> None:
+        location = f"{place}/nowhere/missing"
+        if isinstance(storage, RemoteStorage) and storage.local_folder(place) is None:
+            assert storage.local_path(location) is None  # no object has one, so nobody needs to look
+            return
+        with pytest.raises(NoSuchFile, match="missing") as raised:
+            storage.local_path(location)
+        assert raised.value.file == location
+
+    @pytest.mark.parametrize("verb", ["read", "open", "size"])
     def test_a_missing_object_is_named(self, storage: Storage, place: str, verb: str) -> None:
         location = f"{place}/nowhere/missing"
         with pytest.raises(NoSuchFile, match="missing") as raised:
@@ -95,6 +104,12 @@ class StorageContract:
         storage.delete(f"{place}/a")
         storage.delete(f"{place}/never/was")
         assert not storage.exists(f"{place}/a")
+
+    def test_many_are_deleted_together_and_what_is_gone_is_no_error(self, storage: Storage, place: str) -> None:
+        for name in "abc":
+            storage.write_new(f"{place}/t/{name}", b"x")
+        assert delete_each(storage, [f"{place}/t/{name}" for name in ("a", "gone", "c")]) == []
+        assert [file.location for file in storage.list(f"{place}/t")] == [f"{place}/t/b"]
 
     def test_of_many_creators_exactly_one_wins(self, storage: Storage, place: str) -> None:
         def create(job: tuple[int, int]) -> str:

@@ -46,7 +46,7 @@ class WatchedDirectory(DirectoryCatalog):
         self._deletes = deletes
 
     def _versions(self, name: TableName) -> VersionFolder:
-        return WatchedFolder(self._folder((*name.namespace, name.name)) / "metadata", self._door, deletes=self._deletes)
+        return WatchedFolder(Path(self._home(name)) / "metadata", self._door, deletes=self._deletes)
 
 
 def no_sync(_: int) -> None:

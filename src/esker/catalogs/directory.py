@@ -1,18 +1,19 @@
 """A directory as a catalog: ``<warehouse>/<namespace>/<table>/metadata/v<N>.metadata.json``, as for Hadoop tables.
 
 A folder with a ``metadata`` folder inside is a table, and its newest version file is the table's metadata. Any other
-folder is a namespace. The location of a table is its identity, so a table can neither be renamed nor be elsewhere.
+folder is a namespace. The location of a table is its identity, so a table can neither be renamed nor be elsewhere. The
+folders are on this machine (`LocalFolders`) or in an object store (`ObjectFolders`).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
+from esker.catalogs.folders import METADATA, Folders, Versions
+from esker.catalogs.local_folders import LocalFolders
 from esker.catalogs.metadata_files import (
     check_same_table,
     codec_of,
@@ -34,33 +35,30 @@ from esker.catalogs.refusals import (
 from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import AlreadyExists, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
-from esker.maintain.purge import DROPPED, dropped_folder
 from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered, ViewCatalog
 from esker.ports.storage import Storage
-from esker.storage.failures import failure_of, is_failure
-from esker.storage.local import LocalStorage, sync_folder
+from esker.storage.failures import failure_of
 from esker.storage.location import Location
-from esker.storage.version_folder import Mark, VersionFile, VersionFolder, version_file
+from esker.storage.version_folder import VersionFile, version_file
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
-_METADATA = "metadata"
 _ATTEMPTS = 5  # a version that is read during cleanup may be gone; the newest one cannot be gone every time
 
 
 class DirectoryCatalog:
     """Folders and version files below one root. Implements ``ports.catalog.Catalog``."""
 
-    def __init__(self, root: str | Path, *, allowed_roots: Iterable[str | Path] = ()) -> None:
-        self._root = Path(root).resolve()
-        self._storage = LocalStorage(roots=[self._root, *allowed_roots])
-        self._warehouse = Warehouse(str(self._root), self._storage, fence=self._storage)
+    def __init__(self, root: str | Path | Folders, *, allowed_roots: Iterable[str | Path] = ()) -> None:
+        self._folders: Folders = LocalFolders(root, allowed_roots) if isinstance(root, (str, Path)) else root
+        self._storage = self._folders.storage
+        self._warehouse = Warehouse(self._folders.root, self._storage, fence=self._folders.fence)
         # A recreated table starts at version 1 again, so a file name does not identify the table (D1).
-        self._seen: dict[TableName, tuple[TableState, Mark]] = {}
+        self._seen: dict[TableName, tuple[TableState, Hashable]] = {}
 
     def namespaces(self) -> tuple[Namespace, ...]:
-        with _as_esker_errors("list namespaces", self._root):
-            return tuple(sorted(self._below(self._root, ())))
+        with _as_esker_errors("list namespaces", self._folders.root):
+            return tuple(sorted(self._folders.namespaces()))
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
         self._existing(namespace)
@@ -73,20 +71,18 @@ class DirectoryCatalog:
                 "catalog in a database",
                 feature="namespace properties",
             )
-        folder = self._folder(checked_namespace(namespace))
-        with _as_esker_errors(f"create namespace {dotted(namespace)}", folder):
+        with _as_esker_errors(
+            f"create namespace {dotted(namespace)}", self._folders.place(checked_namespace(namespace))
+        ):
             for depth in range(1, len(namespace)):
-                above = self._folder(namespace[:depth])
-                if _is_table_like(above):
+                if self._folders.is_table_like(namespace[:depth]):
                     raise InvalidInput(
                         f"cannot create namespace {dotted(namespace)}: {dotted(namespace[:depth])} is a table"
                     )
-            folder.parent.mkdir(parents=True, exist_ok=True)
             try:
-                folder.mkdir()
+                self._folders.make(namespace)
             except FileExistsError:
                 raise namespace_exists(namespace) from None
-            sync_folder(folder.parent)
 
     def update_namespace_properties(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
@@ -100,25 +96,22 @@ class DirectoryCatalog:
             )
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        folder = self._existing(namespace)
-        with _as_esker_errors(f"drop namespace {dotted(namespace)}", folder):
+        self._existing(namespace)
+        with _as_esker_errors(f"drop namespace {dotted(namespace)}", self._folders.place(namespace)):
             held = [str(name) for name in self.tables(namespace)]
-            held += [dotted(below) for below in self._below(folder, namespace)]
-            held += [] if held else [str(file.relative_to(folder)) for file in folder.rglob("*") if not file.is_dir()]
+            held += [dotted(below) for below in self._folders.namespaces(namespace)]
+            held += [] if held else self._folders.leftovers(namespace)
             if held:
                 raise namespace_in_use(namespace, held)
-            for left in sorted((place for place in folder.rglob("*")), reverse=True):  # empty folders of dropped tables
-                left.rmdir()
-            folder.rmdir()  # fails if another writer created a table in it meanwhile
+            self._folders.remove(namespace)
 
     def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
-        folder = self._existing(namespace)
-        with _as_esker_errors(f"list tables of {dotted(namespace)}", folder):
-            names = (entry for entry in _folders(folder) if _is_table_like(folder / entry))
-            return tuple(sorted(TableName(namespace, name) for name in names if _has_versions(folder / name)))
+        self._existing(namespace)
+        with _as_esker_errors(f"list tables of {dotted(namespace)}", self._folders.place(namespace)):
+            return tuple(sorted(TableName(namespace, name) for name in self._folders.tables(namespace)))
 
     def location_for(self, name: TableName) -> str:
-        return str(self._folder((*checked_name(name).namespace, name.name)))
+        return self._folders.place(_levels(checked_name(name)))
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
         with _as_esker_errors(f"load table {name}", self._home(name)):
@@ -139,18 +132,22 @@ class DirectoryCatalog:
         self._existing(checked_name(name).namespace)
         self._check_place(name, metadata)
         codec_of(metadata.properties)
-        state = TableState(metadata=metadata, metadata_location=self._file(name, "v1.metadata.json"))
         with _as_esker_errors(f"create table {name}", self._home(name)):
-            self._make_folders(name)
+            try:
+                self._folders.make_table(_levels(name))
+            except FileNotFoundError:
+                raise no_such_namespace(name.namespace) from None
             with self._versions(name) as folder:
-                if folder.newest() is not None:
+                first = folder.first()
+                if first is None:
                     raise table_exists(name)
+                state = TableState(metadata=metadata, metadata_location=self._file(name, first.name))
                 try:
                     # Never compressed, so that two writers that create the table use the same file name.
-                    folder.create("v1.metadata.json", encoded(metadata, "none"))
+                    folder.create(first.name, encoded(metadata, "none"))
                 except AlreadyExists:
                     raise table_exists(name) from None
-                self._check_first(name, folder)
+                self._check_first(name, folder, first)
                 folder.leave_hint()
                 self._saw(name, folder, state)
         return state
@@ -167,19 +164,19 @@ class DirectoryCatalog:
         except OutcomeUnknown as error:
             return Unanswered(error.message, error.facts.get("made"))
 
-    def _check_first(self, name: TableName, folder: VersionFolder) -> None:
+    def _check_first(self, name: TableName, folder: Versions, first: VersionFile) -> None:
         """Raise `OutcomeUnknown` if it is not certain that the new first version is the table.
 
         Another engine may have removed its first version, and later versions exist. Or the folder cannot be listed. The
         file is created, so no other error may be raised.
         """
         try:
-            if not folder.versions(2):
+            if not folder.versions(first.version + 1):
                 return
-            folder.tidy(VersionFile(1, "v1.metadata.json"))
+            folder.tidy(first)
             why = "another writer created it too and has changed it already"
-        except OSError as error:
-            why = f"{error.strerror or error}"
+        except (OSError, EskerError) as error:
+            why = f"{getattr(error, 'strerror', None) or error}"
         raise OutcomeUnknown(
             f"cannot tell whether table {name} was created: {why}; open the table and check it", table=str(name)
         )
@@ -200,23 +197,14 @@ class DirectoryCatalog:
 
     def drop(self, name: TableName) -> None:
         self._current_version(name)
-        folder = self._folder((*name.namespace, name.name))
-        uuid = None
+        current = None
         with suppress(Corrupt, Unsupported):  # a table that cannot be read can still be dropped
-            uuid = self.load(name).metadata.uuid
+            current = self.load(name).metadata
         try:
-            with _as_esker_errors(f"drop table {name}", folder):
-                (folder / _METADATA).rename(folder / f"{dropped_folder(uuid)}{uuid4().hex[:8]}")
+            with _as_esker_errors(f"drop table {name}", self._home(name)):
+                self._folders.drop(_levels(name), current)
         except FileNotFoundError:
             raise no_such_table(name) from None
-        try:
-            sync_folder(folder)
-        except OSError as error:
-            raise OutcomeUnknown(
-                f"cannot make sure that table {name} stays dropped after a power failure: {folder}: "
-                f"{error.strerror or error}; check whether the table exists, and drop it again if it does",
-                table=str(name),
-            ) from error
 
     def rename(self, old: TableName, new: TableName) -> None:
         checked_name(new)
@@ -245,7 +233,7 @@ class DirectoryCatalog:
                 return found.version
         raise no_such_table(name, f"{self.location_for(name)} has no version of a table")
 
-    def _swap(self, name: TableName, folder: VersionFolder, base: TableState, new: TableMetadata) -> Swap:
+    def _swap(self, name: TableName, folder: Versions, base: TableState, new: TableMetadata) -> Swap:
         current = folder.newest()
         if current is None:
             return Rejected(f"table {name} was dropped")
@@ -263,7 +251,9 @@ class DirectoryCatalog:
         except AlreadyExists:
             return Rejected(f"another writer created version {made.version} of {name} first")
         except OutcomeUnknown as error:
-            is_newest = folder.newest() == made  # if a later version exists, the name alone proves nothing
+            is_newest = False
+            with suppress(OSError, EskerError):  # the version may be created: no other error may be raised
+                is_newest = folder.newest() == made  # if a later version exists, the name alone proves nothing
             return Unanswered(error.message, error.facts.get("made") if is_newest else None)
         state = TableState(metadata=new, metadata_location=self._file(name, file))
         if doubt := self._doubt(name, folder, base, made, state):
@@ -274,7 +264,7 @@ class DirectoryCatalog:
         return Accepted(state)
 
     def _doubt(
-        self, name: TableName, folder: VersionFolder, base: TableState, made: VersionFile, state: TableState
+        self, name: TableName, folder: Versions, base: TableState, made: VersionFile, state: TableState
     ) -> str | None:
         """Why it is not certain that the new version is part of the table. None if it is certain.
 
@@ -296,7 +286,7 @@ class DirectoryCatalog:
         folder.tidy(made)  # a reader that starts at an old hint must not use it as the newest version
         return f"later versions of {name} exist, and none of them records that it follows version {made.version}"
 
-    def _newest(self, name: TableName, folder: VersionFolder) -> TableState:
+    def _newest(self, name: TableName, folder: Versions) -> TableState:
         for _ in range(_ATTEMPTS):
             with suppress(FileNotFoundError):
                 found = folder.newest()
@@ -304,7 +294,7 @@ class DirectoryCatalog:
                     return self._read(name, folder, found.name)
         raise no_such_table(name)
 
-    def _tidy(self, name: TableName, folder: VersionFolder, made: VersionFile, old: list[str]) -> None:
+    def _tidy(self, name: TableName, folder: Versions, made: VersionFile, old: list[str]) -> None:
         """Remove old metadata files: only those in this folder, and no version that is newer than the base."""
         for location in old:
             file = _file_name(location)
@@ -318,7 +308,7 @@ class DirectoryCatalog:
         if old:
             folder.free_old_names(made.version)
 
-    def _read(self, name: TableName, folder: VersionFolder, file: str) -> TableState:
+    def _read(self, name: TableName, folder: Versions, file: str) -> TableState:
         location = self._file(name, file)
         mark = folder.mark(file)
         content = folder.read(file)
@@ -330,11 +320,11 @@ class DirectoryCatalog:
         self._seen[name] = (state, mark)
         return state
 
-    def _saw(self, name: TableName, folder: VersionFolder, state: TableState) -> None:
-        with suppress(OSError):
+    def _saw(self, name: TableName, folder: Versions, state: TableState) -> None:
+        with suppress(OSError, EskerError):
             self._seen[name] = (state, folder.mark(state.metadata_location.rpartition("/")[2]))
 
-    def _is_same(self, name: TableName, folder: VersionFolder, file: str, known: TableState) -> bool:
+    def _is_same(self, name: TableName, folder: Versions, file: str, known: TableState) -> bool:
         """Whether ``known`` is the content of that file."""
         if self._file(name, file) != known.metadata_location:
             return False
@@ -345,39 +335,19 @@ class DirectoryCatalog:
         return (there.uuid, there.last_updated_ms) == (known.metadata.uuid, known.metadata.last_updated_ms)
 
     def _file(self, name: TableName, file: str) -> str:
-        return f"{self.location_for(name)}/{_METADATA}/{file}"
+        return f"{self.location_for(name)}/{METADATA}/{file}"
 
-    def _home(self, name: TableName) -> Path:
-        return self._folder((*checked_name(name).namespace, name.name))
+    def _home(self, name: TableName) -> str:
+        return self._folders.place(_levels(checked_name(name)))
 
-    def _versions(self, name: TableName) -> VersionFolder:
-        return VersionFolder(self._home(name) / _METADATA)
+    def _versions(self, name: TableName) -> AbstractContextManager[Versions]:
+        return self._folders.versions(_levels(checked_name(name)))
 
-    def _folder(self, levels: Namespace) -> Path:
-        """A folder below the root. Raises `InvalidInput` if a symbolic link leads out of the root."""
-        if _METADATA in levels:
-            raise InvalidInput(
-                "cannot use the name 'metadata': in a directory catalog this folder marks a table", name=_METADATA
-            )
-        folder = self._root.joinpath(*levels)
-        self._storage.check(str(folder))
-        return folder
-
-    def _existing(self, namespace: Namespace) -> Path:
-        folder = self._folder(checked_namespace(namespace))
-        with _as_esker_errors(f"look at namespace {dotted(namespace)}", folder):
-            if not folder.is_dir() or _is_table_like(folder):
+    def _existing(self, namespace: Namespace) -> None:
+        place = self._folders.place(checked_namespace(namespace))
+        with _as_esker_errors(f"look at namespace {dotted(namespace)}", place):
+            if not self._folders.is_namespace(namespace):
                 raise no_such_namespace(namespace)
-        return folder
-
-    def _make_folders(self, name: TableName) -> None:
-        table = self._folder((*name.namespace, name.name))
-        for folder in (table, table / _METADATA):
-            try:
-                folder.mkdir(exist_ok=True)  # no parents: a namespace that was dropped meanwhile is not created again
-            except FileNotFoundError:
-                raise no_such_namespace(name.namespace) from None
-            sync_folder(folder.parent)
 
     def _check_place(self, name: TableName, metadata: TableMetadata, base: TableMetadata | None = None) -> None:
         home = self.location_for(name)
@@ -387,44 +357,16 @@ class DirectoryCatalog:
                 location=metadata.location,
             )
         named = metadata.properties.get(METADATA_PATH)
-        if named and Location.parse(named) != Location.parse(f"{home}/{_METADATA}"):
+        if named and Location.parse(named) != Location.parse(f"{home}/{METADATA}"):
             raise InvalidInput(
-                f"cannot put the metadata of {name} at {named}: a directory catalog needs it in {home}/{_METADATA}",
+                f"cannot put the metadata of {name} at {named}: a directory catalog needs it in {home}/{METADATA}",
                 property=METADATA_PATH,
             )
         self._warehouse.check_table(metadata, base)
 
-    def _below(self, folder: Path, namespace: Namespace) -> Iterator[Namespace]:
-        for name in _folders(folder):
-            if not _is_table_like(folder / name):
-                yield (*namespace, name)
-                yield from self._below(folder / name, (*namespace, name))
 
-
-def _folders(folder: Path) -> list[str]:
-    """The folders whose names are valid names of this catalog. Links are not followed."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-    return [name for name in names if _can_be_named(name)]
-
-
-def _can_be_named(name: str) -> bool:
-    try:
-        return checked_namespace((name,)) == (name,)
-    except InvalidInput:
-        return False
-
-
-def _is_table_like(folder: Path) -> bool:
-    """Whether the folder has, or had, the ``metadata`` folder of a table."""
-    if (folder / _METADATA).is_dir():
-        return True
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return any(entry.name.startswith(DROPPED) for entry in folder.iterdir())
-    return False
+def _levels(name: TableName) -> Namespace:
+    return (*name.namespace, name.name)
 
 
 def _follows(newest: TableMetadata, base: TableMetadata, state: TableState) -> bool:
@@ -444,18 +386,8 @@ def _file_name(location: str) -> str:
     return location.rpartition("/")[2]
 
 
-def _has_versions(folder: Path) -> bool:
-    try:
-        with VersionFolder(folder / _METADATA) as versions:
-            return versions.newest() is not None
-    except OSError as error:
-        if is_failure(error):  # a table that cannot be read must not look missing
-            raise
-        return False
-
-
 @contextmanager
-def _as_esker_errors(act: str, place: Path) -> Iterator[None]:
+def _as_esker_errors(act: str, place: str) -> Iterator[None]:
     """Raise each ``OSError`` of the block as an Esker error. A missing file stays a ``FileNotFoundError``."""
     try:
         yield

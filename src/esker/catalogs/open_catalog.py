@@ -5,6 +5,7 @@
   | ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
   | ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
   | ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
+  | ``s3://bucket/warehouse``, ``gs://…``, ``abfss://…`` | a directory in an object store |
   | ``memory:`` | this process |
 
 SQLAlchemy, and so PyIceberg, also writes three slashes before a relative path. A database may contain several catalogs:
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,19 @@ from urllib.parse import parse_qsl, urlencode
 
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.memory import MemoryPointers, memory_catalog
+from esker.catalogs.object_folders import ObjectFolders, check_conditions
 from esker.catalogs.pointer_catalog import PointerCatalog
 from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse, recorded_warehouses
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
 from esker.ports.catalog import Catalog
+from esker.storage.choose import absolute, is_remote, storage_for
 from esker.storage.failures import naming_failures
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location
+from esker.storage.objects.configuration import HiddenProperties, ObjectConfiguration, check_names
+from esker.storage.objects.object_storage import ObjectStorage
 
 DEFAULT_NAME = "default"
 
@@ -45,7 +50,12 @@ _LATER = {
 
 
 def open_catalog(
-    uri: str, *, warehouse: str | None = None, allowed_roots: Iterable[str] = (), must_exist: bool = False
+    uri: str,
+    *,
+    warehouse: str | None = None,
+    allowed_roots: Iterable[str] = (),
+    must_exist: bool = False,
+    properties: Mapping[str, str] | None = None,
 ) -> Catalog:
     """Open the catalog at ``uri``. Opening creates nothing.
 
@@ -53,22 +63,27 @@ def open_catalog(
     whose files tables may use. Without ``warehouse``, the warehouses that the catalog was used with before are allowed
     too. With ``must_exist``, `NoSuchFile` is raised if the database or directory does not exist. `InvalidInput` is
     raised for a malformed URI, and `Unsupported` for a kind of catalog that this version does not have.
+    ``properties`` are the settings of object stores, in PyIceberg's names. Others are read from the environment.
     """
+    check_names(properties or {})
+    stores = ObjectConfiguration.of(properties)
     if must_exist:
         _check_exists(uri)
     match scheme := scheme_of(uri):
         case "sqlite":
-            return _sqlite(uri, warehouse, allowed_roots)
+            return _sqlite(uri, warehouse, allowed_roots, stores)
         case "file":
             return _directory(uri, warehouse, allowed_roots)
         case "memory":
-            return _memory(uri, warehouse, allowed_roots)
+            return _memory(uri, warehouse, allowed_roots, stores)
+        case _ if is_remote(uri):
+            return _object_directory(uri, warehouse, allowed_roots, stores)
         case _ if scheme in _LATER:
             raise Unsupported(f"cannot open {uri}: {_LATER[scheme]} are not supported by this version", feature=scheme)
         case _:
             raise InvalidInput(
-                f"cannot open {uri}: it is no catalog; use sqlite:///file, file:///directory, a directory's path or "
-                "memory:"
+                f"cannot open {uri}: it is no catalog; use sqlite:///file, file:///directory, a directory's path, "
+                "s3://bucket/path, gs://bucket/path, abfss://container@account/path or memory:"
             )
 
 
@@ -90,7 +105,13 @@ def _check_exists(uri: str) -> None:
         )
 
 
-def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[str]) -> dict[str, Any] | None:
+def catalog_address(
+    uri: str,
+    *,
+    warehouse: str | None,
+    allowed_roots: Iterable[str],
+    properties: Mapping[str, str] | None = None,
+) -> dict[str, Any] | None:
     """The arguments that open the same catalog from any working directory. None if it exists only in this process."""
     match scheme_of(uri):
         case "memory":
@@ -98,10 +119,17 @@ def catalog_address(uri: str, *, warehouse: str | None, allowed_roots: Iterable[
         case "sqlite":
             file, name = sqlite_file(uri)
             whole = f"sqlite:///{file}?{urlencode({'catalog_name': name})}"
-        case _:
+        case "file":
             whole = str(Path(Location.parse(uri).path).resolve())
-    place = None if warehouse is None else _absolute(warehouse)
-    return {"uri": whole, "warehouse": place, "allowed_roots": [_absolute(root) for root in allowed_roots]}
+        case _:
+            whole = uri
+    place = None if warehouse is None else absolute(warehouse)
+    address: dict[str, Any] = {
+        "uri": whole,
+        "warehouse": place,
+        "allowed_roots": [absolute(root) for root in allowed_roots],
+    }
+    return {**address, "properties": HiddenProperties(properties)} if properties else address
 
 
 def scheme_of(uri: str) -> str:
@@ -123,13 +151,13 @@ def sqlite_file(uri: str) -> tuple[Path, str]:
     return Path(path).resolve(), name
 
 
-def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str], stores: ObjectConfiguration) -> Catalog:
     file, name = sqlite_file(uri)
     place = str(file.parent / "warehouse") if warehouse is None else warehouse
     record = warehouse_record(file)
     known = recorded_warehouses(record) if warehouse is None else ()
     pointers = SqlPointers(SqliteDatabase(file), name)
-    found = _local_warehouse(place, (*roots, *known), None if warehouse is None else record)
+    found = _warehouse_at(place, (*roots, *known), stores, None if warehouse is None else record)
     return PointerCatalog(pointers, found, name=name)
 
 
@@ -152,25 +180,33 @@ def _directory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog
     return DirectoryCatalog(root, allowed_roots=roots)
 
 
-def _memory(uri: str, warehouse: str | None, roots: Iterable[str]) -> Catalog:
+def _object_directory(uri: str, warehouse: str | None, roots: Iterable[str], stores: ObjectConfiguration) -> Catalog:
+    location = Location.parse(uri)
+    if not location.authority or ".." in location.path.split("/"):
+        raise InvalidInput(f"cannot open {uri}: name a bucket and a folder, as in s3://bucket/warehouse")
+    if warehouse is not None and Location.parse(warehouse) != location:
+        raise InvalidInput(
+            f"cannot open {uri} with the warehouse {warehouse}: a directory catalog is its own warehouse"
+        )
+    root = uri.rstrip("/")
+    files = storage_for((root, *map(absolute, roots)), configuration=stores)
+    objects = files if isinstance(files, ObjectStorage) else ObjectStorage(stores, roots=[root])
+    return DirectoryCatalog(ObjectFolders(root, objects, files=files))
+
+
+def _memory(uri: str, warehouse: str | None, roots: Iterable[str], stores: ObjectConfiguration) -> Catalog:
     if uri.partition(":")[2].strip("/"):
         raise InvalidInput(f"cannot open {uri}: nothing may follow memory:, not even a name; use memory: alone")
     if warehouse is None:
-        return memory_catalog(map(_absolute, roots))
-    return PointerCatalog(MemoryPointers(), _local_warehouse(warehouse, roots))
+        return memory_catalog(map(absolute, roots))
+    return PointerCatalog(MemoryPointers(), _warehouse_at(warehouse, roots, stores))
 
 
-def _local_warehouse(place: str, roots: Iterable[str], record: Path | None = None) -> Warehouse:
-    scheme = Location.parse(place).scheme
-    if scheme != "file":
-        raise Unsupported(f"cannot use {place} as warehouse: {scheme} is not supported by this version", feature=scheme)
-    storage = LocalStorage(roots=map(_absolute, (place, *roots)))
-    return Warehouse(_absolute(place), storage, fence=storage, record=record)
-
-
-def _absolute(place: str) -> str:
-    """An absolute path for a plain path. A URI is returned as it was written, because tables record it."""
-    return place.rstrip("/") if _SCHEME.match(place) else str(Path(place).resolve())
+def _warehouse_at(
+    place: str, roots: Iterable[str], stores: ObjectConfiguration, record: Path | None = None
+) -> Warehouse:
+    storage = storage_for(map(absolute, (place, *roots)), configuration=stores)
+    return Warehouse(absolute(place), storage, fence=storage, record=record)
 
 
 # ---------------------------------------------------------------- Creating a catalog
@@ -185,14 +221,19 @@ class MadeCatalog:
     warehouse: str
 
 
-def make_catalog(uri: str, *, warehouse: str | None = None) -> MadeCatalog:
-    """Create the catalog that ``uri`` names and the folder for its tables. Raises ``AlreadyExists`` if it exists."""
-    open_catalog(uri, warehouse=warehouse)  # raises for a URI that could not be opened
+def make_catalog(uri: str, *, warehouse: str | None = None, properties: Mapping[str, str] | None = None) -> MadeCatalog:
+    """Create the catalog that ``uri`` names and the folder for its tables. Raises ``AlreadyExists`` if it exists.
+
+    In an object store nothing is created: the store is only tested. Raises `Unsupported` if it cannot hold a catalog.
+    """
+    opened = open_catalog(uri, warehouse=warehouse, properties=properties)  # raises for a URI that could not be opened
     match scheme_of(uri):
         case "sqlite":
             return _make_sqlite(uri, warehouse)
         case "file":
             return _make_directory(uri)
+        case _ if is_remote(uri):
+            return _try_store(uri, opened, ObjectConfiguration.of(properties))
         case _:
             raise InvalidInput(
                 "cannot create a lake in memory: it would end with this command; name a file or a folder"
@@ -204,12 +245,17 @@ def _make_sqlite(uri: str, warehouse: str | None) -> MadeCatalog:
     database = SqliteDatabase(file)
     if database.read("look for a catalog", lambda session: True, nothing=False):
         raise AlreadyExists(f"cannot create a catalog at {file}: it exists; it was not changed", path=str(file))
-    place = file.parent / "warehouse" if warehouse is None else Path(Location.parse(warehouse).path).resolve()
-    _make_folder(place)
+    if warehouse is not None and is_remote(warehouse):
+        place = warehouse.rstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        local = file.parent / "warehouse" if warehouse is None else Path(Location.parse(warehouse).path).resolve()
+        _make_folder(local)
+        place = str(local)
     database.write("make a catalog", lambda session: None)
     if warehouse is not None:
-        Warehouse(str(place), LocalStorage(), record=warehouse_record(file)).remember()
-    return MadeCatalog(kind="sqlite", place=str(file), warehouse=str(place))
+        Warehouse(place, LocalStorage(), record=warehouse_record(file)).remember()
+    return MadeCatalog(kind="sqlite", place=str(file), warehouse=place)
 
 
 def _make_directory(uri: str) -> MadeCatalog:
@@ -222,6 +268,14 @@ def _make_directory(uri: str) -> MadeCatalog:
         )
     _make_folder(root)
     return MadeCatalog(kind="directory", place=str(root), warehouse=str(root))
+
+
+def _try_store(uri: str, opened: Catalog, configuration: ObjectConfiguration) -> MadeCatalog:
+    root = uri.rstrip("/")
+    if opened.namespaces():
+        raise AlreadyExists(f"cannot create a catalog at {root}: it exists; it was not changed", path=root)
+    check_conditions(ObjectStorage(configuration, roots=[root]), root)
+    return MadeCatalog(kind="directory", place=root, warehouse=root)
 
 
 def _make_folder(place: Path) -> None:

@@ -52,6 +52,14 @@ def checked_namespace(namespace: Namespace) -> Namespace:
     return namespace
 
 
+def can_be_named(name: str) -> bool:
+    """Whether a folder's name can be a level of a namespace."""
+    try:
+        return checked_namespace((name,)) == (name,)
+    except InvalidInput:
+        return False
+
+
 def checked_name(name: TableName) -> TableName:
     """The name. Raises `InvalidInput` if it cannot be a folder name and a word after the last dot."""
     checked_namespace(name.namespace)

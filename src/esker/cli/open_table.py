@@ -32,7 +32,8 @@ def open_named(text: str) -> Table:
     if looks_like_path(text):
         from esker.wiring import open_table
 
-        return open_table(text, allowed_roots=current_settings().allowed_roots)
+        settings = current_settings()
+        return open_table(text, allowed_roots=settings.allowed_roots, properties=settings.properties)
     return open_lake(current_settings()).table(text)
 
 
@@ -75,6 +76,7 @@ def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False
         allowed_roots=settings.allowed_roots,
         trusted_views=trusted_views,
         must_exist=settings.catalog is not None and not may_make,
+        properties=settings.properties or None,
     )
 
 

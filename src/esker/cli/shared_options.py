@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,6 +34,7 @@ class Settings:
     catalog: str | None = None  # None: $ESKER_CATALOG, else ./lake
     warehouse: str | None = None
     allowed_roots: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be secrets among them
     as_json: bool = False
 
     @property
@@ -43,7 +44,7 @@ class Settings:
 
 
 def shared_options(function: F) -> F:
-    """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--json`` and ``--debug``."""
+    """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--property``, ``--json`` and ``--debug``."""
     options = [
         click.option(
             "--catalog",
@@ -62,6 +63,14 @@ def shared_options(function: F) -> F:
             expose_value=False,
             callback=_remember_all,
             help="A further place whose files tables may use; may be repeated; also $ESKER_ALLOWED_ROOTS.",
+        ),
+        click.option(
+            "--property",
+            multiple=True,
+            metavar="NAME=VALUE",
+            expose_value=False,
+            callback=_remember_all,
+            help="How a store is reached, as s3.endpoint=URL; repeatable. Keys belong in the environment.",
         ),
         click.option("--json", is_flag=True, expose_value=False, callback=_remember, help="Print one JSON document."),
         click.option(
@@ -90,8 +99,16 @@ def current_settings() -> Settings:
         catalog=meta.get(_PREFIX + "catalog") or os.environ.get("ESKER_CATALOG") or None,
         warehouse=meta.get(_PREFIX + "warehouse") or None,
         allowed_roots=(*meta.get(_PREFIX + "allow_root", ()), *_roots_of_environment()),
+        properties=dict(_property(text) for text in meta.get(_PREFIX + "property", ())),
         as_json=bool(meta.get(_PREFIX + "json")),
     )
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise click.UsageError("a property is written NAME=VALUE, as in --property s3.region=eu-west-1")
+    return name, value
 
 
 def _roots_of_environment() -> list[str]:

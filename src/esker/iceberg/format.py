@@ -13,7 +13,7 @@ from esker.errors import NoSuchFile, Unsupported
 from esker.iceberg.manifests.manifest import decode_manifests
 from esker.iceberg.manifests.manifest_list import decode_manifest_list
 from esker.iceberg.metadata.partition_and_sort import spec_id_of_header
-from esker.ports.storage import Storage
+from esker.ports.storage import Storage, parallel_reads
 from esker.ports.table_format import EntryColumns
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestFile
@@ -81,8 +81,7 @@ class IcebergFormat:
         """Reads each manifest once and decodes whenever enough is held, since a listed length may be wrong."""
         held: list[tuple[ManifestFile, bytes]] = []
         size = 0
-        for manifest in chunk:
-            data = self._read(manifest.path, "manifest")
+        for manifest, data in zip(chunk, self._read_all([manifest.path for manifest in chunk]), strict=True):
             held.append((manifest, data))
             size += len(data)
             if size >= BYTES_AT_ONCE:
@@ -90,6 +89,25 @@ class IcebergFormat:
                 held, size = [], 0
         if held:
             yield from decode_manifests(held, metadata, columns)
+
+    def _read_all(self, locations: Sequence[str]) -> Iterator[bytes]:
+        """Manifests in their order. Where each request takes long, a few are under way at a time."""
+        at_once = min(parallel_reads(self._storage), len(locations))
+        if at_once < 2:
+            yield from (self._read(location, "manifest") for location in locations)
+            return
+        with ThreadPoolExecutor(at_once, thread_name_prefix="esker-reads") as pool:
+            waiting: deque[Future[bytes]] = deque()
+            try:
+                for location in locations:
+                    waiting.append(pool.submit(self._read, location, "manifest"))
+                    if len(waiting) >= at_once:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for late in waiting:
+                    late.cancel()
 
     def _inline(self, location: str, snapshot: Snapshot) -> ManifestFile:
         """A manifest that no list describes: its header tells the spec, and nothing tells the counts."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from esker.errors import EskerError, InvalidInput
 from esker.ports.catalog import TableState
-from esker.ports.storage import Storage, StoredFile
+from esker.ports.storage import Storage, StoredFile, delete_each
 
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
@@ -48,14 +47,10 @@ def own_files(state: TableState, inspect: Inspect) -> list[str]:
 
 def remove(storage: Storage, state: TableState, files: Iterable[str]) -> None:
     """Delete the files of a dropped table. If a file cannot be deleted, the others are still deleted."""
-    for file in files:
-        with suppress(EskerError):
-            storage.delete(file)
+    delete_each(storage, files)
     moved = f"{state.metadata.location.rstrip('/')}/{dropped_folder(state.metadata.uuid)}"
-    for left in _listed(storage, state.metadata.location):
-        if left.location.startswith(moved):
-            with suppress(EskerError):
-                storage.delete(left.location)
+    left = (file.location for file in _listed(storage, state.metadata.location))
+    delete_each(storage, [location for location in left if location.startswith(moved)])
 
 
 def _listed(storage: Storage, location: str) -> list[StoredFile]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
+
+from esker.errors import EskerError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,8 @@ class Storage(Protocol):
         ...
 
     def local_path(self, location: str) -> str | None:
-        """A path that native readers can open, or None if there is none."""
+        """A path that native readers can open, or None if there is none. A storage without paths need not look whether
+        the object exists."""
         ...
 
     def local_folder(self, location: str) -> str | None:
@@ -72,3 +75,42 @@ class Storage(Protocol):
     def delete(self, location: str) -> None:
         """Remove the object. It is no error if it does not exist."""
         ...
+
+
+@runtime_checkable
+class RemoteStorage(Protocol):
+    """What a storage behind a network offers besides: each request takes long, and many may be under way."""
+
+    @property
+    def parallel_reads(self) -> int:
+        """How many reads at a time are worth while."""
+        ...
+
+    def delete_many(self, locations: Iterable[str]) -> None:
+        """Remove objects by few requests; those that are gone already are no error."""
+        ...
+
+
+def parallel_reads(storage: Storage) -> int:
+    """How many reads at a time are worth while; 1 where the files are near."""
+    return storage.parallel_reads if isinstance(storage, RemoteStorage) else 1
+
+
+def delete_each(storage: Storage, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+    """Delete objects, by few requests where the storage can. What will not go is returned, each with the reason, and
+    keeps none of the others."""
+    places = list(locations)
+    if isinstance(storage, RemoteStorage):
+        try:
+            storage.delete_many(places)
+        except EskerError:
+            pass  # one by one tells which
+        else:
+            return []
+    failed: list[tuple[str, Exception]] = []
+    for place in places:
+        try:
+            storage.delete(place)
+        except (EskerError, OSError) as error:
+            failed.append((place, error))
+    return failed

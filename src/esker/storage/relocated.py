@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from esker.errors import InvalidInput
-from esker.ports.storage import Storage, StoredFile
+from esker.ports.storage import Storage, StoredFile, parallel_reads
 from esker.storage.location import Location, climbs, how_to_allow
 
 
@@ -33,6 +33,11 @@ class RelocatedStorage:
     def is_shared(self) -> bool:
         """False: a moved table is changed only by the process that opened it."""
         return False
+
+    @property
+    def parallel_reads(self) -> int:
+        """As many as where the table is."""
+        return parallel_reads(self._inner)
 
     def where(self, location: str) -> str:
         """Where a recorded location is now. Raises `InvalidInput` if it is outside the table and not allowed."""
@@ -121,6 +126,10 @@ class RelocatedStorage:
 
     def delete(self, location: str) -> None:
         raise InvalidInput(f"cannot delete {location}: a table opened by its path is read-only", file=location)
+
+    def delete_many(self, locations: Iterable[str]) -> None:
+        for location in locations:
+            self.delete(location)
 
 
 def _after(path: str, names: Collection[str]) -> Iterator[str]:

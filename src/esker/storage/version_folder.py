@@ -23,7 +23,7 @@ from esker.errors import AlreadyExists, OutcomeUnknown, Unsupported
 
 Mark = tuple[int, int, int, int]
 
-_NAME = re.compile(r"v(0|[1-9][0-9]{0,17})(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")  # as in `_names`
+_NAME = re.compile(r"v(0|[1-9][0-9]{0,17})(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")  # as in `names_of`
 _HINT = "version-hint.text"
 # The system reports these errors before it does anything. After any other error, a network file system may still
 # complete the call.
@@ -71,11 +71,15 @@ class VersionFolder:
         """
         listed = self._listed()
         highest = max(listed.values(), default=0)
-        return next((VersionFile(highest, name) for name in _names(highest) if name in listed), None)
+        return next((VersionFile(highest, name) for name in names_of(highest) if name in listed), None)
 
     def versions(self, least: int = 0) -> list[VersionFile]:
         """The versions from number ``least`` on, in no order. Includes versions that were cleaned up."""
         return [VersionFile(number, name) for name, number in self._listed().items() if number >= least]
+
+    def first(self) -> VersionFile | None:
+        """The version that a new table starts with; None where there is a table. A dropped table left no version."""
+        return VersionFile(1, "v1.metadata.json") if self.newest() is None else None
 
     def has(self, name: str) -> bool:
         """Whether a file of that name exists."""
@@ -131,7 +135,7 @@ class VersionFolder:
 
     def free_old_names(self, current: int) -> None:
         """Remove the oldest name that need not stay taken any more. Never raises."""
-        for name in _names(current - NAMES_KEPT):
+        for name in names_of(current - NAMES_KEPT):
             with suppress(OSError):
                 if os.stat(name, dir_fd=self._handle).st_size == 0:
                     self.remove(name)
@@ -216,7 +220,7 @@ def version_file(name: str) -> VersionFile | None:
     return None if match is None else VersionFile(int(match[1]), name)
 
 
-def _names(version: int) -> tuple[str, ...]:
+def names_of(version: int) -> tuple[str, ...]:
     """The possible file names of a version, in the order in which readers try them."""
     stem = f"v{version}"
     return f"{stem}.metadata.json", f"{stem}.gz.metadata.json", f"{stem}.metadata.json.gz"

@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from esker.errors import AlreadyExists, EskerError
+from esker.errors import AlreadyExists
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog
 from esker.ports.engine import Engine, SparkFrames, Writer
 from esker.ports.merging import Merger
 from esker.ports.row_changes import DeleteWriter, RowEngine
-from esker.ports.storage import Storage
+from esker.ports.storage import Storage, delete_each
 from esker.ports.table_format import TableFormat, TableFormatWriter
 from esker.tree.snapshot import LazySequence
 from esker.tree.table_metadata import TableMetadata
@@ -159,9 +159,8 @@ class Scratch:
 
     def discard(self, locations: Iterable[str] | None = None) -> None:
         """Delete what was written. Only for files that no catalog can have been told of."""
-        for location in sorted(self.locations if locations is None else locations):
-            try:
-                self.storage.delete(location)
-            except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of the failure is
-                log.warning("cannot delete %s, which is not part of the table: %s", location, error)
-            self.locations.discard(location)
+        gone = sorted(self.locations if locations is None else locations)
+        for location, error in delete_each(self.storage, gone):
+            # an orphan is no harm; hiding the cause of the failure is
+            log.warning("cannot delete %s, which is not part of the table: %s", location, error)
+        self.locations.difference_update(gone)

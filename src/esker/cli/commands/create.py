@@ -33,7 +33,7 @@ def init_command() -> None:
     from esker.cli.answer import answer
 
     settings = current_settings()
-    made = make_catalog(settings.catalog_uri, warehouse=settings.warehouse)
+    made = make_catalog(settings.catalog_uri, warehouse=settings.warehouse, properties=settings.properties)
     facts: dict[str, Any] = {
         "made": "lake",
         "catalog": settings.catalog_uri,
@@ -204,8 +204,8 @@ def metadata_location(text: str) -> str:
 
     Raises ``NoSuchTable`` if there is no such file or directory.
     """
+    from esker.catalogs.table_directory import current_metadata_file
     from esker.errors import NoSuchTable
-    from esker.wiring import current_metadata_file
 
     if "://" in text or text.startswith("file:"):
         return text

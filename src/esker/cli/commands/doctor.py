@@ -144,7 +144,7 @@ def check_store(settings: Settings) -> Check:
     place, made_up = _warehouse(settings)
     parsed = Location.parse(place)
     if parsed.scheme != "file":
-        return Check("store", "note", f"{place}: only local stores can be checked")
+        return _check_object_store(place, settings)
     folder = Path(parsed.path)
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -167,14 +167,36 @@ def check_store(settings: Settings) -> Check:
         _remove(probe)
 
 
+def _check_object_store(place: str, settings: Settings) -> Check:
+    """The store honours ``If-None-Match``: a directory catalog needs that, a catalog in a database does not."""
+    from esker.catalogs.object_folders import check_conditions
+    from esker.errors import EskerError, Unsupported
+    from esker.storage.objects.configuration import ObjectConfiguration
+    from esker.storage.objects.object_storage import ObjectStorage
+
+    storage = ObjectStorage(ObjectConfiguration.of(settings.properties), roots=[place])
+    try:
+        check_conditions(storage, place)
+    except Unsupported as error:
+        if error.feature != "conditional create":
+            return Check("store", "finding", f"cannot use {place}: {error}")
+        advice = "Keep the catalog in a database; a directory catalog is refused here."
+        return Check("store", "finding", f"{place} let an object be created twice: it ignores If-None-Match", advice)
+    except EskerError as error:
+        return Check("store", "finding", f"cannot write at {place}: {error}", "Choose another with --warehouse.")
+    return Check("store", "ok", f"conditional creates work at {place}")
+
+
 def _warehouse(settings: Settings) -> tuple[str, str]:
     """The warehouse to check, and a note if no warehouse was named."""
+    from esker.storage.choose import is_remote
+
     if settings.warehouse is not None:
         return settings.warehouse, ""
     catalog = settings.catalog or ""
     if catalog.startswith("sqlite:///"):
         return str(Path(catalog.removeprefix("sqlite:///")).parent), ""
-    if catalog.startswith("file:"):
+    if catalog.startswith("file:") or is_remote(catalog):
         return catalog, ""
     if Path("lake").is_dir():
         return "lake", ""

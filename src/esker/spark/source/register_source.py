@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput
@@ -37,9 +38,14 @@ def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
         )
     use_this_python(spark)
     load = importer(installed_in(), VERSION)
-    spark.dataSource.register(make_source(load, dict(opened.address)))
+    spark.dataSource.register(make_source(load, _plain(opened.address)))
     spark.dataSource.register(make_kafka_source(load))
     _switch_on(spark)
+
+
+def _plain(address: Mapping[str, Any]) -> dict[str, Any]:
+    """An address of plain values, which a worker can read before it has loaded Esker."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in address.items()}
 
 
 def _switch_on(spark: SparkSession) -> None:

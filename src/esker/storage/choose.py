@@ -1,0 +1,122 @@
+"""Which storage a location is in: the one place that knows the schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from esker.errors import Unsupported
+from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
+from esker.storage.local import LocalStorage
+from esker.storage.location import Location
+from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
+from esker.storage.objects.object_storage import ObjectStorage
+
+_SCHEMES = "file, s3, s3a, gs, abfss, az, wasbs"
+
+
+class FencedStorage(Storage, Protocol):
+    """A storage that keeps inside the places it was given."""
+
+    def check(self, location: str) -> None:
+        """`InvalidInput` for a location that leads outside."""
+        ...
+
+
+def storage_for(
+    places: Iterable[str], *, configuration: ObjectConfiguration | None = None
+) -> LocalStorage | ObjectStorage | RoutedStorage:
+    """The storage for files below these places, and for no others. `Unsupported` for a scheme that nobody knows."""
+    found = [(place, Location.parse(place).scheme) for place in places]
+    for place, scheme in found:
+        if scheme != "file" and scheme not in FAMILIES:
+            raise Unsupported(
+                f"cannot use {place}: there is no storage for {scheme} locations, only for {_SCHEMES}",
+                feature=scheme,
+            )
+    local = [place for place, scheme in found if scheme == "file"]
+    remote = [place for place, scheme in found if scheme != "file"]
+    if not remote:
+        return LocalStorage(roots=local)
+    objects = ObjectStorage(configuration or ObjectConfiguration.of(), roots=remote)
+    return RoutedStorage(LocalStorage(roots=local), objects) if local else objects
+
+
+def is_remote(location: str) -> bool:
+    """Whether a location is in an object store."""
+    return Location.parse(location).scheme in FAMILIES
+
+
+def absolute(place: str) -> str:
+    """A plain path made absolute; a URI as it was written, since tables record it."""
+    is_path = Location.parse(place).scheme == "file" and not place.startswith("file:")
+    return str(Path(place).resolve()) if is_path else place.rstrip("/")
+
+
+class RoutedStorage:
+    """Files on this machine and objects in a store, each by the scheme of its location."""
+
+    def __init__(self, local: FencedStorage, remote: FencedStorage) -> None:
+        self._local = local
+        self._remote = remote
+
+    def _of(self, location: str) -> FencedStorage:
+        return self._remote if is_remote(location) else self._local
+
+    @property
+    def is_shared(self) -> bool:
+        return self._local.is_shared and self._remote.is_shared
+
+    @property
+    def parallel_reads(self) -> int:
+        """As many as the store likes: files on this machine do not mind."""
+        return parallel_reads(self._remote)
+
+    def delete_many(self, locations: Iterable[str]) -> None:
+        """Remove files and objects, the latter by few requests."""
+        places = list(locations)
+        for place in places:
+            if not is_remote(place):
+                self._local.delete(place)
+        remote = [place for place in places if is_remote(place)]
+        if isinstance(self._remote, RemoteStorage):
+            self._remote.delete_many(remote)
+        else:
+            for place in remote:
+                self._remote.delete(place)
+
+    def check(self, location: str) -> None:
+        """`InvalidInput` for a location that leads outside."""
+        self._of(location).check(location)
+
+    def read(self, location: str) -> bytes:
+        return self._of(location).read(location)
+
+    def open(self, location: str) -> BinaryIO:
+        return self._of(location).open(location)
+
+    def size(self, location: str) -> int:
+        return self._of(location).size(location)
+
+    def exists(self, location: str) -> bool:
+        return self._of(location).exists(location)
+
+    def local_path(self, location: str) -> str | None:
+        return self._of(location).local_path(location)
+
+    def local_folder(self, location: str) -> str | None:
+        return self._of(location).local_folder(location)
+
+    def write_new(self, location: str, data: bytes) -> None:
+        self._of(location).write_new(location, data)
+
+    def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
+        return self._of(location).open_new(location)
+
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        return self._of(prefix).list(prefix)
+
+    def delete(self, location: str) -> None:
+        self._of(location).delete(location)

@@ -1,0 +1,319 @@
+"""The client of one bucket, made by ``obstore`` from the settings that apply to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from esker.errors import InvalidInput, Unsupported
+from esker.ports.credentials import StorageCredentials
+from esker.storage.location import Location
+from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration, chosen
+from esker.storage.objects.environment import profile_settings
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_EXTRAS = {"s3": "s3", "gcs": "gcs", "adls": "azure"}
+_REFRESH_BEFORE_MS = 5 * 60_000
+_EXPIRES = {
+    "s3": "s3.session-token-expires-at-ms",
+    "gcs": "gcs.oauth2.token-expires-at",
+    "adls": "adls.sas-token-expires-at-ms",
+}
+_RETRIES, _MIN_WAIT_MS, _MAX_WAIT_MS = 6, 100, 15_000
+_RETRY_SECONDS = 120
+_AZURE_HOST = ".dfs.core.windows.net"
+
+
+def make_store(configuration: ObjectConfiguration, location: str) -> ObjectStore:
+    """The client for the bucket of a location, with the credentials for that location.
+
+    `Unsupported` where ``obstore`` is not installed or a setting needs something that it cannot do, `InvalidInput` for
+    settings that make no sense.
+    """
+    place = Location.parse(location)
+    family = FAMILIES[place.scheme]
+    try:
+        import obstore.store  # noqa: F401
+    except ImportError:
+        raise Unsupported(
+            f"cannot reach {location}: {place.scheme} locations need obstore: pip install 'esker[{_EXTRAS[family]}]'",
+            feature=place.scheme,
+        ) from None
+    vended = configuration.vended_for(location)
+    settings = configuration.settings(family, vended)
+    make = {"s3": _s3, "gcs": _gcs, "adls": _azure}[family]
+    try:
+        return make(_Making(configuration, place, family, settings, vended))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"cannot reach {location}: {configuration.masked(str(error))}", location=location) from None
+
+
+class _Making:
+    """What a client is made from."""
+
+    def __init__(
+        self,
+        configuration: ObjectConfiguration,
+        place: Location,
+        family: str,
+        settings: dict[str, str],
+        vended: StorageCredentials | None,
+    ) -> None:
+        self.configuration = configuration
+        self.place = place
+        self.family = family
+        self.settings = settings
+        self.vended = vended
+
+    def get(self, name: str) -> str | None:
+        return self.settings.get(f"{self.family}.{name}")
+
+    def number(self, name: str, default: float) -> float:
+        text = self.get(name)
+        try:
+            found = default if text is None else float(text)
+        except ValueError:
+            found = -1
+        if found < 0:
+            raise InvalidInput(
+                f"cannot use {self.family}.{name}: {text!r} is not a number", property=f"{self.family}.{name}"
+            )
+        return found
+
+    def is_set(self, name: str) -> bool | None:
+        text = self.get(name)
+        return None if text is None else text.strip().lower() == "true"
+
+    def client(self, endpoint: str | None) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "connect_timeout": timedelta(seconds=self.number("connect-timeout", 5)),
+            "timeout": timedelta(seconds=self.number("request-timeout", 60)),
+            "allow_http": bool(endpoint and endpoint.startswith("http://")),
+        }
+        if proxy := self.get("proxy-uri"):
+            options["proxy_url"] = proxy
+        return options
+
+    def retries(self) -> dict[str, Any]:
+        return {
+            "max_retries": int(self.number("retry.num-retries", _RETRIES)),
+            "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
+            "backoff": {
+                "init_backoff": timedelta(milliseconds=self.number("retry.min-wait-ms", _MIN_WAIT_MS)),
+                "max_backoff": timedelta(milliseconds=self.number("retry.max-wait-ms", _MAX_WAIT_MS)),
+                "base": 3,
+            },
+        }
+
+    def provider(self, shape: Callable[[Mapping[str, str]], dict[str, Any] | None]) -> CredentialProvider | None:
+        """What gives the credentials of the settings, renewed before they expire; None where there are none."""
+        if shape(self.settings) is None:
+            return None
+        return CredentialProvider(self, shape)
+
+
+class CredentialProvider:
+    """Gives ``obstore`` credentials and asks the catalog for new ones before they expire."""
+
+    def __init__(self, making: _Making, shape: Callable[[Mapping[str, str]], dict[str, Any] | None]) -> None:
+        self._making = making
+        self._shape = shape
+        self._settings = making.settings
+        self._expires_at_ms = _expiry(making.vended, making.settings, making.family)
+        self._lock = threading.Lock()
+
+    def __call__(self) -> dict[str, Any]:
+        with self._lock:
+            self._renew()
+            given = self._shape(self._settings) or {}
+            at = self._expires_at_ms
+            return {**given, "expires_at": None if at is None else datetime.fromtimestamp(at / 1000, UTC)}
+
+    def _renew(self) -> None:
+        making = self._making
+        refresh = making.configuration.refresh
+        if refresh is None or making.vended is None or self._expires_at_ms is None:
+            return
+        if self._expires_at_ms - time.time() * 1000 > _REFRESH_BEFORE_MS:
+            return
+        found = chosen(refresh(), making.vended.prefix)
+        if found is not None:
+            self._settings = making.configuration.settings(making.family, found)
+            self._expires_at_ms = _expiry(found, found.config, making.family)
+
+
+def _expiry(vended: StorageCredentials | None, settings: Mapping[str, str], family: str) -> int | None:
+    if vended is not None and vended.expires_at_ms is not None:
+        return vended.expires_at_ms
+    text = settings.get(_EXPIRES[family], "")
+    return int(text) if text.isdigit() else None
+
+
+def _s3(making: _Making) -> ObjectStore:
+    from obstore.store import S3Store
+
+    if making.is_set("remote-signing-enabled") or making.get("signer"):
+        raise Unsupported(
+            f"cannot reach s3://{making.place.authority}: the catalog wants to sign every request itself; ask it for "
+            "vended credentials",
+            feature="remote signing",
+        )
+    bucket = making.place.authority
+    if not bucket:
+        raise InvalidInput(f"cannot reach {making.place}: it names no bucket, as in s3://bucket/warehouse")
+    needs_boto3 = _add_profile(making)
+    endpoint = making.get("endpoint")
+    config: dict[str, Any] = {"region": making.get("region") or "us-east-1"}
+    virtual = making.is_set("force-virtual-addressing")
+    if virtual is None:
+        virtual = not making.is_set("path-style-access") if making.get("path-style-access") else endpoint is None
+    if "." in bucket and endpoint is None:
+        virtual = False  # the certificate of the service covers one level of names
+    config["virtual_hosted_style_request"] = virtual
+    if endpoint:
+        scheme, _, host = endpoint.rstrip("/").partition("://")
+        endpoint = f"{scheme}://{bucket}.{host}" if virtual else endpoint.rstrip("/")
+        config["endpoint"] = config["aws_endpoint_url_s3"] = endpoint
+    if making.is_set("anonymous"):
+        config["skip_signature"] = True
+    for name, key in (("server-side-encryption", "server_side_encryption"), ("sse-kms-key-id", "sse_kms_key_id")):
+        if value := making.get(name):
+            config[key] = value
+    return S3Store(
+        bucket,
+        config=config,
+        client_options=making.client(endpoint),
+        retry_config=making.retries(),
+        credential_provider=_boto3_provider(making) if needs_boto3 else making.provider(_s3_credentials),
+    )
+
+
+def _add_profile(making: _Making) -> bool:
+    """Add what the files of the AWS command line say; whether its own library has to sign in."""
+    if making.get("role-arn"):
+        return True
+    profile = making.get("profile-name")
+    has_keys = making.get("access-key-id") or making.is_set("anonymous") or making.vended
+    if has_keys and profile is None:
+        return False
+    found = profile_settings(making.configuration.environment, profile)
+    for name, value in found.items():
+        if not (has_keys and name in ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")):
+            making.settings.setdefault(name, value)
+    return making.get("profile-needs") is not None and not has_keys
+
+
+def _boto3_provider(making: _Making) -> Any:
+    try:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
+    except ImportError:
+        raise Unsupported(
+            "cannot sign in to AWS: roles and profiles that sign in need boto3: pip install boto3",
+            feature="AWS sign-in",
+        ) from None
+    session = boto3.Session(
+        aws_access_key_id=making.get("access-key-id"),
+        aws_secret_access_key=making.get("secret-access-key"),
+        aws_session_token=making.get("session-token"),
+        profile_name=making.get("profile-name"),
+        region_name=making.get("region"),
+    )
+    if role := making.get("role-arn"):
+        name = making.get("role-session-name") or "esker"
+        return StsCredentialProvider(session, RoleArn=role, RoleSessionName=name)
+    return Boto3CredentialProvider(session)
+
+
+def _s3_credentials(settings: Mapping[str, str]) -> dict[str, Any] | None:
+    key, secret = settings.get("s3.access-key-id"), settings.get("s3.secret-access-key")
+    if key is None and secret is None:
+        return None
+    if not key or not secret:
+        raise InvalidInput("cannot sign requests to S3: s3.access-key-id and s3.secret-access-key go together")
+    return {"access_key_id": key, "secret_access_key": secret, "token": settings.get("s3.session-token")}
+
+
+def _gcs(making: _Making) -> ObjectStore:
+    from obstore.store import GCSStore
+
+    host = making.get("service.host")
+    if host and "://" not in host:
+        host = f"http://{host}"
+    config: dict[str, Any] = {"base_url": host.rstrip("/")} if host else {}
+    if making.is_set("no-auth"):
+        config["skip_signature"] = True
+    return GCSStore(
+        making.place.authority,
+        config=config,
+        client_options=making.client(host),
+        retry_config=making.retries(),
+        credential_provider=making.provider(_gcs_credentials),
+    )
+
+
+def _gcs_credentials(settings: Mapping[str, str]) -> dict[str, Any] | None:
+    token = settings.get("gcs.oauth2.token")
+    return {"token": token} if token else None
+
+
+def _azure(making: _Making) -> ObjectStore:
+    from obstore.store import AzureStore
+
+    container, _, host = making.place.authority.rpartition("@")
+    if not container:
+        container, host = host, ""
+    _add_connection_string(making)
+    account = host.partition(".")[0] or making.get("account-name")
+    if not account:
+        raise InvalidInput(
+            f"cannot reach the container {container}: name the account, as in "
+            f"abfss://{container}@account{_AZURE_HOST}/path, or set adls.account-name"
+        )
+    config: dict[str, Any] = {"account_name": account, "container_name": container}
+    endpoint = making.get("account-host") or making.get("endpoint")
+    if endpoint:
+        endpoint = endpoint if "://" in endpoint else f"https://{endpoint}"
+        config["endpoint"] = endpoint.replace(".dfs.", ".blob.")
+    for name in ("tenant-id", "client-id", "client-secret"):
+        if value := making.get(name):
+            config[name.replace("-", "_")] = value
+    if making.is_set("anon"):
+        config["skip_signature"] = True
+    return AzureStore(
+        config=config,
+        client_options=making.client(endpoint),
+        retry_config=making.retries(),
+        credential_provider=making.provider(lambda settings: _azure_credentials(settings, account)),
+    )
+
+
+def _add_connection_string(making: _Making) -> None:
+    text = making.get("connection-string") or ""
+    parts = dict(part.partition("=")[::2] for part in text.split(";") if "=" in part)
+    names = {
+        "AccountName": "account-name",
+        "AccountKey": "account-key",
+        "SharedAccessSignature": "sas-token",
+        "BlobEndpoint": "endpoint",
+    }
+    for part, name in names.items():
+        if value := parts.get(part):
+            making.settings.setdefault(f"adls.{name}", value)
+
+
+def _azure_credentials(settings: Mapping[str, str], account: str) -> dict[str, Any] | None:
+    prefix = f"adls.sas-token.{account}"
+    own = next((value for name, value in settings.items() if name == prefix or name.startswith(f"{prefix}.")), None)
+    if sas := own or settings.get("adls.sas-token"):
+        return {"sas_token": sas.lstrip("?")}
+    if key := settings.get("adls.account-key"):
+        return {"access_key": key}
+    if token := settings.get("adls.token"):
+        return {"token": token}
+    return None

@@ -1,0 +1,245 @@
+"""An S3 server for tests: moto behind one lock, with faults that a test can order and a log of its requests.
+
+moto alone can let two writers win one conditional create, because it answers in several threads. The lock makes it a
+fair judge. It runs as a program of its own: ``python s3_server.py`` prints its port and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+CONTROL = "/_control"
+ACCESS_KEY, SECRET_KEY = "AKIAESKERTEST00000001", "esker+secret/that/must/never/be/shown"
+
+SLOW_DOWN = "slow_down"  # 503 SlowDown, nothing done
+TOO_MANY = "too_many"  # 429, nothing done
+CONFLICT = "conflict"  # 409 ConditionalRequestConflict, nothing done
+DENY = "deny"  # 403 with everything in its body that a real one has
+LOSE_ANSWER = "lose_answer"  # done, then the connection is cut
+LOSE_REQUEST = "lose_request"  # not done, and the connection is cut
+ANSWER_500 = "answer_500"  # done, then 500
+CUT_BODY = "cut_body"  # the answer ends in the middle
+IGNORE_CONDITIONS = "ignore_conditions"  # as a store that does not know If-None-Match
+DELAY = "delay"  # done a second late
+
+_ERRORS = {
+    SLOW_DOWN: ("503 Slow Down", "SlowDown", "Please reduce your request rate."),
+    TOO_MANY: ("429 Too Many Requests", "TooManyRequests", "Please reduce your request rate."),
+    CONFLICT: ("409 Conflict", "ConditionalRequestConflict", "A conflicting conditional operation is in progress."),
+    ANSWER_500: ("500 Internal Server Error", "InternalError", "We encountered an internal error."),
+    DENY: ("403 Forbidden", "SignatureDoesNotMatch", "The request signature we calculated does not match."),
+}
+
+
+class S3Server:
+    """The running server, as a test sees it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self._process = process
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self._direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    @classmethod
+    def start(cls) -> Self:
+        """Start one and wait until it answers."""
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(Path(__file__))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "MOTO_ACCOUNT_ID": "1" * 12},
+        )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the S3 server did not start"
+        return cls(process, int(line))
+
+    def stop(self) -> None:
+        """End the program."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What a lake on this server is opened with."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.access-key-id": ACCESS_KEY,
+            "s3.secret-access-key": SECRET_KEY,
+            "s3.region": "us-east-1",
+        }
+
+    def make_bucket(self, name: str) -> str:
+        """An empty bucket, as a location."""
+        self._control({"bucket": name})
+        return f"s3://{name}"
+
+    def fail(self, action: str, *, method: str = "", key: str = "", skip: int = 0, times: int = 1) -> None:
+        """From now on: let ``skip`` requests of that method and key (a pattern) pass, then fail ``times`` of them."""
+        self._control({"fault": {"action": action, "method": method, "key": key, "skip": skip, "times": times}})
+
+    def heal(self) -> None:
+        """Forget all faults."""
+        self._control({"heal": True})
+
+    def uploads(self) -> int:
+        """Multipart uploads that are neither completed nor aborted."""
+        return int(self._control({"uploads": True})["uploads"])
+
+    @contextmanager
+    def counted(self) -> Iterator[list[str]]:
+        """The requests of a block, ``GET bucket/key``, filled in at its end."""
+        found: list[str] = []
+        before = int(self._control({"log": 0})["next"])
+        yield found
+        found.extend(self._control({"log": before})["requests"])
+
+    def _control(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(self.endpoint + CONTROL, json.dumps(order).encode(), method="POST")
+        with self._direct.open(request, timeout=30) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
+
+
+class Faulty:
+    """moto's application with one lock, a log and faults."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._lock = threading.RLock()
+        self._faults: list[dict[str, Any]] = []
+        self._log: list[str] = []
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == CONTROL:
+            return self._ordered(environ, start)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = _Body(body)
+        with self._lock:
+            self._log.append(f"{environ['REQUEST_METHOD']} {_key(environ)}")
+            action = self._due(environ)
+            if action == DELAY:
+                time.sleep(1)
+            return self._answer(environ, start, action)
+
+    def _answer(self, environ: dict[str, Any], start: Any, action: str | None) -> Iterable[bytes]:
+        if action == LOSE_REQUEST:
+            return _cut(environ)
+        if action in (SLOW_DOWN, TOO_MANY, CONFLICT, DENY):
+            return _refuse(environ, start, action)
+        if action == IGNORE_CONDITIONS:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        kept: list[Any] = []
+        content = b"".join(self._inner(environ, lambda status, headers, *_: kept.extend((status, headers))))
+        if action == LOSE_ANSWER:
+            return _cut(environ)
+        if action == ANSWER_500:
+            return _refuse(environ, start, action)
+        status, headers = kept[:2]
+        start(status, headers)
+        if action == CUT_BODY:
+            return _half(environ, content)
+        return [content]
+
+    def _due(self, environ: dict[str, Any]) -> str | None:
+        for fault in self._faults:
+            if fault["method"] not in ("", environ["REQUEST_METHOD"]) or not re.search(fault["key"], _key(environ)):
+                continue
+            if fault["skip"] > 0:
+                fault["skip"] -= 1
+            elif fault["times"] > 0:
+                fault["times"] -= 1
+                return str(fault["action"])
+        return None
+
+    def _ordered(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        order = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+        answer: dict[str, Any] = {}
+        with self._lock:
+            if "bucket" in order:
+                self._s3().create_bucket(order["bucket"], "us-east-1")
+            if "fault" in order:
+                self._faults.append(order["fault"])
+            if "heal" in order:
+                self._faults.clear()
+            if "uploads" in order:
+                answer["uploads"] = sum(len(bucket.multiparts) for bucket in self._s3().buckets.values())
+            if "log" in order:
+                answer = {"next": len(self._log), "requests": self._log[order["log"] :]}
+        start("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(answer).encode()]
+
+    def _s3(self) -> Any:
+        from moto.s3.models import s3_backends
+
+        return s3_backends["1" * 12]["aws"]
+
+
+class _Body:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, size: int | None = -1) -> bytes:
+        size = len(self._data) if size is None or size < 0 else size
+        found, self._data = self._data[:size], self._data[size:]
+        return found
+
+
+def _key(environ: dict[str, Any]) -> str:
+    query = environ.get("QUERY_STRING", "")
+    return environ["PATH_INFO"].lstrip("/") + (f"?{query}" if query else "")
+
+
+def _refuse(environ: dict[str, Any], start: Any, action: str) -> Iterable[bytes]:
+    status, code, message = _ERRORS[action]
+    shown = f"<AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId>" if action == DENY else ""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message>{shown}</Error>".encode()
+    start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body))), ("Retry-After", "1")])
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def _cut(environ: dict[str, Any]) -> Iterable[bytes]:
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+    raise ConnectionAbortedError
+
+
+def _half(environ: dict[str, Any], content: bytes) -> Iterator[bytes]:
+    yield content[: len(content) // 2]
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+
+
+def main() -> None:
+    """Serve on a free port of the loopback interface until the standard input ends."""
+    import logging
+
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    server = make_server("127.0.0.1", 0, Faulty(DomainDispatcherApplication(create_backend_app)), threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # what the server says of connections that it cuts
+    print(server.server_port, flush=True)
+    sys.stdin.buffer.read()
+
+
+if __name__ == "__main__":
+    main()
