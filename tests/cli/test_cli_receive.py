@@ -38,7 +38,7 @@ def test_a_spool_that_another_has_is_a_conflict(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     done = run("receive", "--port", "0", "--spool", str(tmp_path))
     assert done.exit_code == 3
-    assert "another process does; give each its own" in done.stderr
+    assert "another process writes to it; give each its own" in done.stderr
     spool.close()
 
 

@@ -112,7 +112,7 @@ def test_letters_say_where_they_come_from() -> None:
     batch = decoded([bad, trouble, strange, wrong, both])
     assert batch.dead_letters.schema == DEAD_LETTER.schema
     found = [(one["source"], one["offset"], one["raw"], one["error_class"], one["error"]) for one in letters(batch)]
-    no_member = "it does not hold one signal: resourceSpans, resourceLogs or resourceMetrics, whichever was to be sent"
+    no_member = "it does not have exactly one signal: resourceSpans, resourceLogs or resourceMetrics"
     assert found == [
         ("f.jsonl", 17, b"{]", "not_json", "line 3: request: the text is not JSON"),
         ("g", 9, b"half", "truncated", "the file ends"),
@@ -165,7 +165,7 @@ def test_many_bad_records_under_a_long_head_make_one_letter() -> None:
     assert batch.tables == {}
     assert letter["raw"] == message.SerializeToString()
     assert letter["error_class"] == "too_many"
-    assert letter["error"].startswith("500 of its records cannot be kept, the first because spans: a trace id is not")
+    assert letter["error"].startswith("500 of its records cannot be kept; the first because spans: a trace id is not")
 
 
 @pytest.mark.parametrize("walk", WALKS)

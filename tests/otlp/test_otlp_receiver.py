@@ -126,7 +126,7 @@ def test_what_cannot_be_decoded_is_refused_and_kept_for_the_dead_letters(receive
 def test_what_cannot_be_unpacked_is_refused_and_kept_as_it_came(receiver: Receiver, body: bytes) -> None:
     status, answer, _ = post(receiver, "/v1/traces", body, Content_Encoding="gzip", Content_Type=JSON)
     assert status == 400
-    assert json.loads(answer)["message"].startswith("the body cannot be unpacked: ")
+    assert json.loads(answer)["message"].startswith("the body cannot be decompressed: ")
     assert spooled(receiver) == [(body, Signal.TRACES, True, "refused")]
     assert receiver.counts["refused"] == 1
 

@@ -119,13 +119,13 @@ def test_a_frame_that_is_too_long_is_passed_over() -> None:
         requests = found(framed([*some(1), long, *some(1)]), limit=9_000)
         assert [one.data for one in requests if not one.trouble] == [*some(1), *some(1)]
         assert troubles(requests) == [
-            ("too_large", "a frame of 10003 bytes is longer than 9000; its first 65536 bytes are kept here")
+            ("too_large", "a frame of 10003 bytes is longer than 9000; only its first 65536 bytes are kept")
         ]
     text = lines([*some_json(1), b'{"' + b"x" * 20_000, *some_json(1)])
     requests = found(text, limit=9_000)
     assert [one.data for one in requests if not one.trouble] == [*some_json(1), *some_json(1)]
     assert troubles(requests) == [
-        ("too_large", "line 2 is longer than 9000 bytes; its first 65536 bytes are kept here")
+        ("too_large", "line 2 is longer than 9000 bytes; only its first 65536 bytes are kept")
     ]
 
 
@@ -146,7 +146,7 @@ def test_an_object_that_inflates_without_bound_is_not_inflated() -> None:
     bomb = zstandard.compress(bytes(1 << 26))
     requests = found(of_the_exporter([bomb, *some(1)]), limit=1 << 20)
     assert [one.data for one in requests if not one.trouble] == some(1)
-    assert troubles(requests) == [("damaged_compression", "it unpacks to more than 1048576 bytes")]
+    assert troubles(requests) == [("damaged_compression", "it decompresses to more than 1048576 bytes")]
 
 
 @given(data=st.binary(max_size=200) | st.text(max_size=99).map(str.encode), pack=st.sampled_from(PACKS))
@@ -206,7 +206,7 @@ def test_a_segment_with_a_flipped_bit_is_read_up_to_it() -> None:
     data[len(spool(some(1))) + 40] ^= 1
     requests = found(bytes(data))
     assert [one.data for one in requests if not one.trouble] == some(1)
-    assert troubles(requests) == [("malformed", "a frame of the segment has another checksum than it says")]
+    assert troubles(requests) == [("malformed", "a frame of the segment does not match its checksum")]
 
 
 def test_a_length_of_four_bytes_is_no_length_if_nothing_stands_behind_it() -> None:

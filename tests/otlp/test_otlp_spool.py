@@ -103,7 +103,7 @@ def test_a_full_spool_takes_more_once_something_is_ingested(tmp_path: Path, monk
     spool = Spool(tmp_path, cap_bytes=400, segment_bytes=100)
     for _ in range(4):
         spool.append(framed(b"x" * 60))
-    with pytest.raises(SpoolFull, match=r"The spool .* holds \d+ of 400 bytes: ingest it, or raise its cap"):
+    with pytest.raises(SpoolFull, match=r"The spool .* has \d+ of 400 bytes: ingest it, or raise its cap"):
         spool.append(framed(b"x" * 60))
     segments = sealed_segments(tmp_path)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 400
@@ -120,7 +120,9 @@ def test_a_full_spool_takes_more_once_something_is_ingested(tmp_path: Path, monk
 
 def test_a_spool_has_one_writer(tmp_path: Path) -> None:
     first = Spool(tmp_path)
-    with pytest.raises(Conflict, match=r"Cannot write to the spool .*: another process does; give each its own"):
+    with pytest.raises(
+        Conflict, match=r"Cannot write to the spool .*: another process writes to it; give each its own"
+    ):
         Spool(tmp_path)
     first.close()
     Spool(tmp_path).close()

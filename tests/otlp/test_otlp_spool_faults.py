@@ -153,7 +153,7 @@ def test_a_disk_that_seals_nothing_is_not_filled_with_open_segments(tmp_path: Pa
     spool = Spool(tmp_path, disk=disk, segment_bytes=1)
     for at in range(64):
         spool.append(framed(bytes([at])))
-    with pytest.raises(SpoolFull, match=r"takes no more: cannot seal .*, and will try again: .*No space left"):
+    with pytest.raises(SpoolFull, match=r"accepts no more: cannot seal .*, and will try again: .*No space left"):
         spool.append(framed(b"one more"))
     disk.broken = False
     spool.seal_if_old()
@@ -192,7 +192,7 @@ def test_recovery_moves_aside_what_it_does_not_understand(
         (tmp_path / name).write_bytes(junk)
         spool = Spool(tmp_path)
         [aside] = spool.set_aside
-        assert f"has bytes that are no request; they are kept in {aside}" in caplog.text
+        assert f"has bytes that are not a request; they are kept in {aside}" in caplog.text
         spool.close()
     assert [path.read_bytes() for path in (tmp_path / ".aside").iterdir()] == [junk, junk]
     assert sealed_segments(tmp_path) == []

@@ -136,13 +136,13 @@ def test_a_kvlist_that_only_looks_like_bytes_stays_one() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "why"),
     [
-        ("x", "int", "cannot take the attribute 'x' for a value of kind int"),
-        ("x", "double", "for a value of kind double"),
-        ("TRUE", "bool", "for a value of kind bool"),
-        ("%", "bytes", "for a value of kind bytes"),
-        ("[", "array", "for a value of kind array"),
-        ("[" * 100_000, "array", "for a value of kind array"),
-        ("1", "text", "cannot take an attribute for a value of kind 'text': OTLP has none"),
+        ("x", "int", "cannot read the attribute 'x' as a value of kind int"),
+        ("x", "double", "as a value of kind double"),
+        ("TRUE", "bool", "as a value of kind bool"),
+        ("%", "bytes", "as a value of kind bytes"),
+        ("[", "array", "as a value of kind array"),
+        ("[" * 100_000, "array", "as a value of kind array"),
+        ("1", "text", "cannot read an attribute as a value of kind 'text': OTLP has no such kind"),
     ],
 )
 def test_a_text_that_is_none_of_its_kind_is_refused(text: str, kind: str, why: str) -> None:

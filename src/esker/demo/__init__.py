@@ -1,1 +1,1 @@
-"""``make demo``, ``esker demo``: the telemetry pipeline on Spark end to end, killed on the way, ending in a report."""
+"""``make demo``, ``esker demo``: runs the telemetry pipeline on Spark, kills its programs, and writes a report."""

@@ -1,5 +1,5 @@
-"""The driver of the pipeline as a program of its own, to be killed: a streaming query that says what it does, a JSON
-document a line. Run as ``python -m esker.demo.driver FOLDER``."""
+"""The driver of the pipeline as a program of its own, so that it can be killed. It runs the streaming query and prints
+its progress, one JSON document on each line. Run as ``python -m esker.demo.driver FOLDER``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(folder: Path) -> None:
     """Follow the directories of the tour until killed."""
     import esker
 
-    warnings.simplefilter("ignore")  # PySpark's, of versions of pandas; nobody reads this program's words
+    warnings.simplefilter("ignore")  # PySpark's, about versions of pandas; nobody reads them here
     places = Places(folder)
     lake = esker.connect(places.catalog)
     query = start_query(places, lake, lambda batch: say(event="batch", **batch), processing_time="200 milliseconds")
@@ -30,11 +30,11 @@ def main(folder: Path) -> None:
             seen |= new
             say(event="working")
         time.sleep(_LOOK_S)
-    query.awaitTermination()  # raises what ended it
+    query.awaitTermination()  # raises the error that ended it
 
 
 def say(**words: Any) -> None:
-    """One line."""
+    """Print one line."""
     print(json.dumps(words), flush=True)
 
 

@@ -1,4 +1,5 @@
-"""The first half of the tour: telemetry is made and sent, and reaches the tables though programs are killed."""
+"""The first half of the tour: telemetry is made and sent, and is loaded into the tables although programs are
+killed."""
 
 from __future__ import annotations
 
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 SPANS_A_REQUEST = 250
-RESENT = 2  # requests that are sent once more
-LATE_DAY = 1  # its spans come after everything else
-LATE_FILES = 10  # one after the other: any of them may be the one whose batch is caught on its way
+RESENT = 2  # requests that are sent twice
+LATE_DAY = 1  # the spans of this day are sent after everything else
+LATE_FILES = 10  # sent one after the other: the driver is killed during the batch of one of them
 _CATCH_S = 10.0
 
 
 @dataclass(slots=True)
 class Sent:
-    """What went out, counted by the sender."""
+    """What was sent, counted by the sender."""
 
     spans: int = 0
     others: int = 0  # log records and metric points
-    resent: int = 0  # of the spans, those sent a second time
+    resent: int = 0  # of the spans, those that were sent twice
     corrupt: int = 0
     requests: int = 0
     files: int = 0
@@ -42,20 +43,20 @@ class Sent:
 
     @property
     def records(self) -> int:
-        """All that can be read."""
+        """All records that can be decoded."""
         return self.spans + self.others
 
 
 class Watched:
-    """The first driver, and what it says, handed on to the story."""
+    """The first driver. Its messages are passed to the story."""
 
     def __init__(self, story: Story, driver: Driver) -> None:
         self._story = story
         self.driver = driver
-        self.is_working = False  # on a batch, as far as is known
+        self.is_working = False  # whether it has begun a batch, as far as is known
 
     def hear(self) -> bool:
-        """Take in its news; whether there was any."""
+        """Read its new messages. Returns whether there were any."""
         news = self.driver.news()
         for one in news:
             if one["event"] == "batch":
@@ -64,12 +65,12 @@ class Watched:
         return bool(news)
 
     def wait_for_batches(self, count: int) -> None:
-        """Until so many more are committed."""
+        """Wait until ``count`` more batches are committed."""
         enough = len(self._story.batches) + count
         wait_until(lambda: (self.hear(), len(self._story.batches) >= enough)[1], f"{count} batches of the pipeline")
 
     def wait_for_work(self, give_more: Callable[[], None]) -> None:
-        """Until tasks run; they are given more where there is nothing left to do."""
+        """Wait until tasks run. Gives them more files if there is nothing left to do."""
         while not self.is_working:
             try:
                 wait_until(lambda: (self.hear(), self.is_working)[1], "tasks", patience_s=_CATCH_S, look_s=0.01)
@@ -78,7 +79,7 @@ class Watched:
 
 
 def batch_of(told: dict[str, Any], *, driver: int) -> Batch:
-    """A batch, of what the query said of it."""
+    """A batch, from the message of the query."""
     return Batch(
         number=told["number"],
         received=told["received"],
@@ -90,15 +91,15 @@ def batch_of(told: dict[str, Any], *, driver: int) -> Batch:
 
 
 def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
-    """Make, send, ingest, and kill the driver and what it works with. Returns what was sent; some of it is not in the
-    tables yet."""
+    """Make, send and load telemetry, and kill the driver and other programs meanwhile. Returns what was sent. Some of
+    it is not in the tables yet."""
     sent = Sent()
     places.incoming.mkdir(parents=True)
     places.spool.mkdir()
-    driver = Driver.launch(places.folder / "driver-1", places.folder, master)  # Spark starts meanwhile
+    driver = Driver.launch(places.folder / "driver-1", places.folder, master)  # Spark starts in the meantime
     watched = Watched(story, driver)
     try:
-        with story.step("record telemetry with the OpenTelemetry SDK, put files where the query looks") as found:
+        with story.step("record telemetry with the OpenTelemetry SDK, put files where the query reads") as found:
             shop = Shop(size)
             late = _write_files(shop, places, sent)
             found.append(
@@ -110,7 +111,7 @@ def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
             found.append("the first batch is in the tables")
         if master.startswith("local-cluster"):
             _kill_executor(story, watched, lambda: telemetry.put(places.incoming, *late.pop(0)))
-        with story.step("export over HTTP to esker receive; kill -9 the receiver on the way, start it again") as found:
+        with story.step("export over HTTP to esker receive; kill -9 the receiver meanwhile, start it again") as found:
             before = sent.spans
             _export(story, shop, places, sent)
             found.append(f"{sent.requests} requests, {sent.spans - before:,} spans, {sent.resent:,} of them sent twice")
@@ -120,7 +121,7 @@ def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
             story.killed.append("the driver")
             open_batches = ", ".join(str(int(Path(name).stem)) for name in receipts_in(places.checkpoint))
             found.append(f"batch {open_batches or 'none'} written, not committed")
-            for name, content in late:  # what is left of the day comes while nobody looks
+            for name, content in late:  # the rest of the day arrives while no driver runs
                 telemetry.put(places.incoming, name, content)
     finally:
         if driver.is_running:
@@ -129,12 +130,12 @@ def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
 
 
 def go_on(story: Story, places: Places, lake: Lake, sent: Sent) -> None:
-    """Start the same query in this process, which takes in what the first one left."""
-    with story.step("start another driver: the query goes on where the first was") as found:
+    """Start the same query in this process. It loads what the first one left."""
+    with story.step("start another driver: the query continues where the first stopped") as found:
         query = start_query(places, lake, lambda told: story.note(batch_of(told, driver=2)), available_now=True)
         query.awaitTermination()
         account = query.account
-        with suppress(TimeoutError):  # what is said of a batch may come after its commit
+        with suppress(TimeoutError):  # the message about a batch may come after its commit
             wait_until(lambda: _received(story, 2) >= account.received, "the last progress", patience_s=10.0)
         sent.pending = account.pending
         found.append(
@@ -159,7 +160,7 @@ def _kill_executor(story: Story, watched: Watched, give_more: Callable[[], None]
 
 
 def _catch_a_batch(places: Places, late: list[tuple[str, bytes]], watched: Watched) -> None:
-    """Give the query late files until one of its batches is seen written and not committed."""
+    """Give the query late files until one of its batches is written but not committed."""
     seen: list[str] = []
 
     def is_caught() -> bool:
@@ -174,7 +175,7 @@ def _catch_a_batch(places: Places, late: list[tuple[str, bytes]], watched: Watch
 
 
 def _write_files(shop: Shop, places: Places, sent: Sent) -> list[tuple[str, bytes]]:
-    """Put the files where they are looked for, but for the late ones, which are returned."""
+    """Write the files to the input directory, except the late ones, which are returned."""
     days = shop.size.days
     late: list[tuple[str, bytes]] = []
     for day in range(days):
@@ -205,7 +206,7 @@ def _write_files(shop: Shop, places: Places, sent: Sent) -> list[tuple[str, byte
 
 
 def _framed(requests: list[object], day: int) -> tuple[str, bytes]:
-    """The framings in turn: nobody says which, it is told from the content."""
+    """The framings in turn. The pipeline detects them from the content."""
     match day % 4:
         case 0:
             return f"spans-{day:02}.jsonl", b"".join(map(telemetry.json_line, requests))

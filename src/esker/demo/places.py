@@ -1,4 +1,4 @@
-"""Where the tour keeps things, and the query over them that both of its drivers run."""
+"""The folders of the tour, and the query that both of its drivers run."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ SERVICE_DAYS = "otel.service_days"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Folders of the tour."""
+    """The folders of the tour."""
 
     folder: Path
 
     @property
     def catalog(self) -> str:
-        """The lake's."""
+        """The address of the lake's catalog."""
         return f"sqlite:///{self.folder}/catalog.db"
 
     @property
     def incoming(self) -> Path:
-        """Files are put here."""
+        """The input directory."""
         return self.folder / "incoming"
 
     @property
     def spool(self) -> Path:
-        """What the receiver has answered for."""
+        """The spool of the receiver."""
         return self.folder / "spool"
 
     @property
     def checkpoint(self) -> Path:
-        """What the pipeline has planned and done."""
+        """The checkpoint of the pipeline."""
         return self.folder / "ingest" / "otlp"
 
 
 def service_days() -> Rollup:
-    """What spans come to by day and service; the query keeps it up to date after each batch."""
+    """Totals of spans by day and service. The query updates them after each batch."""
     from esker import otlp
 
     return otlp.Rollup(
@@ -58,7 +58,7 @@ def service_days() -> Rollup:
 
 
 def start_query(places: Places, lake: Lake, told: Callable[[dict[str, Any]], None], **trigger: Any) -> PipelineQuery:
-    """The streaming query; ``told`` is called with the numbers of each batch."""
+    """Start the streaming query. It calls ``told`` with the numbers of each batch."""
     from esker import otlp
 
     def tell(progress: Any) -> None:

@@ -1,4 +1,4 @@
-"""The programs of the pipeline, as processes that can be killed: ``esker`` with arguments, and drivers of Spark."""
+"""The programs of the pipeline as processes that can be killed: ``esker`` with arguments, and drivers of Spark."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _PATIENCE_S = 300.0
 
 @dataclass(slots=True)
 class Program:
-    """A program that runs; its words go to a file."""
+    """A running program. Its output goes to a file."""
 
     process: subprocess.Popen[bytes]
     words: Path
 
     @classmethod
     def start(cls, words: Path, *arguments: str | Path) -> Program:
-        """Start ``esker`` with arguments. What it says is kept beside the lake."""
+        """Start ``esker`` with arguments. Its output is kept beside the lake."""
         return cls(_started(words, [*_PROGRAM, *map(str, arguments)]), words)
 
     def kill(self) -> None:
-        """SIGKILL: it cannot say goodbye."""
+        """End it by SIGKILL: it cannot clean up."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(_PATIENCE_S)
 
@@ -49,9 +49,9 @@ class Program:
 
 @dataclass(slots=True)
 class Driver(Program):
-    """A driver of Spark with its JVM and executors, which says what it does."""
+    """A Spark driver with its JVM and executors, which prints its progress."""
 
-    read: int = 0  # of its words, in bytes
+    read: int = 0  # bytes of its output that were read
 
     @classmethod
     def launch(cls, words: Path, folder: Path, master: str) -> Driver:
@@ -60,7 +60,7 @@ class Driver(Program):
         return cls(_started(words, [sys.executable, "-m", "esker.demo.driver", str(folder)], environment), words)
 
     def news(self) -> list[dict[str, Any]]:
-        """What it has said since it was last asked. ``RuntimeError`` where it has ended by itself."""
+        """The messages since the last call. Raises ``RuntimeError`` if it has ended by itself."""
         with self.words.open("rb") as file:
             file.seek(self.read)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -70,11 +70,11 @@ class Driver(Program):
         return [json.loads(line) for line in whole.splitlines()]
 
     def executors(self) -> list[int]:
-        """The processes of its executors; none where these are threads of the driver."""
+        """The processes of its executors; none if these are threads of the driver."""
         return [pid for pid, command in _below(self.process.pid) if "CoarseGrainedExecutorBackend" in command]
 
     def kill(self) -> None:
-        """SIGKILL for the driver, Python's half and Java's. Executors end when they miss it."""
+        """Kill the driver, its Python and its JVM, by SIGKILL. Executors end when they notice it."""
         java = [pid for pid, command in _below(self.process.pid) if "deploy.SparkSubmit" in command]
         for pid in (self.process.pid, *java):
             with suppress(ProcessLookupError):
@@ -88,7 +88,7 @@ def _started(words: Path, command: list[str], environment: Mapping[str, str] | N
 
 
 def _below(pid: int) -> Iterator[tuple[int, str]]:
-    """Children of a process and theirs, each with its command line."""
+    """The processes below a process, each with its command line."""
     children: dict[int, list[tuple[int, str]]] = {}
     for child, parent, command in _processes():
         children.setdefault(parent, []).append((child, command))
@@ -100,7 +100,7 @@ def _below(pid: int) -> Iterator[tuple[int, str]]:
 
 
 def _processes() -> Iterator[tuple[int, int, str]]:
-    """Every process: its id, its parent's, its command line."""
+    """All processes: id, parent's id, command line."""
     if not Path("/proc/self/stat").exists():
         listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
         for line in listed.stdout.splitlines():
@@ -115,14 +115,14 @@ def _processes() -> Iterator[tuple[int, int, str]]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_for_port(port: int) -> None:
-    """Until somebody listens."""
+    """Wait until a program listens at the port."""
 
     def is_open() -> bool:
         with socket.socket() as probe:
@@ -133,7 +133,7 @@ def wait_for_port(port: int) -> None:
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, patience_s: float = _PATIENCE_S, look_s: float = 0.05) -> None:
-    """Look again and again, with patience, not without end."""
+    """Wait until ``holds`` is true. Raises ``TimeoutError`` after ``patience_s``."""
     end = time.monotonic() + patience_s
     while not holds():
         if time.monotonic() > end:
@@ -142,7 +142,7 @@ def wait_until(holds: Callable[[], bool], what: str, *, patience_s: float = _PAT
 
 
 def receipts_in(checkpoint: Path) -> list[str]:
-    """Batches that are written and not committed yet."""
+    """Batches that are written but not committed."""
     try:
         return sorted(name for name in os.listdir(checkpoint / "pending") if name.endswith(".json"))  # noqa: PTH208
     except FileNotFoundError:

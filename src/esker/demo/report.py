@@ -13,9 +13,7 @@ from pathlib import Path
 
 from esker.demo.story import Batch, Story
 
-# ---------------------------------------------------------------- page
-#
-# The report as a page: one file, no script. Plots are HTML, so that their words wrap on a phone and none is cut.
+# ---------------------------------------------------------------- the page
 
 
 _STYLE = """
@@ -45,7 +43,7 @@ td,th{padding:.35rem .25rem}}
 
 
 def write_page(story: Story, path: Path) -> Path:
-    """Write the page; where it is."""
+    """Write the page and return its path."""
     assert story.identity is not None  # the tour is over
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
@@ -60,7 +58,7 @@ def write_page(story: Story, path: Path) -> Path:
         bars_plot([(name, count, f"{count:,}, {errors / count:.1%} errors") for name, count, errors in story.services]),
         "<h2>The slowest operations, 99th percentile</h2>",
         bars_plot([(f"{service}: {name}", round(ms), f"{ms:,.0f} ms") for service, name, ms in story.slowest]),
-        "<h2>What one day's errors took to find</h2>",
+        "<h2>What a search for one day's errors had to read</h2>",
         bars_plot(
             [(f"{level} opened", kept, f"{kept:,} of {total:,}") for level, kept, total in story.funnel],
             most=max((total for _, _, total in story.funnel), default=1),
@@ -75,15 +73,15 @@ def write_page(story: Story, path: Path) -> Path:
 
 
 def _lead(story: Story) -> list[str]:
-    """The story first: what was killed, the sum, and what its words mean."""
+    """The beginning: what was killed, the sum, and what its words mean."""
     assert story.identity is not None  # as above
     same = " · ".join(f"{engine} {rows:,}" for engine, rows in story.counted_by.items())
     return [
         f"<h1>{escape(story.headline())}</h1>",
-        "<p>Telemetry of the OpenTelemetry SDK came as files and over HTTP into Iceberg tables, by a streaming query "
-        f"on Spark. On the way {escape(_listed(story.killed))} were ended by SIGKILL, in the middle of their work. "
-        "The query was started again, and went on where it was. Then everything that was sent was counted against "
-        "everything that is there:</p>",
+        "<p>Telemetry of the OpenTelemetry SDK was loaded from files and over HTTP by a streaming query "
+        f"on Spark into Iceberg tables. Meanwhile {escape(_listed(story.killed))} were killed by SIGKILL. "
+        "The query was started again and continued. Then everything that was sent was compared with "
+        "everything in the tables:</p>",
         f"<p class='{'sum' if story.holds else 'sum bad'}'>{escape(story.identity.text())}</p>",
         f"<p class='dim'>{escape(story.identity.resent_text())} Records that cannot be decoded are dead letters: kept, "
         "with the reason.</p>",
@@ -113,7 +111,7 @@ def _next(story: Story, folder: Path) -> list[str]:
 
 
 def next_commands(folder: Path) -> list[str]:
-    """What to type after the tour."""
+    """The commands to try after the tour."""
     beside = Path(sys.executable).with_name("esker")  # of an environment that is not active
     esker = "esker" if shutil.which("esker") or not beside.exists() else str(beside)
     catalog = f"sqlite:///{folder}/catalog.db"
@@ -140,7 +138,7 @@ def batches_plot(batches: Sequence[Batch]) -> str:
 
 
 def columns_plot(values: Sequence[tuple[str, int]], what: str) -> str:
-    """One column for each value, the first and the last one named."""
+    """One column for each value; the first and the last have their names."""
     most = max((count for _, count in values), default=1) or 1
     shapes = [
         f"<i style='height:{100 * count / most:.1f}%' title='{escape(name)}: {count:,}'></i>" for name, count in values
@@ -153,7 +151,7 @@ def columns_plot(values: Sequence[tuple[str, int]], what: str) -> str:
 
 
 def bars_plot(values: Sequence[tuple[str, int, str]], most: int | None = None) -> str:
-    """One bar for each value, with its name before it and its number behind."""
+    """One bar for each value, with its name before it and its number after it."""
     longest = most or max((count for _, count, _ in values), default=1) or 1
     rows = [
         f"<span>{escape(name)}</span><b style='width:{max(1.0, 100 * count / longest):.1f}%'></b>"
@@ -167,11 +165,11 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-# ---------------------------------------------------------------- The report on a terminal
+# ---------------------------------------------------------------- the terminal
 
 
 def report(story: Story, folder: Path, page: Path) -> None:
-    """What was done, what came of it, and how long it took."""
+    """Print the steps, their results and times."""
     from rich.panel import Panel
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""The tour as it is told: each step with what it found and the time it took."""
+"""The record of a tour: each step with its result and its time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that was done."""
+    """A step that was done."""
 
     what: str
     found: str
@@ -23,14 +23,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of the streaming query, as its progress said."""
+    """A batch of the streaming query, from its progress."""
 
     number: int
     received: int
     committed: int
     dead: int
-    waiting: int  # files that were left for the next ones
-    driver: int  # the first, or the one after the kill
+    waiting: int  # files that were left for the next batches
+    driver: int  # 1: the first, 2: the one after the kill
 
     def text(self) -> str:
         """One line."""
@@ -42,25 +42,25 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What was sent is in the tables, among the dead letters or waiting to be committed, once."""
+    """The sum of the tour: every record that was sent is in the tables, among the dead letters or pending, once."""
 
     sent: int
-    resent: int  # of those sent, what was sent a second time, as senders may
+    resent: int  # of the records sent, those that were sent twice, as senders may
     in_tables: int
     dead_letters: int
-    pending: int  # as the pipeline said at its end
+    pending: int  # as the pipeline reported at its end
     distinct_spans: int
-    spans: int  # of those sent, spans, the resent ones counted once
+    spans: int  # of the records sent, spans; those sent twice count once
 
     @property
     def lost(self) -> int:
-        """Records that are nowhere."""
+        """Records that are missing."""
         missing = max(0, self.spans - self.distinct_spans - self.pending)
         return max(0, self.sent - self._found) + missing
 
     @property
     def duplicated(self) -> int:
-        """Records that are there more often than they were sent."""
+        """Records that are in the tables more often than they were sent."""
         return max(0, self._found - self.sent)
 
     @property
@@ -69,11 +69,11 @@ class Identity:
 
     @property
     def holds(self) -> bool:
-        """Nothing lost, nothing twice."""
+        """Nothing is lost and nothing is duplicated."""
         return not self.lost and not self.duplicated
 
     def text(self) -> str:
-        """The sum, as people read it."""
+        """The sum as text."""
         return (
             f"sent {self.sent:,} {'=' if self.holds else '≠'} tables {self.in_tables:,} + "
             f"dead letter {self.dead_letters:,} + pending {self.pending:,}      "
@@ -81,7 +81,7 @@ class Identity:
         )
 
     def resent_text(self) -> str:
-        """Why records that were sent twice are there twice, and yet none is duplicated."""
+        """Why records that were sent twice are in the table twice, and still none is duplicated."""
         return (
             f"{self.resent:,} spans were sent twice, as a sender does that has missed an answer. OTLP allows that, so "
             "both copies were received, and both are in the table. "
@@ -91,13 +91,13 @@ class Identity:
 
 @dataclass(slots=True)
 class Story:
-    """Steps in order, and the figures that a report shows."""
+    """The steps in order, and the figures of the report."""
 
     console: Console
     steps: list[Step] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)  # programs, by SIGKILL
     batches: list[Batch] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)  # of what took part
+    versions: dict[str, str] = field(default_factory=dict)  # of the software that was used
     identity: Identity | None = None
     rows_by_day: list[tuple[str, int]] = field(default_factory=list)
     funnel: list[tuple[str, int, int]] = field(default_factory=list)  # level, kept, of how many
@@ -108,7 +108,7 @@ class Story:
 
     @contextmanager
     def step(self, what: str) -> Iterator[list[str]]:
-        """Run one step; what it appends to the list is the finding."""
+        """Run one step. The text that the block appends to the list is its result."""
         found: list[str] = []
         began = time.perf_counter()
         with self.console.status(f"{what} …"):
@@ -120,12 +120,12 @@ class Story:
         )
 
     def note(self, batch: Batch) -> None:
-        """A batch of the query is committed."""
+        """Record a committed batch of the query."""
         self.batches.append(batch)
         self.console.print(f"      [dim]{batch.text()}[/]", highlight=False)
 
     def headline(self) -> str:
-        """The story in a sentence."""
+        """The tour in one sentence."""
         times = {1: "once", 2: "twice", 3: "three times"}.get(len(self.killed), f"{len(self.killed)} times")
         assert self.identity is not None  # the tour is over
         if not self.holds:
@@ -134,10 +134,10 @@ class Story:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The time of all steps."""
         return sum(step.seconds for step in self.steps)
 
     @property
     def holds(self) -> bool:
-        """Whether the sums came out: nothing lost or doubled, and every engine counts the same rows."""
+        """Whether the sums are right: nothing lost or duplicated, and every engine counts the same rows."""
         return self.identity is not None and self.identity.holds and len(set(self.counted_by.values())) == 1

@@ -16,9 +16,7 @@ from typing import Any
 
 from esker.errors import Unsupported
 
-# ---------------------------------------------------------------- telemetry
-#
-# Real OTLP: what the OpenTelemetry SDK records and encodes, of a shop with four services over the last weeks.
+# ---------------------------------------------------------------- recording
 
 
 SERVICES = {
@@ -33,7 +31,7 @@ CUSTOMERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much there is."""
+    """How much telemetry is made."""
 
     days: int = 30
     spans_a_day: int = 1_000
@@ -42,20 +40,20 @@ class Size:
 
 
 def check_sdk() -> None:
-    """``Unsupported``, saying what to install, where the SDK is not."""
+    """Raise ``Unsupported``, with what to install, if the OpenTelemetry SDK is missing."""
     try:
         import opentelemetry.exporter.otlp.proto.http
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError:
         raise Unsupported(
-            "cannot show the pipeline without the OpenTelemetry SDK: "
+            "cannot run the demo without the OpenTelemetry SDK: "
             "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
             feature="demo",
         ) from None
 
 
 class Shop:
-    """The services, each with a tracer of its own; the same seed draws the same traffic, ids apart."""
+    """The services, each with its own tracer. The same seed makes the same traffic, except for ids."""
 
     def __init__(self, size: Size, seed: int = 46) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -74,7 +72,7 @@ class Shop:
             self._tracers[service] = provider.get_tracer("shop", "1.4.2")
 
     def spans(self, day: int) -> Sequence[Any]:
-        """A day's finished spans; day 0 is the first."""
+        """The finished spans of a day; day 0 is the first."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
         draw = self._random
@@ -102,7 +100,7 @@ class Shop:
         return finished
 
     def logs(self, day: int) -> Sequence[Any]:
-        """A day's log records."""
+        """The log records of a day."""
         from opentelemetry._logs import LogRecord, SeverityNumber
         from opentelemetry.sdk._logs import LoggerProvider
         from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -147,7 +145,7 @@ class Shop:
 
 
 def in_requests(records: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
-    """Records in portions of one request each."""
+    """Records in groups of one request each."""
     for start in range(0, len(records), most):
         yield records[start : start + most]
 
@@ -156,9 +154,7 @@ def _resource(kind: Any, service: str) -> Any:
     return kind.create({"service.name": service, "service.namespace": "shop", "host.name": f"{service}-1"})
 
 
-# ---------------------------------------------------------------- wire
-#
-# How telemetry gets to the lake: as files in the framings that are out there, and over HTTP by the SDK's exporter.
+# ---------------------------------------------------------------- files and HTTP
 
 
 CORRUPT = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"this is no id","name":'
@@ -186,7 +182,7 @@ def encoded_points(data: Any) -> Any:
 
 
 def json_line(request: Any) -> bytes:
-    """A request as OTLP's JSON, on one line: protobuf's own form, but for ids, which are hexadecimal."""
+    """A request as OTLP's JSON on one line: protobuf's JSON, except that ids are hexadecimal."""
     from google.protobuf.json_format import MessageToDict
 
     document = MessageToDict(request, use_integers_for_enums=True)
@@ -195,7 +191,7 @@ def json_line(request: Any) -> bytes:
 
 
 def delimited(requests: Iterable[Any]) -> bytes:
-    """Requests in protobuf, each behind its length."""
+    """Requests in protobuf, each after its length."""
     parts = []
     for request in requests:
         body = request.SerializeToString()
@@ -204,13 +200,13 @@ def delimited(requests: Iterable[Any]) -> bytes:
 
 
 def exporter_framing(requests: Iterable[Any]) -> bytes:
-    """As the collector's file exporter writes protobuf: four bytes of length before each request."""
+    """Requests as the collector's file exporter writes protobuf: four bytes of length before each."""
     bodies = [request.SerializeToString() for request in requests]
     return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
 
 
 def put(folder: Path, name: str, content: bytes) -> None:
-    """A file that appears whole."""
+    """Write a file that becomes visible only when it is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{name}"
     draft.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -218,14 +214,14 @@ def put(folder: Path, name: str, content: bytes) -> None:
 
 
 def send(port: int, spans: Sequence[Any]) -> None:
-    """Export by the SDK's own exporter, which tries again where it is told to."""
+    """Export by the SDK's own exporter, which tries again if the receiver asks for it."""
     from opentelemetry.exporter.otlp.proto.http import Compression
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     exporter = OTLPSpanExporter(endpoint=f"http://127.0.0.1:{port}/v1/traces", compression=Compression.Gzip)
     try:
-        assert exporter.export(spans) is SpanExportResult.SUCCESS, "the receiver did not take the spans"
+        assert exporter.export(spans) is SpanExportResult.SUCCESS, "the receiver did not accept the spans"
     finally:
         exporter.shutdown()
 

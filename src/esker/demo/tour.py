@@ -1,4 +1,4 @@
-"""The tour: telemetry comes in while its programs are killed, and is then asked, changed, and looked back at."""
+"""The tour: telemetry is loaded while programs are killed; then it is queried, changed, and read as it was before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLUSTER = "local-cluster[2,1,1024]"  # two executors of one core and 1 GiB, each
 
 
 def tell(size: Size | None = None) -> int:
-    """Take the tour and show it as it goes, the report at its end; the status says whether the sums came out."""
+    """Run the tour, show each step and then the report. Returns the exit status: 0 if the sums are right."""
     from rich.console import Console
 
     from esker.demo.report import report, write_page
@@ -45,7 +45,7 @@ def tell(size: Size | None = None) -> int:
 
 
 def run_silently(size: Size | None = None) -> Story:
-    """Take the tour and show nothing; the story holds what was found."""
+    """Run the tour without output. Returns the story with the results."""
     from rich.console import Console
 
     with tempfile.TemporaryDirectory(prefix="esker-demo-") as folder, _cluster() as master:
@@ -53,8 +53,8 @@ def run_silently(size: Size | None = None) -> Story:
 
 
 def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
-    """All steps in order, on a lake of their own. The first driver is a program that is killed; this process is the
-    second one, on the session that it has or else on one that starts now."""
+    """Run all steps in order, on a new lake. The first driver is a program that is killed. The second is this process,
+    with its Spark session, which is started if there is none."""
     check_sdk()
     places = Places(folder)
     sent = feed(story, places, size, master)
@@ -71,10 +71,10 @@ def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
 
 @contextmanager
 def _cluster() -> Iterator[str]:
-    """The master of both drivers: a cluster of two executors on this machine, unless the user names another. Its
-    traces are removed at the end, Spark's session among them."""
+    """The master of both drivers: a cluster of two executors on this machine, unless the user names another. Its files
+    and the Spark session are removed at the end."""
     home = _home_of_spark()
-    # Executors keep their logs where Spark is installed, and a folder that cannot be written to ends them.
+    # Executors write their logs where Spark is installed. They end if they cannot write there.
     otherwise = CLUSTER if os.access(home, os.W_OK) else "local[2]"
     before = set(home.glob("work/app-*"))
     master = os.environ.setdefault("ESKER_SPARK_MASTER", otherwise)
@@ -93,7 +93,7 @@ def _cluster() -> Iterator[str]:
 def _home_of_spark() -> Path:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise Unsupported("cannot show the pipeline without PySpark: pip install 'esker[spark]'", feature="pyspark")
+        raise Unsupported("cannot run the demo without PySpark: pip install 'esker[spark]'", feature="pyspark")
     return Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
 
 
@@ -104,7 +104,7 @@ def _versions(lake: esker.Lake) -> dict[str, str]:
 
 
 def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
-    with story.step("count: what was sent against what is there") as found:
+    with story.step("compare what was sent with what is in the tables") as found:
         tables = {name: lake.table(f"otel.{name}").scan().count() for name in TABLES}
         letters = tables.pop("dead_letter", 0)
         ids = lake.table(SPANS).scan(columns=["TraceId", "SpanId"]).to_arrow()
@@ -123,7 +123,7 @@ def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
 
 
 def _rolled_up(story: Story, lake: esker.Lake) -> None:
-    with story.step("the rollup that the query kept: requests and errors by service and day") as found:
+    with story.step("the rollup that the query updates: requests and errors by service and day") as found:
         rows = lake.sql(
             f"SELECT ServiceName, sum(Requests), sum(Errors) FROM {SERVICE_DAYS} GROUP BY ServiceName ORDER BY 1"
         ).collect()
@@ -136,7 +136,7 @@ def _rolled_up(story: Story, lake: esker.Lake) -> None:
 
 def _ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
     spans = lake.table(SPANS)
-    with story.step("plan one day's errors: what cannot hold them is not opened") as found:
+    with story.step("plan a search for one day's errors: files that cannot have them are not read") as found:
         first, after = sent.busy_day
         where = f"Timestamp >= '{first}' AND Timestamp < '{after}' AND StatusCode = 'STATUS_CODE_ERROR'"
         scan = spans.scan(where)
@@ -148,7 +148,7 @@ def _ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
         story.explained = str(scan.explain())
         found.append(f"files {funnel.files_total:,} → {funnel.files_kept:,}")
         found.append(f"{scan.count():,} spans")
-    with story.step("ask it in SQL: the slowest operations") as found:
+    with story.step("query in SQL: the slowest operations") as found:
         rows = lake.sql(
             f"SELECT ServiceName, SpanName, percentile(Duration, 0.99) / 1e6 AS ms FROM {SPANS} "
             "GROUP BY ServiceName, SpanName ORDER BY ms DESC LIMIT 5"
@@ -166,7 +166,7 @@ def _change(story: Story, lake: esker.Lake) -> None:
     before = spans.current_snapshot
     assert before is not None
     then = spans.scan().count()
-    with story.step("MERGE: a table of services, made and brought up to date") as found:
+    with story.step("MERGE: a table of services, created and updated") as found:
         lake.sql("CREATE TABLE otel.services (name string, spans bigint, errors bigint)")
         merge = (
             "MERGE INTO otel.services t USING (SELECT ServiceName AS name, count(*) AS spans, "
@@ -180,7 +180,7 @@ def _change(story: Story, lake: esker.Lake) -> None:
         lake.sql(f"DELETE FROM {SPANS} WHERE SpanAttributes['user.id'] = 'u-17'")
         left = spans.refresh().scan().count()
         found.append(f"{then - left:,} spans gone, {left:,} left")
-    with story.step("look back: the table as it was before") as found:
+    with story.step("time travel: the table as it was before") as found:
         count = spans.scan(snapshot_id=before.snapshot_id).count()
         found.append(f"{count:,} spans then")
         if count != then:
@@ -188,7 +188,7 @@ def _change(story: Story, lake: esker.Lake) -> None:
 
 
 def _others(story: Story, lake: esker.Lake, database: Path) -> None:
-    with story.step("let others count the same table") as found:
+    with story.step("count the same table with other engines") as found:
         table = lake.table(SPANS)
         story.counted_by["Esker"] = table.scan().to_arrow().num_rows
         story.counted_by["Spark"] = table.scan().to_spark().count()
@@ -197,17 +197,17 @@ def _others(story: Story, lake: esker.Lake, database: Path) -> None:
 
 
 def _polars(table: Any) -> dict[str, int]:
-    """Its own reader, over PyIceberg's plan."""
+    """Count with Polars' own reader, over PyIceberg's plan."""
     try:
         import polars
     except ImportError:
         return {}
-    os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else it warns that it has no planner of its own
+    os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # otherwise it warns that it has no planner of its own
     return {"Polars": polars.scan_iceberg(table.metadata_location).select("SpanId").collect().height}
 
 
 def _peers(table: Any, database: Path) -> dict[str, int]:
-    """The engines that are installed here."""
+    """Count with the other engines that are installed."""
     counted = {}
     try:
         from pyiceberg.catalog.sql import SqlCatalog

@@ -1,4 +1,4 @@
-"""Choose between the Arrow engine and Spark: for writing data, and for changing rows."""
+"""Chooses between the Arrow engine and Spark, for writing data and for changing rows."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- choose writer
-#
-# One writer for all data: a Spark DataFrame goes to Spark's workers, all else is written in this process.
+# ---------------------------------------------------------------- writing: a Spark DataFrame by Spark's workers, all
+# other data in this process
 
 
 class AnyWriter:
-    """Implements ``ports.engine.Writer``. Nothing of Spark is loaded before a DataFrame of Spark's is handed over."""
+    """Implements ``ports.engine.Writer``. Imports nothing of Spark before it gets a Spark DataFrame."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._arrow = ArrowWriter(storage)
 
     def fit(self, metadata: TableMetadata, schema: Schema, data: object) -> Any:
-        """The data, fitted by whom it will be written."""
+        """The data, fitted to the schema by the engine that will write it."""
         return self._writer_of(data).fit(metadata, schema, data)
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
@@ -56,7 +55,7 @@ class AnyWriter:
         folders: Mapping[str, str | None] | None = None,
         ignore_extra_columns: bool = False,
     ) -> DataFile:
-        """A file that lies there already."""
+        """Describe an existing file. Raises ``InvalidInput`` if it does not fit the table."""
         return self._arrow.describe(metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns)
 
     def _writer_of(self, data: object) -> Writer:
@@ -71,19 +70,18 @@ class AnyWriter:
         return SparkWriter(self._storage)
 
 
-# ---------------------------------------------------------------- small
-#
-# Rows of a DataFrame that this process can hold itself: to change a little, a join over a cluster is much.
+# ---------------------------------------------------------------- small DataFrames: rows that this process can hold are
+# upserted without a join on the cluster
 
 
-_ROWS, _BYTES = 2_000_000, 256 << 20  # of a source, as Arrow holds it
-_FILES = 512 << 20  # of the files that it may change, as they lie there
-_FIXED = 16  # bytes of a value that has no length of its own, at most
+_ROWS, _BYTES = 2_000_000, 256 << 20  # of a source, as Arrow data
+_FILES = 512 << 20  # of the files that it may change, as stored
+_FIXED = 16  # bytes of a value of fixed length, at most
 
 
 @dataclass(frozen=True, slots=True)
 class SmallSource:
-    """Rows to upsert, held here; and how Spark would do it, if the files to change are large."""
+    """Rows to upsert in this process; and how Spark would do it, if the files to change are large."""
 
     here: KeyedRows
     plan: MergePlan
@@ -92,8 +90,8 @@ class SmallSource:
 def hold(
     metadata: TableMetadata, plan: MergePlan, engine: RowEngine, keeper: RowKeeper
 ) -> tuple[MergePlan, SmallSource | None]:
-    """The plan with its source kept still, and its rows where they are few; None too where the engine here does not
-    take them as they are, for then Spark's rules decide."""
+    """Return the plan with a fixed source, and the rows of the source if they are few. None instead of rows, also if
+    the Arrow engine does not accept them unchanged: then Spark's rules decide."""
     held = keeper.keep(plan.source, metadata, "the rows to upsert")
     kept = replace(plan, source=held)
     rows = _few(held)
@@ -106,7 +104,7 @@ def hold(
 
 
 def suits(view: RowView) -> bool:
-    """Whether the files to change are small enough to be changed here as well."""
+    """Whether the files to change are small enough to be changed in this process."""
     return sum(task.data_file.file_size for task in view.tasks) <= _FILES
 
 
@@ -117,7 +115,7 @@ def _few(frame: DataFrame) -> pa.Table | None:
             case "string" | "binary":
                 lengths.append(f"coalesce(sum(octet_length({quote_name(field.name)})), 0)")
             case "array" | "map" | "struct" | "variant":
-                return None  # nobody can say how long they are without a look at each
+                return None  # their length is unknown without reading each value
     with named_jobs(frame.sparkSession, "measure the rows to upsert"):
         told: Any = frame.selectExpr("count(*)", *lengths).collect()[0]
         count = int(told[0])
@@ -125,13 +123,12 @@ def _few(frame: DataFrame) -> pa.Table | None:
         return frame.toArrow() if count <= _ROWS and size <= _BYTES else None
 
 
-# ---------------------------------------------------------------- choose rows
-#
-# Who changes rows: Arrow what it can, without a JVM; Spark what is a DataFrame's or takes its expressions.
+# ---------------------------------------------------------------- changing rows: Arrow if it can, without a JVM; Spark
+# for DataFrames and for expressions of Spark SQL
 
 
 class LateMerger:
-    """Implements ``ports.merging.Merger``. Nothing of Spark is loaded before the first merge."""
+    """Implements ``ports.merging.Merger``. Imports nothing of Spark before the first merge."""
 
     def __init__(
         self,
@@ -146,7 +143,7 @@ class LateMerger:
         self._keeper = keeper
 
     def takes(self, text: str) -> bool:
-        """Whether Spark is there, and the text may be an expression of its: told without starting it."""
+        """Whether Spark is installed and the text may be an expression of Spark SQL. Does not start Spark."""
         if find_spec("pyspark") is None:
             return False
         from esker.errors import InvalidInput
@@ -158,19 +155,19 @@ class LateMerger:
             return False
 
     def source_columns(self, metadata: TableMetadata, plan: MergePlan) -> tuple[MergePlan, tuple[Field, ...]]:
-        """What columns the source has, as Spark sees them."""
+        """The columns of the source, as Spark sees them."""
         merger = self._merger
         with naming_worker_failures():
             return merger.source_columns(metadata, plan)
 
     def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
-        """Let Spark read every expression, then look at the source's keys."""
+        """Let Spark parse every expression, then check the source's keys."""
         merger = self._merger
         with naming_worker_failures():
             return merger.prepare(metadata, plan)
 
     def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
-        """Decide, look up what goes, write what comes."""
+        """Join, find the rows that are removed, and write the new rows."""
         merger = self._merger
         with naming_worker_failures():
             return merger.merge(view, prepared)
@@ -195,7 +192,7 @@ class AnyRowEngine:
         self._keeper = keeper
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """Rows to upsert, by whom they will be: few rows of a DataFrame are brought here."""
+        """The rows to upsert, for the engine that will do it. Few rows of a DataFrame are collected here."""
         from esker.spark.write.frame_schema import is_spark_frame
 
         if not is_spark_frame(data):
@@ -211,7 +208,7 @@ class AnyRowEngine:
         return KeyedRows(on=plan.key, predicate=prepared.predicate, rows=prepared)
 
     def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
-        """Rows with a key of the source are replaced by the source's, the rest of the source is inserted."""
+        """Replace rows whose key is in the source by the source's rows, and insert the other rows of the source."""
         match keyed.rows:
             case PreparedMerge():
                 return self._merger.merge(view, keyed.rows)
@@ -223,7 +220,7 @@ class AnyRowEngine:
                 return self._arrow.upsert(view, keyed)
 
     def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
-        """By Arrow where it knows the expressions, else by Spark."""
+        """Update by Arrow if it knows the expressions, else by Spark."""
         try:
             return self._arrow.update(view, values)
         except Unsupported:
@@ -231,6 +228,6 @@ class AnyRowEngine:
                 raise
         said = {name: SqlText.plain(text) for name, text in values.items()}
         clause = Clause(side=Side.MATCHED, action=UpdateRow(said))
-        # The view's rows are read by its predicate already, so all of them are meant.
+        # The view has only rows that match its predicate, so all of them are updated.
         plan = MergePlan(on=SqlText("TRUE"), clauses=(clause,), verb="update")
         return self._merger.merge(view, self._merger.prepare(view.metadata, plan))

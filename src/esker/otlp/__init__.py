@@ -1,10 +1,14 @@
-"""The telemetry pipeline's decoding half: OTLP, from files or over HTTP, becomes Arrow tables and dead letters.
+"""OTLP telemetry: from files, over HTTP or from Kafka into Arrow tables and dead letters.
 
-``read_requests`` (``sources``) finds the requests in a file, whatever its framing; ``decode`` makes tables of them, and
-a dead letter of each record that cannot be one; ``spool`` and ``receiver`` take requests over HTTP and keep them.
-For users there are ``telemetry_sink``, which takes DataFrames of requests into the tables, and ``telemetry_frame``,
-which makes of them DataFrames of rows; ``pipeline`` starts a query that takes directories of OTLP into the tables,
-``PipelineListener`` follows its batches, and ``roll_up`` keeps what tables come to by the minute.
+Inside, ``source`` finds the requests in a file or topic, ``decoding`` makes tables of them, and ``receive`` takes
+requests over HTTP and keeps them in a spool. For users:
+
+- ``pipeline`` starts a streaming query that loads directories or topics into the tables.
+- ``PipelineListener`` reports the progress of its batches.
+- ``telemetry_sink`` writes DataFrames of requests to the tables; ``telemetry_frame`` makes DataFrames of their rows.
+- ``Rollup``, ``SERVICE_RED``, ``roll_up`` and ``quantile`` keep totals by the minute.
+
+    query = esker.otlp.pipeline(spark, "incoming", lake)
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ __all__ = [
 ]
 
 
-# Made in outer rings, so the composition root says where; found when first used, because what this package imports
-# travels to every executor.
+# Outer rings define these names; ``esker/__init__.py`` records where. They are imported on first use, because every
+# executor imports this package.
 def __getattr__(name: str) -> Any:
     return find("esker.otlp", name)

@@ -1,4 +1,4 @@
-"""How many records a batch held, and how many were odd: the numbers of the account at the end of a run."""
+"""How many records a batch had, and how many were unusual: the numbers of the account at the end of a run."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ FAR_PAST_US, FAR_FUTURE_US = 366 * _DAY_US, _DAY_US
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """Rows and oddities. ``received`` is what the accounting identity starts from."""
+    """Rows and oddities. ``received`` is the left side of the account's sum."""
 
     requests: int = 0
     dead_letters: int = 0
     records: Counter[str] = field(default_factory=Counter)  # rows by table
     unknown_fields: int = 0  # of a newer protocol: not kept
-    repeated_keys: int = 0  # of attributes sent twice: the last value is kept
-    zero_ids: int = 0  # trace or span ids of nothing but zeros: kept
-    empty_containers: int = 0  # resources, scopes and metrics of which no record was kept: not kept
-    far_times: int = 0  # rows more than a year before or a day after they came in: kept
+    repeated_keys: int = 0  # attributes sent twice: the last value is kept
+    zero_ids: int = 0  # trace or span ids that are all zeros: kept
+    empty_containers: int = 0  # resources, scopes and metrics without any kept record: not kept
+    far_times: int = 0  # rows with a time more than a year before or a day after they arrived: kept
     not_castable: Counter[str] = field(default_factory=Counter)  # promoted values that stay in the map, by column
-    offsets: Counter[str] = field(default_factory=Counter)  # of topics, those without a request, by why
+    offsets: Counter[str] = field(default_factory=Counter)  # offsets of topics without a request, by reason
     bytes: int = 0  # of the messages of topics
 
     @property
     def received(self) -> int:
-        """Every record: those in tables, and those among the dead letters."""
+        """All records: those in tables and those among the dead letters."""
         return sum(self.records.values()) + self.dead_letters
 
     def add(self, other: Counts) -> None:
-        """Count another batch's as well."""
+        """Add the counts of another batch."""
         self.requests += other.requests
         self.dead_letters += other.dead_letters
         self.records.update(other.records)
@@ -53,7 +53,7 @@ class Counts:
 
 
 def count_empty(counts: Counts, levels: Mapping[str, Level]) -> None:
-    """Containers that have nothing below them; of the request itself, an empty one is no oddity."""
+    """Count levels with nothing below them. An empty request itself is not unusual."""
     for path, level in levels.items():
         below = [inner for name, inner in levels.items() if name.rpartition(".")[0] == path and name]
         if path and below:
@@ -62,7 +62,7 @@ def count_empty(counts: Counts, levels: Mapping[str, Level]) -> None:
 
 
 def count_oddities(counts: Counts, table: pa.Table, ingested_at_us: int) -> None:
-    """Ids that name nothing, and times that can hardly be meant."""
+    """Count ids that are all zeros, and times far from now."""
     for name, size in (("TraceId", 16), ("SpanId", 8)):
         if name in table.column_names:
             counts.zero_ids += pc.sum(pc.equal(table.column(name), bytes(size))).as_py() or 0

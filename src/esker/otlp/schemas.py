@@ -1,4 +1,5 @@
-"""The tables: their columns, how they are partitioned and sorted. Types are Arrow's; ids come with the table."""
+"""The tables of telemetry: their columns, partitioning and sort order. Types are Arrow's; the table assigns the field
+ids."""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ VARIANT = pa.struct([pa.field("metadata", BINARY, nullable=False), pa.field("val
 
 
 class Profile(StrEnum):
-    """How attributes are held; members go by the words that users say."""
+    """How attributes are stored. The values are the words of ``--profile``."""
 
     MAP = "map"  # maps of text, and beside each a map of kinds
     FLAT = "flat"  # JSON text
-    VARIANT = "variant"  # of format version 3
+    VARIANT = "variant"  # needs format version 3
 
     @property
     def attributes(self) -> pa.DataType:
@@ -36,7 +37,7 @@ class Profile(StrEnum):
 
 
 def types_name(name: str) -> str:
-    """Of a column of attributes in the map profile, the column beside it that tells their kinds."""
+    """In the map profile, the name of the column with the kinds of the attributes in this column."""
     return f"{name.removesuffix('s')}Types"
 
 
@@ -176,7 +177,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryTable:
-    """One of the tables, as ``create_table`` wants it."""
+    """One of the tables, with what ``create_table`` needs."""
 
     name: str
     schema: pa.Schema
@@ -186,36 +187,37 @@ class TelemetryTable:
     profile: Profile = Profile.MAP
 
     def of(self, profile: Profile) -> TelemetryTable:
-        """The table with attributes in another form."""
+        """The table with attributes in another profile."""
         return replace(self, schema=pa.schema(in_profile(self.schema, profile)), profile=profile)
 
     def by(self, period: str) -> TelemetryTable:
-        """The table partitioned by the ``day`` or the ``hour`` of its rows; of dead letters a day has few enough."""
+        """The table partitioned by the ``day`` or ``hour`` of its rows. Dead letters are always partitioned by day."""
         return self if self.name == "dead_letter" else replace(self, partition_by=(f"{period}(Timestamp)",))
 
     @property
     def definition(self) -> pa.Schema | str:
-        """The columns as ``create_table`` takes them: Arrow has no word for a variant, DDL has."""
+        """The columns for ``create_table``: DDL if there are variants, for which Arrow has no type."""
         if self.profile is not Profile.VARIANT:
             return self.schema
         return ", ".join(f"{_ddl(field, ' ')}{'' if field.nullable else ' NOT NULL'}" for field in self.schema)
 
     @property
     def format_version(self) -> int:
-        """The least that its types need."""
+        """The lowest format version that has its types."""
         return 3 if self.profile is Profile.VARIANT else 2
 
     @property
     def properties(self) -> dict[str, str]:
-        """Ids and times hardly ever repeat: a dictionary of them only adds to the file, and differences shorten it."""
+        """Properties for new tables: no dictionary for ids and times, which rarely repeat, but an encoding by
+        differences."""
         plain = {f"write.parquet.dict-encoding-enabled.column.{path}": "false" for path in _unique(self.schema)}
-        # Iceberg's own reader by batches fails over variants in lists, even where they are not asked for.
+        # Iceberg's vectorized reader in Java fails on variants in lists, even if they are not selected.
         by_row = {"read.parquet.vectorization.enabled": "false"} if self.profile is Profile.VARIANT else {}
         return {"write.parquet.compression-level": "6", **plain, **by_row}
 
 
 def in_profile(fields: Iterable[pa.Field], profile: Profile) -> list[pa.Field]:
-    """Fields of the map profile as another has them: only maps know kinds of values that they cannot tell."""
+    """Fields of the map profile converted to another. Only the map profile has columns of kinds."""
     fields = list(fields)
     if profile is Profile.MAP:
         return fields

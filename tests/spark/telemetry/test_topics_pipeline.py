@@ -191,7 +191,7 @@ def test_what_a_worker_finds_gone_is_said_as_it_is(
 
     monkeypatch.setattr(topics_job, "run_shares", other)
     asked = Asked(paths=(), checkpoint=Path(str(lake.address["uri"])[10:]).parent / "c", engine="spark")  # type: ignore[index]
-    with pytest.raises(InvalidInput, match=r"^cannot finish batch 0: it is of the Kafka cluster another, and"):
+    with pytest.raises(InvalidInput, match=r"^cannot finish batch 0: it is for the Kafka cluster another, but"):
         KafkaTopics(source_of(f"kafka://{kafka.address}/t")).ingest(lake, asked)
 
 

@@ -1,4 +1,7 @@
-"""Levels to tables: resources and scopes are spread over their records, times and enums get their readable forms."""
+"""Makes tables of the decoded levels of a request.
+
+The values of resources and scopes are repeated for each of their records. Times and enums get readable forms.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ Parts = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a batch comes from: told in every row."""
+    """Where a batch comes from. It is recorded in every row."""
 
     sources: Sequence[str | None]  # of the requests, by their numbers
     batch_id: str
@@ -40,19 +43,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What is made of attributes. It is made where they stand, once for a resource and not for each of its records."""
+    """The form of attribute columns. It is computed once for a resource, not for each of its records."""
 
     profile: Profile = Profile.MAP
     promote: Mapping[str, tuple[Promotion, ...]] = field(default_factory=dict)  # by table
 
     def of(self, table: TelemetryTable, parts: Parts) -> Parts:
-        """Columns of a level: attributes in the form of the profile, and the texts of those that are promoted."""
+        """The columns of a level: attributes in the form of the profile, and promoted attributes as texts."""
         texts = promoted_texts(parts, table.attributes, self.promote.get(table.name, ()))
         return formed(parts, self.profile) | texts
 
 
 def tables_of(signal: Signal, levels: Mapping[str, Level], origin: Origin, form: Form) -> dict[str, pa.Table]:
-    """The tables that have rows, by name; promoted attributes are texts yet, and their columns come last."""
+    """The tables that have rows, by name. Promoted attributes are the last columns, still as text."""
     match signal:
         case Signal.LOGS:
             paths = ("resource_logs", "scope_logs", "log_records")
@@ -76,7 +79,7 @@ def _leaf(levels: Mapping[str, Level], paths: tuple[str, ...]) -> Level:
     return levels[".".join(paths)]
 
 
-# ---- what is above the records ----
+# ---- levels above the records ----
 
 
 def _spread(
@@ -87,7 +90,7 @@ def _spread(
     origin: Origin,
     form: Form,
 ) -> Parts:
-    """The columns of every level above, repeated for each record below it, beside the records' own."""
+    """The columns of all levels above, repeated for each record below them, beside the record's own columns."""
     parts = form.of(table, own)
     place = _leaf(levels, paths).parent
     for depth in range(len(paths) - 1, 0, -1):
@@ -131,7 +134,7 @@ def _resource(level: Level) -> Parts:
 
 
 def _attribute(attributes: pa.Array, key: str) -> pa.Array:
-    """The text of one key; keys are unique by now, so any occurrence will do."""
+    """The text of one key. Keys are unique here, so any occurrence is right."""
     found = pc.map_lookup(attributes, pa.scalar(key), "first")
     return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
 
@@ -215,7 +218,7 @@ def _metric_table(table: TelemetryTable, levels: Mapping[str, Level], kind: str,
     return _spread(table, levels, paths, _point(_leaf(levels, paths), form), origin, form)
 
 
-# A point's columns that are the protocol's own, under another name.
+# Columns of a point with the protocol's value under another name.
 _POINT = {
     "ValueInt": "as_int",
     "Count": "count",
@@ -247,7 +250,7 @@ def _point(record: Level, form: Form) -> Parts:
     }
     parts |= {column: record.array(field) for column, field in _POINT.items() if field in record.columns}
     if "as_double" in record.columns:
-        # the exact integer is in ValueInt; beyond 2^53 the double beside it is the nearest one
+        # The exact integer is in ValueInt. Beyond 2^53 the double beside it is the nearest one.
         whole = record.array("as_int").cast(pa.float64(), safe=False)
         parts["Value"] = pc.coalesce(record.array("as_double"), whole)
     if "exemplars" in record.columns:
@@ -286,7 +289,7 @@ def _structs(items: Items, type_: pa.StructType, form: Form) -> pa.Array:
     return items.of(pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields))
 
 
-# ---- forms ----
+# ---- forms of values ----
 
 
 def _time(nanoseconds: pa.Array) -> pa.Array:
@@ -294,12 +297,12 @@ def _time(nanoseconds: pa.Array) -> pa.Array:
 
 
 def _known_time(nanoseconds: pa.Array) -> pa.Array:
-    """0 is the protocol's way to say that a time is not known."""
+    """Null for 0, with which the protocol says that a time is unknown."""
     return pc.if_else(pc.equal(nanoseconds, 0), pa.scalar(None, TIME), _time(nanoseconds))
 
 
 def _names(numbers: pa.Array, members: tuple[tuple[str, int], ...]) -> pa.Array:
-    """Members by name; a number that has none as its digits."""
+    """The names of enum members; a number without a name as its digits."""
     names = pa.array([name for name, _ in members])
     known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(members)))
     found = names.take(pc.if_else(known, numbers, pa.scalar(None, pa.int32())))

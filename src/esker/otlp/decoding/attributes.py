@@ -1,7 +1,7 @@
-"""Attributes in the forms that tables may have them in: maps of text, JSON text, variants.
+"""Attributes in the forms that tables may have: maps of text, JSON text, variants.
 
-Columns come in the map profile: a map of texts and, beside it, a map of the types of those that are not strings. The
-other profiles are made from these two, so that one decoder serves every profile.
+The decoder makes columns in the map profile: a map of texts, and beside it a map of the types of those that are not
+strings. The other profiles are made from these two, so that one decoder serves every profile.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from esker.errors import InvalidInput
 from esker.model.variant import encode
 from esker.otlp.schemas import TEXT, Profile, types_name
 
-# ---------------------------------------------------------------- variants
+# ---------------------------------------------------------------- profile ``variant``: one object with types for each
+# row
 #
-# Attributes as variants: a row of texts and their kinds becomes one object with its types (profile ``variant``).
-#
-# The texts are those of the ``map`` profile, so that one decoder serves every profile: an int in decimal, bytes in
-# base64, arrays and kvlists as JSON in which ``{"$bytes": …}`` and ``{"$double": …}`` stand for what JSON has no form
-# of. Plain rows are done by a compiled part, ``_variants.c``, where it was built; what it leaves, and all where it
-# was not, is done here, to the same bytes.
+# Texts are decoded by their kind: an int in decimal, bytes in base64, arrays and kvlists as JSON, in which ``{"$bytes":
+# …}`` and ``{"$double": …}`` replace values that JSON does not have. The compiled ``_variants.c`` handles plain rows.
+# The code here handles the others, or all rows if nothing was compiled, and writes the same bytes.
 
 
 VARIANT = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
@@ -34,7 +32,8 @@ _DOUBLES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 
 
 def as_variants(values: pa.Array, kinds: pa.Array) -> pa.Array:
-    """One object a row, of ``map<string, string>`` and the kinds of those entries that are no text; null where null."""
+    """One object for each row, from ``map<string, string>`` and the kinds of the entries that are not text; null for
+    null."""
     try:
         from esker.otlp._variants import encode_rows
     except ImportError:
@@ -58,9 +57,9 @@ def _variants(metadata: pa.Array, value: pa.Array, is_null: pa.Array) -> pa.Arra
 
 
 def _buffers(maps: pa.Array) -> tuple[pa.Buffer | None, ...]:
-    """Bits and offsets of rows; bits, offsets and bytes of keys and of items, all from their beginnings."""
+    """Validity and offsets of the rows; validity, offsets and bytes of the keys and of the items. All begin at 0."""
     if maps.offset or maps.keys.offset or maps.items.offset:
-        maps = pa.concat_arrays([maps])  # a copy of just this slice
+        maps = pa.concat_arrays([maps])  # a copy of only this slice
     keys, items = maps.keys, maps.items
     if keys.offset or items.offset:
         keys, items = pa.concat_arrays([keys]), pa.concat_arrays([items])
@@ -72,11 +71,12 @@ def _binary(rows: int, offsets: bytes, data: bytes | None) -> pa.Array:
 
 
 def _alone(text: bytes) -> bytes | None:
-    """The value of an array or a kvlist, where it has no keys, which would be some in its row's dictionary."""
+    """The encoded value of an array or a kvlist without keys; None if it has keys, which belong in the row's
+    dictionary."""
     try:
         value = value_of(text.decode(), "array")
     except InvalidInput:
-        return None  # whoever does the row knows of what kind it should be
+        return None  # the code for whole rows reports the error
     return None if _has_objects(value) else encode(value)[1]
 
 
@@ -85,7 +85,7 @@ def _has_objects(value: Any) -> bool:
 
 
 def _row_by_row(values: pa.Array, kinds: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Metadata and value of each row; rows that are the same are made once."""
+    """Metadata and value of each row. Equal rows are encoded once."""
     made: list[tuple[bytes, bytes]] = []
     seen: dict[Any, tuple[bytes, bytes]] = {}
     for row, told in zip(values.to_pylist(), kinds.to_pylist(), strict=True):
@@ -102,7 +102,7 @@ def _row_by_row(values: pa.Array, kinds: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def value_of(text: str | None, kind: str) -> Any:
-    """The value that a text of that kind stands for; ``InvalidInput`` where it is no text of the kind."""
+    """The value of a text of that kind. Raises ``InvalidInput`` if the text does not fit the kind."""
     if text is None:
         return None
     try:
@@ -120,8 +120,8 @@ def value_of(text: str | None, kind: str) -> Any:
             case "array" | "kvlist":
                 return _nested(json.loads(text))
     except (ValueError, KeyError, RecursionError):
-        raise InvalidInput(f"cannot take the attribute {text[:100]!r} for a value of kind {kind}") from None
-    raise InvalidInput(f"cannot take an attribute for a value of kind {kind!r}: OTLP has none")
+        raise InvalidInput(f"cannot read the attribute {text[:100]!r} as a value of kind {kind}") from None
+    raise InvalidInput(f"cannot read an attribute as a value of kind {kind!r}: OTLP has no such kind")
 
 
 def _nested(value: Any) -> Any:
@@ -131,7 +131,7 @@ def _nested(value: Any) -> Any:
         case {"$bytes": str(text)} if len(value) == 1:
             try:
                 return base64.b64decode(text, validate=True)
-            except binascii.Error:  # a kvlist that happens to have such a key
+            except binascii.Error:  # a kvlist that happens to have this key
                 return value
         case {"$double": str(text)} if len(value) == 1 and text in _DOUBLES:
             return _DOUBLES[text]
@@ -141,14 +141,11 @@ def _nested(value: Any) -> Any:
             return value
 
 
-# ---------------------------------------------------------------- profiles
+# ---------------------------------------------------------------- profile ``flat``: JSON text
 #
-# Attributes in the forms that tables may have them in: maps of text, JSON text, variants.
-#
-# Columns come in the map profile, a map of texts and beside it one of the kinds of those that are no strings. JSON
-# tells strings, integers, booleans and null apart by itself; a double always has a fraction or an exponent; bytes and
-# doubles that JSON has no numbers for are objects, ``{"$bytes": "aGk="}`` and ``{"$double": "NaN"}``: nothing is
-# lost.
+# JSON itself distinguishes strings, integers, booleans and null. A double always has a fraction or an exponent. Bytes,
+# and doubles that JSON has no numbers for, are objects: ``{"$bytes": "aGk="}`` and ``{"$double": "NaN"}``. So no type
+# is lost.
 
 
 _NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity"])
@@ -156,7 +153,7 @@ _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 def formed(columns: dict[str, pa.Array], profile: Profile) -> dict[str, pa.Array]:
-    """Columns of the map profile as another has them."""
+    """Columns of the map profile converted to another profile."""
     if profile is Profile.MAP:
         return columns
     attributes = [name for name in columns if types_name(name) in columns]
@@ -175,9 +172,9 @@ def _formed(values: pa.MapArray, kinds: pa.MapArray, profile: Profile) -> pa.Arr
 
 
 def as_json(values: pa.MapArray, kinds: pa.MapArray) -> pa.Array:
-    """Maps as texts of JSON objects, members in the maps' order; a null for a null."""
+    """Maps as texts of JSON objects, members in the order of the map; null for null."""
     offsets, keys, texts = _entries(values)
-    named = keys.dictionary_encode()  # few, and the same in row after row
+    named = keys.dictionary_encode()  # there are few keys, and rows repeat them
     members = pc.binary_join_element_wise(
         _quoted(named.dictionary).take(named.indices), _values(texts, _kinds(values, kinds)), ":"
     )
@@ -187,7 +184,7 @@ def as_json(values: pa.MapArray, kinds: pa.MapArray) -> pa.Array:
 
 
 def _entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Offsets from 0 on, keys and items; of an array that is a slice of another, its own alone."""
+    """Offsets that begin at 0, keys and items. For a slice of an array, only the slice's own."""
     offsets = maps.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     keys, items = maps.keys.slice(start, end - start), maps.items.slice(start, end - start)
@@ -195,7 +192,7 @@ def _entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
 
 
 def _kinds(values: pa.MapArray, kinds: pa.MapArray) -> pa.Array:
-    """The kind of each entry of the first maps; null for strings. Kinds are told by row and key, in any order."""
+    """The kind of each entry of the first maps; null for strings. ``kinds`` may have the keys of a row in any order."""
     offsets, keys, words = _entries(kinds)
     known = keys.unique()
     told = _places(offsets, keys, known)
@@ -203,7 +200,7 @@ def _kinds(values: pa.MapArray, kinds: pa.MapArray) -> pa.Array:
 
 
 def _places(offsets: pa.Array, keys: pa.Array, known: pa.Array) -> pa.Array:
-    """A number for each row and key; null for keys of which no kind is told."""
+    """A number for each row and key; null for keys that have no kind in any row."""
     rows = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, keys)).cast(pa.int64())
     return pc.add(pc.multiply(rows, len(known)), pc.index_in(keys, value_set=known))
 
@@ -223,7 +220,7 @@ def _values(texts: pa.Array, kinds: pa.Array) -> pa.Array:
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    """Texts as JSON strings. Few need more than quotes, and of these each is looked at once."""
+    """Texts as JSON strings. Few texts need more than quotes; each distinct one of them is escaped once."""
     plain = pc.binary_join_element_wise('"', texts, '"', "")
     if not _may_need_escape(texts):
         return plain
@@ -234,7 +231,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def _may_need_escape(texts: pa.Array) -> bool:
-    """Whether some text has a sign that a string of JSON cannot have as it is: all are looked at as one."""
+    """Whether some text has a character that must be escaped in JSON. All texts are searched as one."""
     data = texts.buffers()[2]
     signs = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     return bool(((signs < 0x20) | (signs == ord('"')) | (signs == ord("\\"))).any())

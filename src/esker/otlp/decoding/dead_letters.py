@@ -14,21 +14,19 @@ from esker.otlp.protocol.walk import Bad, Data, Node, Op, Place, Program, json_n
 from esker.otlp.protocol.wire import fields, sized
 from esker.otlp.source.requests import Request, Trouble
 
-# ---------------------------------------------------------------- alone
-#
-# A bad record taken out of its request: a request of its own, with resource and scope, that can be sent again.
+# ---------------------------------------------------------------- extracting a bad record from its request
 
 
-Head = tuple[bytes, bytes]  # what stands before the record, and what after it
+Head = tuple[bytes, bytes]  # the bytes before the record, and the bytes after it
 
 
 class TooMuch(Exception):
-    """The heads of many bad records would take much more room than the request they come from."""
+    """The copies of resources and scopes for all bad records would be much larger than their request."""
 
 
 @dataclass(slots=True)
 class Extractor:
-    """Takes bad records out of one request; what stands above several of them is looked at once."""
+    """Extracts bad records from one request. Levels above several of them are read once."""
 
     program: Program
     data: Data
@@ -37,7 +35,7 @@ class Extractor:
     _heads: dict[tuple[Place, int], Head] = field(default_factory=dict)
 
     def alone(self, places: Iterable[tuple[int, int, int]]) -> bytes:
-        """A request that holds only what the places lead to."""
+        """A request with only the record at this place."""
         *above, record = [Place(*place) for place in places]
         inner, below = bytes(self.data[record.start : record.end]), self.program.nodes[record.node]
         for place in reversed(above):
@@ -58,7 +56,7 @@ class Extractor:
 
 
 def _of_protobuf(extractor: Extractor, place: Place, below: Node) -> Head:
-    """Every field but the levels below."""
+    """All fields of a level except the levels below it."""
     node = extractor.program.nodes[place.node]
     levels = {level.field.number for level in node.levels}
     data = extractor.data
@@ -77,31 +75,30 @@ def _of_json(extractor: Extractor, place: Place, below: Node) -> Head:
 
 
 def taken_out(program: Program, data: Data, bad: list[Bad], *, as_json: bool) -> list[bytes]:
-    """Each bad record as a request of its own; ``TooMuch`` if together they outgrow the request by far."""
+    """Return each bad record as a request of its own. Raises ``TooMuch`` if together they are far larger than the
+    request."""
     extractor = Extractor(program, data, as_json, budget=4 * len(data) + (1 << 16))
     return [extractor.alone(places) for _, places in bad]
 
 
 def what_it_is(program: Program, places: Iterable[tuple[int, int, int]]) -> str:
-    """The name of what is bad: ``request``, ``spans``, ``metrics.gauge.data_points``."""
+    """The name of the bad part: ``request``, ``spans``, ``metrics.gauge.data_points``."""
     names = [program.nodes[node].field.name for node, _, _ in places]
     assert program.nodes[0].field.op is Op.LEVEL
     return ".".join(names[3:]) or names[-1]
 
 
-# ---------------------------------------------------------------- letters
-#
-# A dead letter as the request that it was, to be decoded again.
+# ---------------------------------------------------------------- reading a dead letter again
 
 
 COLUMNS = ("raw", "source", "offset", "signal", "error_class", "error")
 
-# Of these not all bytes are there: decoding what is would tell another story than the letter does.
+# Not all bytes of these are stored. Decoding the stored part would give other records than the dead letter reports.
 _CUT = frozenset(("too_large", "truncated", "damaged_compression"))
 
 
 def request_of(row: Mapping[str, Any]) -> Request:
-    """The request of a row that has ``COLUMNS``; one whose bytes are not all there carries the letter's trouble."""
+    """The request in a row of ``COLUMNS``. If not all its bytes are stored, the request has the letter's trouble."""
     raw: bytes = row["raw"] or b""
     signal = None
     if row["signal"] is not None:

@@ -1,7 +1,7 @@
-"""Requests to tables: batch after batch, with a dead letter for what cannot be kept.
+"""Decodes requests into tables, batch by batch, with a dead letter for each record that cannot be decoded.
 
-Memory is bounded by a batch and a request, whatever the input: a batch ends when its columns or its dead letters pass
-``Limits.batch``, and a request whose columns pass ``Limits.request`` is a dead letter itself.
+Memory is limited by a batch and a request, for any input: a batch ends when its columns or its dead letters exceed
+``Limits.batch``. A request whose columns exceed ``Limits.request`` becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from esker.otlp.record_counts import Counts, count_empty, count_oddities
 from esker.otlp.schemas import DEAD_LETTER, Profile
 from esker.otlp.source.requests import Request, Trouble
 
-_WORST_ESCAPE = 6  # a control character of one byte takes six in JSON
+_WORST_ESCAPE = 6  # a control character of one byte is six bytes in JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much is held in memory at a time, in bytes of columns."""
+    """How much is in memory at a time, in bytes of columns."""
 
     batch: int = 64 << 20
     request: int = 512 << 20
@@ -36,7 +36,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How requests are decoded; safe to pickle."""
+    """How requests are decoded. Can be pickled."""
 
     promote: Mapping[str, tuple[Promotion, ...]] = field(default_factory=dict)  # by table
     profile: Profile = Profile.MAP
@@ -46,7 +46,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A batch: tables by name without the namespace, those with rows; and the rows of ``dead_letter``."""
+    """A batch: the tables that have rows, by name without the namespace, and the rows of ``dead_letter``."""
 
     tables: dict[str, pa.Table]
     dead_letters: pa.Table
@@ -64,7 +64,7 @@ class _Letter:
 def decode(
     requests: Iterable[Request], *, batch_id: str, ingested_at_us: int, options: Options | None = None
 ) -> Iterator[Decoded]:
-    """The tables of the requests. Every record is in a table or among the dead letters, none in both."""
+    """Decode requests into batches. Every record is in a table or among the dead letters, never in both."""
     decoder = Decoder(batch_id=batch_id, ingested_at_us=ingested_at_us, options=options or Options())
     for request in requests:
         if not decoder.add(request):
@@ -77,7 +77,7 @@ def decode(
 
 
 class Decoder:
-    """Gathers requests, and gives what they hold as tables."""
+    """Collects requests and returns their records as tables."""
 
     def __init__(self, *, batch_id: str, ingested_at_us: int, options: Options) -> None:
         self._batch_id = batch_id
@@ -103,11 +103,11 @@ class Decoder:
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch should be taken now."""
+        """Whether the batch is full; then call ``take``."""
         return sum(self._bytes.values()) + self._letter_bytes > self._options.limits.batch
 
     def add(self, request: Request) -> bool:
-        """Take a request in; False if it needs a batch of its own, which is to be begun by ``take``."""
+        """Add a request. Returns False if it needs a new batch: then call ``take`` and add it again."""
         if request.trouble is not None:
             self._bury(request, request.data, request.signal, request.trouble)
         elif (signal := _signal(request)) is None:
@@ -127,7 +127,7 @@ class Decoder:
             return True
         if bad and not self._bury_all(request, signal, bad):
             walk.undo()
-            sentence = f"{len(bad)} of its records cannot be kept, the first because {_sentence(signal, bad[0])}"
+            sentence = f"{len(bad)} of its records cannot be kept; the first because {_sentence(signal, bad[0])}"
             self._bury(request, request.data, signal, Trouble("too_many", sentence))
             return True
         self._sources.append(request.source)
@@ -141,7 +141,7 @@ class Decoder:
         return made
 
     def _bury_all(self, request: Request, signal: Signal, bad: list[Bad]) -> bool:
-        """A dead letter for each bad record; False if they would take too much room."""
+        """Make a dead letter of each bad record. Returns False if they would be too large."""
         try:
             raws = taken_out(PROGRAMS[signal], request.data, bad, as_json=request.json)
         except TooMuch:
@@ -155,7 +155,7 @@ class Decoder:
         self._letter_bytes += len(raw) + 256
 
     def take(self) -> Decoded:
-        """The batch gathered so far; the next one begins."""
+        """Return the batch collected so far, and begin the next one."""
         origin = Origin(sources=self._sources, batch_id=self._batch_id, ingested_at_us=self._ingested_at_us)
         form = Form(profile=self._options.profile, promote=self._options.promote)
         tables: dict[str, pa.Table] = {}
@@ -194,7 +194,7 @@ class Decoder:
 
 
 def _signal(request: Request) -> Signal | None:
-    """What the request carries; one in JSON that was sent as another signal than it is carries none."""
+    """The signal of a request; None for JSON that was sent as another signal."""
     if request.json:
         found = signal_of_json(request.data)
         return found if request.signal in (None, found) or is_empty_json(request.data) else None

@@ -1,4 +1,7 @@
-"""Attributes as typed columns of their own: values stay in the map too, and what cannot be cast stays there alone."""
+"""Promoted attributes: typed columns of their own.
+
+The values also stay in the map. A value that cannot be cast stays only there.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from esker.errors import InvalidInput, Unsupported
 
 
 class Kind(Enum):
-    """What a promoted column may be: its type, and the texts that are such values."""
+    """The types of promoted columns, and which texts are values of each."""
 
     STRING = ("string", pa.string(), "")
     LONG = ("long", pa.int64(), r"^-?\d{1,19}$")
@@ -41,7 +44,7 @@ _RESOURCE = "resource:"
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """One attribute that becomes a column; of the resource if ``of_resource``, else of the record."""
+    """An attribute that becomes a column: of the resource if ``of_resource``, else of the record."""
 
     key: str
     kind: Kind
@@ -49,7 +52,7 @@ class Promotion:
 
     @property
     def column(self) -> str:
-        """The column's name: the key's."""
+        """The name of the column, which is the key."""
         return self.key
 
     @property
@@ -59,7 +62,8 @@ class Promotion:
 
 
 def promotions(asked: Mapping[str, str], *, schema: pa.Schema | None = None) -> tuple[Promotion, ...]:
-    """What was asked for, such as ``{"http.response.status_code": "int", "resource:host.name": "string"}``."""
+    """Return the promotions for names and types, such as ``{"http.response.status_code": "int", "resource:host.name":
+    "string"}``. Raises ``InvalidInput`` for an unknown type or a name that is in use."""
     found = []
     for name, type_ in asked.items():
         kind = _WORDS.get(type_.lower())
@@ -76,7 +80,7 @@ def promotions(asked: Mapping[str, str], *, schema: pa.Schema | None = None) -> 
 
 
 def promoted_texts(columns: Mapping[str, pa.Array], attributes: str, asked: Sequence[Promotion]) -> dict[str, pa.Array]:
-    """The texts of promoted attributes, of those maps that are among the columns."""
+    """The texts of promoted attributes, taken from the maps among the columns."""
     places = [(one, "ResourceAttributes" if one.of_resource else attributes) for one in asked]
     return {
         one.column: pc.map_lookup(columns[place], pa.scalar(one.key), "first")
@@ -86,7 +90,7 @@ def promoted_texts(columns: Mapping[str, pa.Array], attributes: str, asked: Sequ
 
 
 def typed(table: pa.Table, asked: Sequence[Promotion]) -> tuple[pa.Table, Counter[str]]:
-    """The table with the texts of promotions as what they are to be, and how many of each could not be cast."""
+    """Cast the texts of promotions to their types. Returns the table, and how many values of each could not be cast."""
     failed: Counter[str] = Counter()
     for one in asked:
         texts = table.column(one.column)
@@ -105,7 +109,7 @@ def _cast(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
         wanted = pc.replace_substring(wanted, "Infinity", "inf")
     try:
         return wanted.cast(kind.arrow)
-    except pa.ArrowInvalid:  # nineteen digits may be too many
+    except pa.ArrowInvalid:  # nineteen digits may be too large for an int64
         values = (None if text is None else int(text) for text in wanted.to_pylist())
         inside = [value if value is not None and -(1 << 63) <= value < 1 << 63 else None for value in values]
         return pa.chunked_array([pa.array(inside, kind.arrow)])

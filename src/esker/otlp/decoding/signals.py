@@ -1,4 +1,4 @@
-"""Which signal a request carries, where nobody says: requests of all three begin alike."""
+"""Detects the signal of a request if the sender did not say it. Requests of all three signals begin alike."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from esker.otlp.protocol.wire import FIXED32, FIXED64, SIZED, VARINT, Malformed,
 _MEMBERS = {"resourceSpans": Signal.TRACES, "resourceLogs": Signal.LOGS, "resourceMetrics": Signal.METRICS}
 _FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(resourceSpans|resourceLogs|resourceMetrics)"')
 _WIRES = {Op.FIXED64: FIXED64, Op.FIXED32: FIXED32, Op.UINT32: VARINT, Op.INT32: VARINT}
-NO_SIGNAL = "it does not hold one signal: resourceSpans, resourceLogs or resourceMetrics, whichever was to be sent"
+NO_SIGNAL = "it does not have exactly one signal: resourceSpans, resourceLogs or resourceMetrics"
 _POINTS = frozenset((5, 7, 9, 10, 11))
 _IDS = frozenset((1, 2, 9, 10))
-_LOOKED_AT = 12  # fields of a record: senders write them in the order of their numbers
+_LOOKED_AT = 12  # fields of a record that are compared: senders write them in the order of their numbers
 
 
 def signal_at_start(data: bytes | bytearray) -> Signal | None:
-    """By its first member, where no other signal's name is anywhere: this needs no memory. ``None``: look closer."""
+    """The signal of the first member, if no other signal's name occurs anywhere; needs no memory. None: parse it."""
     head = _FIRST.match(data)
     if head and not any(f'"{name}"'.encode() in data for name in _MEMBERS if name.encode() != head[1]):
         return _MEMBERS[head[1].decode()]
@@ -29,14 +29,14 @@ def signal_at_start(data: bytes | bytearray) -> Signal | None:
 
 
 def signal_of_json(data: bytes | bytearray) -> Signal | None:
-    """By the name of its member; ``None`` where none tells, or several do. An empty request is one of traces."""
+    """The signal of the member's name; None if there is none, or several. An empty request counts as traces."""
     found_first = signal_at_start(data)
     if found_first is not None:
         return found_first
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        return Signal.TRACES  # whatever it is, the walk will say what is wrong with it
+        return Signal.TRACES  # the walk will report what is wrong
     if document == {}:
         return Signal.TRACES
     found = [_MEMBERS[name] for name in document if name in _MEMBERS] if isinstance(document, dict) else []
@@ -44,12 +44,12 @@ def signal_of_json(data: bytes | bytearray) -> Signal | None:
 
 
 def is_empty_json(data: bytes | bytearray) -> bool:
-    """Whether it is the request that holds nothing, of any signal."""
+    """Whether it is an empty request, of any signal."""
     return len(data) < 100 and data.strip()[:1] == b"{" and not data.strip(b" \t\r\n{}")
 
 
 def signal_of_protobuf(data: Data) -> Signal:
-    """By the shape of its first record."""
+    """The signal that fits the shape of the first record best."""
     try:
         record = _first_record(data)
         if record is None:
@@ -63,7 +63,7 @@ def signal_of_protobuf(data: Data) -> Signal:
 
 @lru_cache(4096)
 def _plain(shape: tuple[tuple[int, int, int], ...]) -> Signal | None:
-    """The signal of a record in which nothing is strange; requests of one record are common, and of few shapes."""
+    """The signal of a record without unusual fields. Cached: requests of one record are common and have few shapes."""
     record = [WireField(number, wire, 0, 0, size, 0) for number, wire, size in shape]
     return next((one for one in (Signal.TRACES, Signal.LOGS) if not _strangeness(one, b"", record)[0]), None)
 
@@ -94,7 +94,8 @@ _RECORDS = {signal: _wires(signal) for signal in Signal}
 
 
 def _strangeness(signal: Signal, data: Data, record: list[WireField]) -> tuple[int, int]:
-    """How many fields such a record would not have, or would miss; ties go to what is sent most."""
+    """How many fields a record of this signal would not have, or would miss. The second number prefers common
+    signals."""
     known = _RECORDS[signal]
     strange = sum(known.get(field.number) != field.wire for field in record)
     sizes = {field.number: field.end - field.start for field in record if field.wire == SIZED}
@@ -110,7 +111,7 @@ def _strangeness(signal: Signal, data: Data, record: list[WireField]) -> tuple[i
 
 
 def _holds_points(data: Data, field: WireField) -> bool:
-    """Whether it is one of a metric's kinds: points, temporality or monotonicity, and nothing else."""
+    """Whether it is the data of a metric: points, temporality or monotonicity, and nothing else."""
     if field.number not in _POINTS or field.wire != SIZED:
         return False
     try:

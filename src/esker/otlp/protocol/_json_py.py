@@ -1,4 +1,4 @@
-"""A request in JSON written anew in protobuf, as ``_walk_json.h`` does it."""
+"""Rewrites a request in JSON as protobuf, like ``_walk_json.h``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _DECODER = json.JSONDecoder(
 
 @dataclass(slots=True)
 class Transcoded:
-    """The request in protobuf, if it could be read at all, and what of it could not be kept."""
+    """The request in protobuf, if it could be read at all, and the parts that could not be kept."""
 
     data: bytes | None = None
     bad: list[Bad] = field(default_factory=list)
 
 
 class _Fatal(Exception):
-    """Nothing after a place can be trusted."""
+    """Nothing after this place can be read."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
@@ -44,7 +44,7 @@ class _Fatal(Exception):
 
 
 def transcode(root: Any, data: Data, strict: bool, tally: Tally) -> Transcoded:
-    """The whole request; ``Malformed`` with MANY where too much of it is bad."""
+    """Rewrite a whole request. Raises ``Malformed`` with MANY if too much of it is bad."""
     made, whole = Transcoded(), (Place(0, 0, len(data)),)
     try:
         text = bytes(data).decode()
@@ -70,8 +70,8 @@ def transcode(root: Any, data: Data, strict: bool, tally: Tally) -> Transcoded:
 
 
 def _cut_where_too_deep(text: str) -> str | None:
-    """The text up to the first bracket that is too deep, with a number in its place: all of it can be read if nothing
-    before is wrong. None where no bracket is."""
+    """The text up to the first bracket that is too deep, with a number in its place, so that the part before it can be
+    parsed. None if no bracket is too deep."""
     if text.count("[") + text.count("{") <= MAX_JSON:
         return None
     depth = 0
@@ -86,7 +86,7 @@ def _cut_where_too_deep(text: str) -> str | None:
 
 
 class _Reader:
-    """Levels are read member by member, since their places matter; all else is left to Python's decoder."""
+    """Reads levels member by member, because their places matter. Python's decoder reads everything else."""
 
     def __init__(self, text: str, strict: bool, tally: Tally, bad: list[Bad]) -> None:
         self._text, self._at = text, 0
@@ -100,7 +100,7 @@ class _Reader:
         return content
 
     def check(self) -> None:
-        """``_Fatal`` where the text is not JSON."""
+        """Raise ``_Fatal`` if the text is not JSON."""
         self._at = 0
         self._value()
         if self._peek():
@@ -193,7 +193,7 @@ class _Reader:
         return found
 
     def _one(self, node: Any, above: tuple[tuple[Any, int], ...]) -> list[bytes]:
-        """A row of a level; what is wrong inside is its own fault, unless the text itself cannot be read on."""
+        """A row of a level. A fault inside makes only this row bad, unless the text after it cannot be read."""
         self._peek()
         start, noted, unknown = self._at, len(self._bad), self._tally.unknown
         kept: list[bytes] = []
@@ -209,7 +209,7 @@ class _Reader:
                 raise Malformed(MANY) from None
             self._bad.append((failure.code, self._places((*above, (node, start)))))
         end = self._offset(self._at)
-        for at in range(noted, len(self._bad)):  # where the levels above it end is known only now
+        for at in range(noted, len(self._bad)):  # the ends of the levels above it are known only now
             code, places = self._bad[at]
             depth = len(above) + 1
             self._bad[at] = (code, (*places[:depth], Place(*places[depth][:2], end), *places[depth + 1 :]))

@@ -1,4 +1,4 @@
-"""Values in JSON, as ``_walk_json.h`` and ``_walk_request.h`` take them, written in protobuf."""
+"""Rewrites JSON values as protobuf, like ``_walk_json.h`` and ``_walk_request.h``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _VALUES = {f"{kind}Value": number for number, kind in enumerate(KINDS) if kind}
 
 
 class Number(str):
-    """A number as it is written."""
+    """A number as it is written in the text."""
 
     __slots__ = ()
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The members of an object, in their order, none left out."""
+    """The members of an object in their order, with duplicates."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ def _encoded(value: Any) -> bytes:
         raise Malformed(VALUE)
     try:
         return value.encode()
-    except UnicodeEncodeError:  # half of a pair of surrogates
+    except UnicodeEncodeError:  # half of a surrogate pair
         raise Malformed(TEXT) from None
 
 
@@ -186,7 +186,7 @@ def _enum(node: Any, value: Any, strict: bool) -> bytes:
 
 
 def _unbase64(text: str) -> bytes:
-    """Of either alphabet; padding may be left out."""
+    """Decode either alphabet; padding may be missing."""
     if len(text) % 4 == 0:
         text = text[:-2] + text[-2:].removesuffix("=").removesuffix("=") if text.endswith("=") else text
     if len(text) % 4 == 1 or not _BASE64.fullmatch(text):

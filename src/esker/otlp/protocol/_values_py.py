@@ -1,4 +1,4 @@
-"""Values of attributes and bodies as text, as ``_walk_values.h`` writes them."""
+"""Values of attributes and bodies as text, like ``_walk_values.h``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Entries = dict[str, Range | None]  # by key: where the value is, if there is one
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted along the way."""
+    """Counters of a walk."""
 
     unknown: int = 0
     repeated: int = 0
 
 
 def text_of(data: Data, start: int, end: int) -> str:
-    """UTF-8, or what is wrong with it."""
+    """Return the text. Raises ``Malformed`` if it is not UTF-8."""
     try:
         return bytes(data[start:end]).decode()
     except UnicodeDecodeError:
@@ -36,7 +36,7 @@ def text_of(data: Data, start: int, end: int) -> str:
 
 
 def read_entry(data: Data, start: int, end: int, into: Entries, tally: Tally) -> None:
-    """A KeyValue; of a key sent again, the last value counts, in the first one's place."""
+    """Read a KeyValue. If a key is sent twice, the last value replaces the first, in the first one's place."""
     key, value = "", None
     for field in fields(data, start, end):
         if field.number == 3 and field.wire == VARINT:

@@ -1,4 +1,7 @@
-"""The walk over OTLP requests in Python: the twin of the compiled one, with its buffers."""
+"""The walk over OTLP requests in Python, equivalent to the compiled one: same rows, same errors, slower.
+
+It keeps rows as objects and makes buffers of them at the end, so that undoing a request is dropping rows.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,14 @@ from esker.otlp.protocol.walk import (
 )
 from esker.otlp.protocol.wire import FIXED32, FIXED64, SIZED, VARINT, Malformed, WireField, fields, read_varint
 
-# ----------------------------------------------------------------  buffers py
-#
-# Arrow buffers made from the rows of ``_walk_py``, as ``_walk_columns.h`` fills them.
+# ---------------------------------------------------------------- Arrow buffers, filled like in ``_walk_columns.h``
 
 
 _WIDE = frozenset((Op.FIXED64, Op.SFIXED64, Op.DOUBLE, Op.FIXED32, Op.UINT32))
 
 
 class ProgramNode(Protocol):
-    """What is needed to know of a node."""
+    """The attributes of a node that are used here."""
 
     op: Op
     index: int
@@ -46,7 +47,7 @@ class ProgramNode(Protocol):
 
 
 class _Slot:
-    """One slot as it grows."""
+    """The growing buffers of one slot."""
 
     __slots__ = ("bits", "data", "items", "main", "valid")
 
@@ -92,11 +93,11 @@ class Slots:
             self._prepare(child)
 
     def level(self, node: int, parent: int) -> None:
-        """One more row of a level."""
+        """Add a row to a level."""
         self.at[self.nodes[node].slot].number(parent, True)
 
     def buffers(self) -> list[SlotBuffers]:
-        """As the compiled walk hands them out."""
+        """The buffers in the form of the compiled walk."""
         return [
             (len(s.valid), _packed(s.valid), _packed(s.bits) if s.bits else s.main.tobytes(), bytes(s.data))
             for s in self.at
@@ -104,7 +105,7 @@ class Slots:
 
 
 def close_row(slots: Slots, node: ProgramNode, cells: Mapping[int, Any] | None) -> None:
-    """One more value in every column of a level, message or list; none was sent if there are no cells."""
+    """Add a value to every column of a level, message or list; nulls if ``cells`` is None."""
     for child in node.children:
         _close(slots, child, None if cells is None else cells.get(child.index), cells is not None)
 
@@ -162,16 +163,12 @@ def _close_attributes(slots: list[_Slot], entries: Any, present: bool) -> None:
 
 
 def _packed(bits: list[bool]) -> bytes:
-    """Eight to a byte, the first in the lowest place."""
+    """Eight bits in a byte, the first in the lowest place."""
     value = int("".join("1" if bit else "0" for bit in reversed(bits)) or "0", 2)
     return value.to_bytes((len(bits) + 7) // 8, "little")
 
 
-# ----------------------------------------------------------------  walk py
-#
-# The walk of ``_walk.c`` in Python, for where it could not be compiled: same rows, same errors, slower.
-#
-# It keeps rows as they are found and makes buffers of them at the end, so that taking back is dropping rows.
+# ---------------------------------------------------------------- the walk
 
 
 _WIRES = {
@@ -190,7 +187,7 @@ Cells = dict[int, Any]  # by node: what was sent for it
 
 
 class Node:
-    """A row of the program with its children."""
+    """A node of the program with its children."""
 
     __slots__ = ("arg", "children", "index", "kids", "members", "name", "next", "number", "oneof", "op", "slot")
 
@@ -207,14 +204,14 @@ class Node:
 
 
 class _Overfull(Exception):
-    """The request needs more room than there is, or has more bad records than are told."""
+    """The request needs more memory than is allowed, or has more bad records than are reported."""
 
     def __init__(self, code: int) -> None:
         self.code = code
 
 
 class Walker:
-    """One program's walk and the rows of the batch at hand."""
+    """The walk of one program, with the rows of the current batch."""
 
     def __init__(self, rows: list[Row], slots: int, limit: int, strict: bool) -> None:
         self._root = Node(rows, 0)
@@ -234,7 +231,7 @@ class Walker:
         self._tally = Tally(self._tally.unknown, self._tally.repeated)
 
     def feed(self, data: Data, parent: int, json: bool, /) -> tuple[int, int, int, list[Bad]]:
-        """One request; see ``esker.otlp.protocol.walk.Walker``."""
+        """Walk one request; see ``esker.otlp.protocol.walk.Walker``."""
         self._mark()
         self._records, self._bad = 0, []  # type: tuple[int, list[Bad]]
         try:
@@ -252,7 +249,7 @@ class Walker:
         return OK, self._records, self._bytes, self._bad
 
     def undo(self) -> None:
-        """Take the last request back."""
+        """Undo the last request."""
         lengths, self._bytes, self._tally = self._before
         for node, rows in self._rows.items():
             del rows[lengths.get(node, 0) :]
@@ -273,7 +270,8 @@ class Walker:
     def _level(
         self, node: Node, parent: int, start: int, end: int, above: tuple[Place, ...], repeated_bytes: int = 0
     ) -> None:
-        """A row and those below it. ``repeated_bytes`` of the rows above stand beside each record in the end."""
+        """Walk a row and the rows below it. ``repeated_bytes`` of the rows above are repeated beside each record in the
+        end."""
         places = (*above, Place(node.index, start, end))
         before = self._bytes
         rows = self._rows.setdefault(node.index, [])
@@ -390,7 +388,8 @@ class Walker:
             into.append(_natural(value) if limited else value)
 
     def _settle(self, node: Node, cells: Cells) -> None:
-        """Values become text, in the order of the program, as the compiled walk finds what is wrong with them."""
+        """Convert values to text in the order of the program, so that errors are found in the order of the compiled
+        walk."""
         for child in node.children:
             found = cells.get(child.index)
             if found is None:

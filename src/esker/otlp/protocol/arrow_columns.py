@@ -28,7 +28,7 @@ _ITEMS = {Op.FIXED64S: pa.int64(), Op.UINT64S: pa.int64(), Op.DOUBLES: pa.float6
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A repeated message: one list a row, and the columns of what the lists hold."""
+    """A repeated message: one list for each row, and the columns of its items."""
 
     length: int
     validity: bytes
@@ -36,7 +36,7 @@ class Items:
     columns: Columns
 
     def of(self, items: pa.Array) -> pa.Array:
-        """The lists, of these items."""
+        """The lists with these items."""
         buffers = [pa.py_buffer(self.validity), pa.py_buffer(self.offsets)]
         return pa.Array.from_buffers(pa.list_(items.type), self.length, buffers, -1, children=[items])
 
@@ -46,26 +46,26 @@ Columns: TypeAlias = "dict[str, pa.Array | Items]"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The rows of a level: for each its parent's number, and its own columns by the names of the protocol."""
+    """The rows of a level: each with its parent's number, and its own columns by the names of the protocol."""
 
     parent: pa.Array
     columns: Columns
 
     def array(self, name: str) -> pa.Array:
-        """A column that is no repeated message."""
+        """A column that is not a repeated message."""
         found = self.columns[name]
         assert not isinstance(found, Items)
         return found
 
     def items(self, name: str) -> Items:
-        """A column that is one."""
+        """A column that is a repeated message."""
         found = self.columns[name]
         assert isinstance(found, Items)
         return found
 
 
 def levels_of(root: Node, slots: list[SlotBuffers]) -> dict[str, Level]:
-    """Every level by its path, such as ``resource_spans.scope_spans``; that of the request is empty."""
+    """All levels by path, such as ``resource_spans.scope_spans``. The path of the request is empty."""
     return dict(_levels(root, "", slots))
 
 

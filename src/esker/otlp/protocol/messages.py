@@ -1,4 +1,4 @@
-"""The protocol's messages, field by field, as in opentelemetry-proto; a test holds the two together."""
+"""The protocol's messages, field by field, as in opentelemetry-proto. A test compares the two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from esker.otlp.protocol.walk import Field, Op, Program, compile_program
 
 
 class Signal(StrEnum):
-    """What a request carries."""
+    """The kind of telemetry in a request."""
 
     LOGS = "logs"
     TRACES = "traces"

@@ -1,6 +1,7 @@
-"""The compiled walk for machines without Esker: its file as bytes, used where platform and interpreter agree.
+"""Sends the compiled walk to machines without Esker: its file as bytes, used if platform and interpreter match.
 
-A worker calls ``install`` with the result of the driver's ``packed``. Where it cannot be used, the walk in Python is.
+A worker calls ``install`` with the result of the driver's ``packed``. If the file cannot be used, the walk in Python
+is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NAME = "esker.otlp._walk"
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A compiled module, and where it runs."""
+    """A compiled module, and the platform that it runs on."""
 
     platform: str
     stable: bool  # built for the stable ABI: any CPython of that platform
@@ -30,7 +31,7 @@ class Extension:
 
 @cache
 def packed() -> Extension | None:
-    """This machine's; None where it has none."""
+    """The compiled walk of this machine; None if it has none."""
     found = importlib.util.find_spec(_NAME)
     if found is None or found.origin is None or not Path(found.origin).is_file():
         return None
@@ -48,7 +49,7 @@ def _free_threaded() -> bool:
 
 
 def install(extension: Extension | None) -> bool:
-    """Make the compiled walk importable; whether there is one now."""
+    """Make the compiled walk importable. Returns whether one can be imported now."""
     if _NAME in sys.modules:
         return True
     if extension is None or extension.platform != _platform():
@@ -57,13 +58,13 @@ def install(extension: Extension | None) -> bool:
         return False
     try:
         _load(zlib.decompress(extension.content))
-    except (OSError, ImportError):  # another C library, or nowhere to write to: the twin does it
+    except (OSError, ImportError):  # another C library, or no place to write to: the walk in Python is used
         return False
     return True
 
 
 def _load(content: bytes) -> None:
-    with tempfile.TemporaryDirectory(prefix="esker-") as folder:  # made for this user alone
+    with tempfile.TemporaryDirectory(prefix="esker-") as folder:  # readable by this user alone
         path = Path(folder) / f"_walk{importlib.machinery.EXTENSION_SUFFIXES[-1]}"
         path.write_bytes(content)
         loader = importlib.machinery.ExtensionFileLoader(_NAME, str(path))
@@ -71,4 +72,4 @@ def _load(content: bytes) -> None:
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
-        sys.modules[_NAME] = module  # stays mapped when the file is gone
+        sys.modules[_NAME] = module  # stays mapped after the file is removed

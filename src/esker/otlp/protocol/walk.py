@@ -1,6 +1,6 @@
-"""The walk over requests: the program that it follows, and the choice of the compiled walk or of the one in Python.
+"""The walk over requests: its program, and the choice between the compiled walk and the one in Python.
 
-A program is a tree of what to do with each field of the protocol. The compiled walk and its twin in Python follow it.
+A program is a tree that says what to do with each field of the protocol. Both walks follow it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-# ---------------------------------------------------------------- program
+# ---------------------------------------------------------------- the program: nodes in pre-order
 #
-# What the walk does with each field of the protocol, as a tree that the compiled walk and its twin both follow.
-#
-# A program is a list of nodes in pre-order, each a tuple that ``_walk.c`` reads: op, field number, first slot,
-# argument, the node after its subtree, oneof, name in JSON, names of enum members.
+# Each node is a tuple that ``_walk.c`` reads: op, field number, first slot, argument, the node after its subtree,
+# oneof, name in JSON, names of enum members.
 
 
 Row = tuple[int, int, int, int, int, int, str, str]
 
 
 class Op(IntEnum):
-    """What a field becomes; by protobuf's own names where it is a plain value."""
+    """What a field becomes. Plain values have protobuf's names."""
 
-    LEVEL = 0  # a message whose occurrences are rows of a table of their own; argument 1: it comes once
-    MESSAGE = 1  # a message that comes once: its fields are columns of the row it stands in
+    LEVEL = 0  # a message whose occurrences are rows of their own table; argument 1: it occurs once
+    MESSAGE = 1  # a message that occurs once: its fields are columns of the row around it
     LIST = 2  # a repeated message: a list of structs
     FIXED64 = 3
     SFIXED64 = 4
@@ -36,9 +34,9 @@ class Op(IntEnum):
     SINT32 = 9
     BOOL = 10
     STRING = 11
-    ID = 12  # bytes of a fixed length, its argument, or none
+    ID = 12  # bytes of a fixed length, which is the argument, or none
     ANY = 13  # an AnyValue: its text, and its kind
-    ATTRIBUTES = 14  # repeated KeyValue: a map of texts, and a map of the kinds of those that are no strings
+    ATTRIBUTES = 14  # repeated KeyValue: a map of texts, and a map of the kinds of those that are not strings
     FIXED64S = 15
     UINT64S = 16
     DOUBLES = 17
@@ -56,16 +54,16 @@ class Field:
     name: str
     op: Op
     fields: tuple[Field, ...] = ()
-    optional: bool = False  # a number that is absent is null, not zero
-    once: bool = False  # a level that is no repeated field
+    optional: bool = False  # a missing number is null, not zero
+    once: bool = False  # a level that is not a repeated field
     size: int = 0  # of an id
-    oneof: int = 0  # fields of a message that share a number here exclude each other
+    oneof: int = 0  # fields of a message with the same number here exclude each other
     members: tuple[tuple[str, int], ...] = ()  # of an enum
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A field in its place: where its values are found."""
+    """A field in the tree, with the slots of its values."""
 
     index: int
     field: Field
@@ -75,13 +73,13 @@ class Node:
 
     @property
     def levels(self) -> Iterator[Node]:
-        """The levels right below."""
+        """The levels directly below."""
         return (child for child in self.children if child.field.op is Op.LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a walker is made from, and the tree that tells what its buffers mean."""
+    """The arguments of a walker, and the tree that explains its buffers."""
 
     rows: list[Row]
     slots: int
@@ -96,7 +94,7 @@ def json_name(name: str) -> str:
 
 
 def compile_program(root: Field) -> Program:
-    """The program of a request."""
+    """Return the program of a request."""
     nodes: list[Node] = []
     rows: list[Row] = []
     used = 0
@@ -128,15 +126,13 @@ def compile_program(root: Field) -> Program:
     return Program(rows, used, tree, tuple(nodes))
 
 
-# ---------------------------------------------------------------- walk
-#
-# The walk over requests: the compiled one where it was built, else its twin in Python.
+# ---------------------------------------------------------------- the walkers
 
 
 MAX_BYTES = (1 << 31) - 1
 MAX_BAD = 10_000
 MAX_NESTED = 64
-MAX_JSON = 512  # more than the deepest value that is kept takes
+MAX_JSON = 512  # more than the deepest value that is kept needs
 
 Data = bytes | bytearray | memoryview
 SlotBuffers = tuple[int, bytes, bytes, bytes]  # length, validity, values or offsets, data
@@ -149,12 +145,12 @@ class Reason(NamedTuple):
     sentence: str
 
 
-# By the codes of the walk.
+# In the order of the walk's codes.
 REASONS = (
     Reason("ok", ""),
-    Reason("truncated", "a field passes the end of its message"),
+    Reason("truncated", "a field extends beyond the end of its message"),
     Reason("malformed", "a number is longer than 10 bytes"),
-    Reason("malformed", "a tag is none that OTLP uses"),
+    Reason("malformed", "a tag is not one that OTLP uses"),
     Reason("not_utf8", "a text is not UTF-8"),
     Reason("out_of_range", "a number does not fit its column: times and counts go up to 2^63 - 1"),
     Reason("bad_id", "a trace id is not 16 bytes long, or a span id not 8"),
@@ -177,27 +173,28 @@ class Place(NamedTuple):
     end: int
 
 
-Bad = tuple[int, tuple[tuple[int, int, int], ...]]  # a code, and the places from the request down to what is bad
+Bad = tuple[int, tuple[tuple[int, int, int], ...]]  # a code, and the places from the request down to the bad part
 
 
 class Walker(Protocol):
-    """Both walks: requests go in, buffers come out."""
+    """The interface of both walks: requests go in, buffers come out."""
 
     def feed(self, data: Data, parent: int, json: bool, /) -> tuple[int, int, int, list[Bad]]:
-        """One request: a code, how many records were kept, the bytes of all buffers, and what cannot be kept.
+        """Walk one request. Returns a code, how many records were kept, the bytes of all buffers, and the bad parts.
 
-        A code other than 0 has taken the request back as a whole.
+        If the code is not 0, the whole request was undone.
         """
 
     def undo(self) -> None:
-        """Take the last request back."""
+        """Undo the last request."""
 
     def finish(self) -> tuple[list[SlotBuffers], int, int]:
-        """The buffers of every slot, and how many fields were unknown and keys repeated; the next batch is empty."""
+        """Return the buffers of every slot, the number of unknown fields and of repeated keys. The next batch is
+        empty."""
 
 
 def walker(program: Program, *, limit: int = MAX_BYTES, strict: bool = False) -> Walker:
-    """A walk for this program, refusing requests past ``limit`` bytes of buffers."""
+    """Return a walker for this program. It refuses requests that need more than ``limit`` bytes of buffers."""
     try:
         from esker.otlp._walk import Walker as Walk
     except ImportError:

@@ -1,4 +1,4 @@
-"""Protobuf's wire format, just enough to look into a message and to write one."""
+"""Protobuf's wire format, only as much as is needed to look into a message and to write one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARINT, FIXED64, SIZED, FIXED32 = 0, 1, 2, 5
 
 
 class Malformed(Exception):
-    """A message that cannot be read on (``code``, of the walk)."""
+    """A message that cannot be read further (``code``, of the walk)."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -19,7 +19,7 @@ class Malformed(Exception):
 
 
 class WireField(NamedTuple):
-    """A field as it was sent: a number, or where its bytes are."""
+    """A field as it was sent: a number, or the place of its bytes."""
 
     number: int
     wire: int
@@ -30,7 +30,7 @@ class WireField(NamedTuple):
 
 
 def read_varint(data: Data, at: int, end: int) -> tuple[int, int]:
-    """A number, and where it ends; bits past the 64th fall off, as everywhere."""
+    """Return a number, and where it ends. Bits after the 64th are dropped, as in other implementations."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= end:
@@ -44,7 +44,7 @@ def read_varint(data: Data, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: Data, start: int, end: int) -> Iterator[WireField]:
-    """The fields of a message, in the order they were sent."""
+    """The fields of a message, in the order they were sent. Raises ``Malformed``."""
     at = start
     while at < end:
         begin = at
@@ -78,7 +78,7 @@ def fields(data: Data, start: int, end: int) -> Iterator[WireField]:
 
 
 def varint(value: int) -> bytes:
-    """A number as it is sent."""
+    """The bytes of a number."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -88,5 +88,5 @@ def varint(value: int) -> bytes:
 
 
 def sized(number: int, content: bytes) -> bytes:
-    """A field with content of that size."""
+    """A field with its length and content."""
     return varint(number << 3 | SIZED) + varint(len(content)) + content

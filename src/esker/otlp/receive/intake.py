@@ -1,7 +1,7 @@
-"""What the receiver takes from senders, and how it bounds what they can take from it: memory, time and connections.
+"""Reads requests of senders, and limits their use of memory, time and connections.
 
-Memory is claimed as bytes come and as they are unpacked, never by what a sender announces. A sender that is slow is cut
-off: one that is silent, one below a rate, and one that takes too long for a head or a body.
+Memory is claimed as bytes arrive and as they are decompressed, never by the length that a sender announces. A sender is
+disconnected if it is silent, below a rate, or takes too long for a head or a body.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from esker.errors import InvalidInput
 from esker.otlp.source.decompress import STEP, Coding, inflate_steps
 from esker.otlp.source.requests import MAX_REQUEST
 
-SMALL = 1 << 20  # requests up to here have room when large ones fill theirs, and never wait for a turn
+SMALL = 1 << 20  # requests up to this size have room even if large ones use all their room, and never wait for a turn
 _PIECE = 1 << 16
 _HEAD = 1 << 16  # bytes of a request's head
 _LARGE_SHARE = 3 / 4  # of the memory, for requests that are not small
@@ -28,13 +28,13 @@ _LARGE_SHARE = 3 / 4  # of the memory, for requests that are not small
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What senders may take. The times follow from how long a body may take."""
+    """The limits for senders. The times are derived from the time for a body."""
 
-    request: int = MAX_REQUEST  # bytes of a body, as sent and unpacked
-    memory: int = 256 << 20  # bytes of all requests at a time, as sent and unpacked
+    request: int = MAX_REQUEST  # bytes of a body, as sent and decompressed
+    memory: int = 256 << 20  # bytes of all requests at a time, as sent and decompressed
     connections: int = 512
     body_s: float = 60.0
-    rate: int = 1024  # bytes a second, the least that a body has to come with
+    rate: int = 1024  # bytes per second, the lowest rate of a body
 
     def __post_init__(self) -> None:
         if not 0 < self.request <= MAX_REQUEST:
@@ -42,13 +42,14 @@ class Limits:
         if self.memory * _LARGE_SHARE < 2 * self.request:
             least = -(-8 * self.request // 3) >> 20
             raise InvalidInput(
-                f"Cannot receive with {self.memory} bytes of memory: a request may take {self.request} bytes packed "
-                f"and as many unpacked, and small ones need room beside it; give --memory {least + 1}M or more"
+                f"Cannot receive with {self.memory} bytes of memory: a request may take {self.request} bytes "
+                f"compressed and as many decompressed, and small ones need more; give --memory {least + 1}M or more"
             )
 
     @property
     def window_s(self) -> float:
-        """How long a body may be below the rate, a head may take, and a turn is waited for."""
+        """How long a body may be below the rate, how long a head may take, and how long a request waits for its
+        turn."""
         return self.body_s / 6
 
     @property
@@ -58,7 +59,7 @@ class Limits:
 
 
 class NoRoom(Exception):
-    """Others hold too much at the moment."""
+    """Other requests use too much memory at the moment."""
 
 
 class TooLong(Exception):
@@ -66,21 +67,21 @@ class TooLong(Exception):
 
 
 class Unreadable(Exception):
-    """A body that ends too early, or whose chunks are none."""
+    """A body that ends too early, or with chunks that cannot be read."""
 
 
 class TooSlow(TimeoutError):
-    """A sender that sends too little."""
+    """A sender that sends too slowly."""
 
 
 class Memory:
-    """The bytes that all requests hold."""
+    """Counts the bytes that all requests hold."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._held, self._lock = limit, 0, threading.Lock()
 
     def claim(self, size: int, *, small: bool) -> bool:
-        """Claim so many bytes more; False if there is no room for them."""
+        """Claim more bytes. Returns False if there is no room."""
         with self._lock:
             if self._held + size > self._limit * (1 if small else _LARGE_SHARE):
                 return False
@@ -88,13 +89,13 @@ class Memory:
             return True
 
     def give_back(self, size: int) -> None:
-        """Let others have so many bytes."""
+        """Return bytes to the others."""
         with self._lock:
             self._held -= size
 
 
 class Held:
-    """What one request holds of the memory: a context that gives everything back."""
+    """The memory that one request holds. A context manager that returns all of it."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self._size = memory, 0
@@ -106,7 +107,7 @@ class Held:
         self.shrink(0)
 
     def grow(self, size: int) -> None:
-        """Hold so many bytes in all; ``NoRoom`` if there are not as many."""
+        """Hold ``size`` bytes in total. Raises ``NoRoom`` if there is no room."""
         more = size - self._size
         if more > 0:
             if not self._memory.claim(more, small=size <= SMALL):
@@ -114,14 +115,14 @@ class Held:
             self._size = size
 
     def shrink(self, size: int) -> None:
-        """Hold no more than that any longer."""
+        """Hold at most ``size`` bytes from now on."""
         if size < self._size:
             self._memory.give_back(self._size - size)
             self._size = size
 
 
 class PacedSocket(io.RawIOBase):
-    """A connection that is read for as long as the sender keeps up. ``TooSlow`` where it does not."""
+    """A connection whose sender must keep up. Reading raises ``TooSlow`` if it does not."""
 
     def __init__(self, connection: socket.socket, limits: Limits) -> None:
         super().__init__()
@@ -132,17 +133,17 @@ class PacedSocket(io.RawIOBase):
         return True
 
     def expect_head(self) -> None:
-        """A request may come: it may take its time to begin, and then little more."""
+        """Expect a request: it may begin late, but then its head must come soon."""
         self._expect(self._limits.idle_s)
         self._head_left = _HEAD
 
     def expect_body(self) -> None:
-        """A body comes, and has to keep to the rate."""
+        """Expect a body, which must keep to the rate."""
         self._expect(self._limits.body_s)
         self._begin_window(time.monotonic())
 
     def drop_rest(self) -> None:
-        """Pass over what still comes, for a while."""
+        """Read and discard what still comes, for a limited time."""
         self._expect(self._limits.window_s)
         while self.readinto(bytearray(_PIECE)):
             pass
@@ -156,7 +157,7 @@ class PacedSocket(io.RawIOBase):
         self._window_left = int(self._limits.rate * self._limits.window_s)
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Up to so many bytes; 0 at the end."""
+        """Read up to as many bytes as the buffer has; 0 at the end."""
         while True:
             now = time.monotonic()
             if now >= self._window_until and self._window_left <= 0:
@@ -183,7 +184,7 @@ class PacedSocket(io.RawIOBase):
 
 
 def read_plain(source: io.BufferedReader[PacedSocket], size: int, held: Held) -> bytearray:
-    """A body of a known length; ``NoRoom``, ``Unreadable`` or ``TooSlow`` where it does not come."""
+    """Read a body of a known length. Raises ``NoRoom``, ``Unreadable`` or ``TooSlow``."""
     body = bytearray()
     _read_on(source, size, body, held)
     return body
@@ -196,12 +197,12 @@ def _read_on(source: io.BufferedReader[PacedSocket], size: int, body: bytearray,
         held.grow(len(body) + step)
         found = source.read1(step)
         if not found:
-            raise Unreadable("the body ended before its end")
+            raise Unreadable("the body is shorter than its length says")
         body += found
 
 
 def read_chunks(source: io.BufferedReader[PacedSocket], most: int, held: Held) -> bytearray:
-    """A body in chunks; raises as ``read_plain``, and ``TooLong``."""
+    """Read a body in chunks. Raises as ``read_plain``, and ``TooLong``."""
     body = bytearray()
     while True:
         line = source.readline(1024).partition(b";")[0].strip()
@@ -223,23 +224,23 @@ def read_chunks(source: io.BufferedReader[PacedSocket], most: int, held: Held) -
 
 
 class Turns:
-    """Large requests are unpacked and checked one after the other: each may take much memory."""
+    """Lets large requests be decompressed and checked one after the other, because each may need much memory."""
 
     def __init__(self, wait_s: float) -> None:
         self._wait_s, self._lock = wait_s, threading.Lock()
 
     def take(self) -> None:
-        """Wait for a turn; ``NoRoom`` if none comes in time."""
+        """Wait for a turn. Raises ``NoRoom`` if none comes in time."""
         if not self._lock.acquire(timeout=self._wait_s):
             raise NoRoom
 
     def end(self) -> None:
-        """The turn is over."""
+        """End the turn."""
         self._lock.release()
 
 
 class Unpacking:
-    """A body while it is unpacked and checked: a context that ends its turn and gives its memory back."""
+    """A body while it is decompressed and checked. A context manager that ends its turn and returns its memory."""
 
     def __init__(self, turns: Turns, held: Held, most: int) -> None:
         self._turns, self._held, self._most, self._has_turn = turns, held, most, False
@@ -252,9 +253,10 @@ class Unpacking:
             self._turns.end()
 
     def unpack(self, body: bytearray, coding: Coding) -> bytearray:
-        """What the body holds; ``NoRoom``, ``TooLong``, or ``Damaged`` where it cannot be unpacked.
+        """Return the decompressed body. Raises ``NoRoom``, ``TooLong``, or ``Damaged`` if it cannot be decompressed.
 
-        One that turns out to be large gives back what it has, and begins again when it has its turn."""
+        If the body turns out to be large, its memory is returned and it begins again when it has its turn.
+        """
         if len(body) <= SMALL:
             try:
                 return self._unpack(body, coding, min(SMALL, self._most))

@@ -1,4 +1,8 @@
-"""The OTLP receiver: an HTTP server that answers export requests once their bytes are durable."""
+"""The OTLP receiver: an HTTP server that answers 200 only after a request is durable on disk.
+
+It uses the standard library's threading server; ``intake`` limits what senders can use of it. A body is kept in the
+spool as it was sent. It is decompressed to be checked, and again when it is ingested.
+"""
 
 from __future__ import annotations
 
@@ -39,26 +43,26 @@ from esker.otlp.receive.spool import Spool, SpoolFull
 from esker.otlp.source.decompress import Coding, Damaged
 from esker.otlp.source.segment import frame_head
 
-# ---------------------------------------------------------------- check
-#
-# What a request holds, counted without keeping it: how the receiver knows what to answer.
+# ---------------------------------------------------------------- checking: counts the records of a request without
+# keeping them
 
 
-COLUMNS = 64 << 20  # bytes that a check may take for the columns of a request
+COLUMNS = 64 << 20  # bytes that a check may use for the columns of a request
 _SMALL = 1 << 20
-_JSON_SHARE = 4  # JSON is made protobuf first, which may be several times as long
+_JSON_SHARE = 4  # JSON is rewritten as protobuf first, which may be several times as long
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How many records can be kept and how many cannot; ``refused`` if not even the request can be read.
+    """How many records can be kept and how many cannot; ``refused`` if the request cannot be read at all.
 
-    A request that takes more memory to check than there is counts as one that can be kept: the ingest, which has the
-    memory, makes dead letters of what cannot. ``records`` is 0 then, and ``checked`` is False."""
+    A request that needs too much memory to be checked counts as one that can be kept: the ingest has the memory and
+    makes dead letters of bad records. Then ``records`` is 0 and ``checked`` is False.
+    """
 
     records: int
     rejected: int = 0
-    reason: str = ""  # of the first that cannot be kept
+    reason: str = ""  # of the first record that cannot be kept
     refused: bool = False
     checked: bool = True
 
@@ -67,7 +71,7 @@ _UNCHECKED = Verdict(0, checked=False)
 
 
 class Checker:
-    """Looks at requests, one at a time: the walk takes memory, and holds the interpreter anyway."""
+    """Checks requests one at a time: the walk needs memory, and holds the interpreter lock anyway."""
 
     def __init__(self, *, strict: bool = False, columns: int = COLUMNS) -> None:
         self._strict, self._columns = strict, columns
@@ -75,13 +79,13 @@ class Checker:
         self._turn = threading.Lock()
 
     def check(self, data: bytes | bytearray, signal: Signal, *, json: bool) -> Verdict:
-        """The verdict on a request."""
+        """Return the verdict on a request."""
         with self._turn:
             if json and len(data) > self._columns // _JSON_SHARE:
                 return _UNCHECKED
             if json and signal_at_start(data) is not signal:
                 if len(data) > _SMALL:
-                    return _UNCHECKED  # the whole document would have to be read into objects
+                    return _UNCHECKED  # the whole document would have to be parsed into objects
                 if signal_of_json(data) is not signal and not is_empty_json(data):
                     return Verdict(0, 1, NO_SIGNAL, refused=True)
             return self._walk(data, signal, json)
@@ -91,7 +95,7 @@ class Checker:
         code, records, _, bad = walk.feed(data, 0, json)
         if len(data) <= _SMALL and code != FULL:
             walk.finish()
-            self._walks[signal] = walk  # one that has grown goes, with its memory
+            self._walks[signal] = walk  # a walker that has grown is dropped, with its memory
         if code == FULL:
             return _UNCHECKED
         if code:
@@ -103,9 +107,8 @@ class Checker:
         return Verdict(records, len(bad), reason, refused=whole)
 
 
-# ---------------------------------------------------------------- answers
-#
-# What the receiver answers, in the words of OTLP over HTTP: protobuf to who sent protobuf, JSON to who sent JSON.
+# ---------------------------------------------------------------- answers of OTLP/HTTP: protobuf to senders of
+# protobuf, JSON to senders of JSON
 
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -123,7 +126,7 @@ class Answer:
 
 
 def accepted(signal: Signal, *, as_json: bool, rejected: int = 0, reason: str = "") -> Answer:
-    """200: everything is kept, or all but ``rejected`` records, which the client must not send again."""
+    """200: everything is kept, except ``rejected`` records, which the client must not send again."""
     if as_json:
         partial = {_REJECTED[signal]: str(rejected), "errorMessage": reason}
         return Answer(200, json.dumps({"partialSuccess": partial} if rejected else {}).encode(), JSON)
@@ -133,19 +136,14 @@ def accepted(signal: Signal, *, as_json: bool, rejected: int = 0, reason: str = 
 
 
 def failed(status: int, message: str, *, as_json: bool, retry_after_s: int | None = None) -> Answer:
-    """An error, with a ``google.rpc.Status``; one to be tried again says when."""
+    """An error with a ``google.rpc.Status``. If it may be tried again, it says when."""
     headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
     if as_json:
         return Answer(status, json.dumps({"message": message}).encode(), JSON, headers)
     return Answer(status, sized(2, message.encode()), PROTOBUF, headers)
 
 
-# ---------------------------------------------------------------- receiver
-#
-# OTLP over HTTP: takes requests and answers 200 when they are on disk, never from memory.
-#
-# Built on the standard library's threading server. What senders may take of it is bounded: see ``intake``. A body is
-# kept in the spool as it came; it is unpacked to be checked, and then only once more when it is ingested.
+# ---------------------------------------------------------------- the server
 
 
 PORT = 4318
@@ -157,7 +155,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Refusal(Exception):
-    """The answer to what cannot be taken."""
+    """The answer to a request that is refused."""
 
     def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
         super().__init__(message)
@@ -166,7 +164,8 @@ class _Refusal(Exception):
 
 
 class Receiver(ThreadingHTTPServer):
-    """Listens, and spools. ``serve_forever`` until ``shutdown``; then ``server_close`` and the spool's ``close``."""
+    """Listens, and writes requests to the spool. Call ``serve_forever`` until ``shutdown``, then ``server_close``, then
+    the spool's ``close``. Raises ``InvalidInput`` if it cannot listen."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -182,7 +181,7 @@ class Receiver(ThreadingHTTPServer):
         limits: Limits | None = None,
     ) -> None:
         if token is None and not _is_loopback(host):
-            raise InvalidInput(f"Cannot listen on {host} without a token: anyone could send; give --token-file")
+            raise InvalidInput(f"Cannot listen on {host} without a token: any machine could send; give --token-file")
         self.spool, self.token, self.limits = spool, token, limits or Limits()
         self.memory, self.turns = Memory(self.limits.memory), Turns(self.limits.window_s)
         self.checker = Checker(strict=strict, columns=self.limits.memory // 4)
@@ -196,13 +195,13 @@ class Receiver(ThreadingHTTPServer):
             raise InvalidInput(f"Cannot listen on {host}:{port}: {error}; choose another --port or --host") from error
 
     def service_actions(self) -> None:
-        """Twice a second: segments that are old enough become readable."""
+        """Seal segments that are old enough. Called twice a second."""
         self.spool.seal_if_old()
         self._let_leave(most=_MOST_LEAVING)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no error of ours."""
-        _LOG.debug("a connection from %s broke off", client_address, exc_info=True)
+        """Log that a client has disconnected: this is not an error of the receiver."""
+        _LOG.debug("a connection from %s was closed by the client", client_address, exc_info=True)
 
     def count(self, **more: int) -> None:
         """Add to the counts."""
@@ -214,11 +213,11 @@ class Receiver(ThreadingHTTPServer):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether connections are kept no longer than a request takes."""
+        """Whether there are so many connections that each is kept only for one request."""
         return self._connections > self.limits.connections * 3 // 4
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for a connection, or an answer at once where there are too many."""
+        """Start a thread for a connection; if there are too many, answer at once."""
         with self._counting:
             has_room = self._connections < self.limits.connections
             self._connections += has_room
@@ -232,7 +231,7 @@ class Receiver(ThreadingHTTPServer):
             self._turn_away(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The life of a connection."""
+        """Serve a connection until it ends."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -243,15 +242,15 @@ class Receiver(ThreadingHTTPServer):
             self._connections -= 1
 
     def _turn_away(self, request: socket.socket) -> None:
-        """Answer without a thread. The connection is closed a little later: bytes that come to one that is closed take
-        the answer with them."""
+        """Answer without a thread. The connection is closed a little later: if bytes arrive at a closed connection, the
+        client does not get the answer."""
         self.count(put_off=1)
         try:
             request.setblocking(False)
             request.send(_TOO_MANY)
             request.shutdown(socket.SHUT_WR)
         except OSError:
-            _LOG.debug("a connection broke off that was one too many")
+            _LOG.debug("a connection beyond the limit was closed by the client")
         self._leaving.append((time.monotonic() + _LEAVES_AFTER_S, request))
         self._let_leave(most=_MOST_LEAVING)
 
@@ -261,7 +260,7 @@ class Receiver(ThreadingHTTPServer):
             self.shutdown_request(self._leaving.popleft()[1])
 
     def server_close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         super().server_close()
         self._let_leave(most=0)
 
@@ -279,10 +278,10 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "esker"
     sys_version = ""
     disable_nagle_algorithm = True
-    wbufsize: ClassVar[int] = -1  # head and body go out together
+    wbufsize: ClassVar[int] = -1  # head and body are sent together
 
     def setup(self) -> None:
-        """Read at the pace that is asked of senders."""
+        """Read at the pace that is required of senders."""
         super().setup()
         self.rfile.close()
         self._paced = PacedSocket(self.connection, self.server.limits)
@@ -293,20 +292,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._paced.expect_head()
         try:
             super().handle_one_request()
-        except http.client.LineTooLong:  # in the first line; where a later one is too long, the base class answers
+        except http.client.LineTooLong:  # in the first line; if a later line is too long, the base class answers
             self.requestline = self.request_version = self.command = ""
             self.close_connection = True
             self.send_error(414)
 
     def handle_expect_100(self) -> bool:
-        """Tell a sender that waits for it to go on."""
+        """Send 100 Continue to a sender that waits for it."""
         self.send_response_only(100)
         self.end_headers()
         self.wfile.flush()
         return True
 
     def do_POST(self) -> None:
-        """Take a request."""
+        """Receive a request."""
         as_json = self._content_type() == JSON
         self._has_unread = True
         try:
@@ -322,21 +321,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._linger()
 
     def do_GET(self) -> None:
-        """Nothing is to be had here."""
+        """Refuse GET: there is nothing to read here."""
         self._send(failed(405, "send OTLP by POST to /v1/traces, /v1/logs or /v1/metrics", as_json=True))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse a head, and pass over what follows it."""
+        """Refuse a head, and discard what follows it."""
         super().send_error(code, message, explain)
         self.wfile.flush()
         self._linger()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """To the log, at a level that is off."""
+        """Log at a level that is off by default."""
         _LOG.debug(format, *args)
 
     def _linger(self) -> None:
-        """Pass over a body that is not taken: a connection closed before would take the answer with it."""
+        """Discard a body that is refused: if the connection were closed first, the client would not get the answer."""
         try:
             self.connection.shutdown(socket.SHUT_WR)
             self._paced.drop_rest()
@@ -367,10 +366,10 @@ class _Handler(BaseHTTPRequestHandler):
             except (NoRoom, MemoryError):
                 raise _put_off() from None
             except TooLong:
-                raise _Refusal(413, f"the body unpacks to more than {self.server.limits.request} bytes") from None
+                raise _Refusal(413, f"the body decompresses to more than {self.server.limits.request} bytes") from None
             except Damaged as damage:
                 self._spool(body, signal, as_json, Coding.IDENTITY, refused=True)
-                raise _Refusal(400, f"the body cannot be unpacked: {damage}") from None
+                raise _Refusal(400, f"the body cannot be decompressed: {damage}") from None
             held.shrink(len(body))
             self._spool(body, signal, as_json, self._coding(), refused=verdict.refused)
         if verdict.refused:
@@ -379,13 +378,13 @@ class _Handler(BaseHTTPRequestHandler):
         return accepted(signal, as_json=as_json, rejected=verdict.rejected, reason=verdict.reason)
 
     def _checked(self, body: bytearray, held: Held, signal: Signal, as_json: bool) -> Verdict:
-        """What the body holds; it is unpacked for no longer than that takes."""
+        """Check the body. It is decompressed only for this time."""
         with Unpacking(self.server.turns, held, self.server.limits.request) as unpacking:
             data = unpacking.unpack(body, self._coding())
             return self.server.checker.check(data, signal, json=as_json)
 
     def _spool(self, body: bytearray, signal: Signal, as_json: bool, coding: Coding, *, refused: bool) -> None:
-        """Keep the body as it came."""
+        """Write the body to the spool as it was sent."""
         now_ms = time.time_ns() // 1_000_000
         head = frame_head(body, signal=signal, json=as_json, refused=refused, received_at_ms=now_ms, coding=coding)
         try:
@@ -405,21 +404,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _coding(self) -> Coding:
         name = self.headers.get("Content-Encoding", "identity").strip().upper()
         if name not in Coding.__members__:
-            raise _Refusal(415, "cannot take that Content-Encoding: send gzip, deflate or none")
+            raise _Refusal(415, "cannot read this Content-Encoding: send gzip, deflate or none")
         return Coding[name]
 
     def _told(self) -> tuple[Signal, bool]:
-        """The signal and encoding, before a byte of the body is read; whoever is refused here has to connect anew."""
+        """The signal and encoding, before a byte of the body is read. A sender that is refused here has to connect
+        again."""
         token = self.server.token
         sent = self.headers.get("Authorization", "").encode()
         if token is not None and not hmac.compare_digest(sent, f"Bearer {token}".encode()):
             raise _Refusal(401, "a token is needed: Authorization: Bearer …")
         signal = _PATHS.get(self.path.partition("?")[0])
         if signal is None:
-            raise _Refusal(404, f"nothing is at {self.path}: there are /v1/traces, /v1/logs and /v1/metrics")
+            raise _Refusal(404, f"{self.path} does not exist: use /v1/traces, /v1/logs or /v1/metrics")
         content_type = self._content_type()
         if content_type not in _TYPES:
-            raise _Refusal(415, f"cannot take {content_type or 'no type'}: send {' or '.join(_TYPES)}")
+            raise _Refusal(415, f"cannot read {content_type or 'no type'}: send {' or '.join(_TYPES)}")
         self._coding()
         if self.server.spool.is_full:
             raise _Refusal(503, "the spool is full; try again later", retry_after_s=10)
@@ -446,7 +446,7 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _size(self, most: int) -> int:
-        """How long the body says that it is."""
+        """The length in the request's head."""
         text = self.headers.get("Content-Length", "")
         if not text.isdecimal() or not text.isascii():
             raise _Refusal(411, "a Content-Length is needed")

@@ -1,4 +1,5 @@
-"""Compressed sources as streams: gzip and zstd, known by their first bytes, never inflated further than is read."""
+"""Compressed sources as streams: gzip and zstd, detected by their first bytes, decompressed only as far as they are
+read."""
 
 from __future__ import annotations
 
@@ -9,51 +10,53 @@ from enum import IntEnum
 from typing import BinaryIO, Protocol
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-STEP = 1 << 18  # bytes that are unpacked at a time
+STEP = 1 << 18  # bytes that are decompressed at a time
 _CHUNK = 1 << 18
-LAYERS = 3  # of compression over compression
-_FED = 1 << 16  # bytes of a body that are given to zlib at a time: it copies what it leaves
-_MEMBERS = 1000  # of a gzip body: each costs time, however little it holds
+LAYERS = 3  # of compression inside compression
+_FED = 1 << 16  # bytes of a body that are given to zlib at a time: it copies the rest
+_MEMBERS = 1000  # of a gzip body: each costs time, even an empty one
 
 
 class Damaged(Exception):
-    """A compressed stream that cannot be read on."""
+    """A compressed stream that cannot be read further."""
 
 
 class Readable(Protocol):
-    """Bytes, one after the other."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many, none only at the end."""
+        """Return at most ``size`` bytes; none only at the end."""
         ...
 
 
 class Limited:
-    """The bytes of a file from its position to ``end``. More may be there: somebody may be writing to the file."""
+    """The bytes of a file from its position to ``end``. The file may be longer: another process may be writing to
+    it."""
 
     def __init__(self, file: BinaryIO, end: int) -> None:
         self._file = file
         self._left = end - file.tell()
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes, none only at the end."""
+        """Return at most ``size`` bytes; none only at the end."""
         data = self._file.read(max(0, min(size, self._left)))
         self._left -= len(data)
         return data
 
 
 class Stream:
-    """A source read to its end, with a look ahead; ``offset`` is the place where it begins."""
+    """A source with look-ahead; ``offset`` is the place of the next byte."""
 
     def __init__(self, source: Readable, *, offset: int = 0) -> None:
         self._source = source
         self._ahead = b""
         self._at = 0
         self._damage: Damaged | None = None
-        self.offset = offset  # of what is read next
+        self.offset = offset  # of the next byte
 
     def peek(self, size: int) -> bytes:
-        """Up to that many of the bytes that come next; fewer only at the end, or before damage, which is told then."""
+        """Return up to ``size`` of the next bytes; fewer only at the end, or before damage, which the next call
+        raises."""
         if len(self._ahead) - self._at >= size:
             return self._ahead[self._at : self._at + size]
         have = self._ahead[self._at :]
@@ -79,7 +82,7 @@ class Stream:
             return b""
 
     def read(self, size: int) -> bytes:
-        """The next bytes; fewer only at the end."""
+        """Return the next bytes; fewer only at the end."""
         if len(self._ahead) - self._at < size:
             self.peek(size)
         found = self._ahead[self._at : self._at + size]
@@ -88,7 +91,7 @@ class Stream:
         return found
 
     def line(self, limit: int) -> bytes:
-        """Up to and with the next newline, or ``limit`` bytes of a line that is longer."""
+        """Return the bytes up to and including the next newline, or ``limit`` bytes of a longer line."""
         size = _CHUNK
         at = self._ahead.find(b"\n", self._at, self._at + limit)
         if at >= 0:
@@ -114,13 +117,13 @@ class _Gunzip(io.RawIOBase):
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most ``size`` bytes, none only at the end."""
+        """Return at most ``size`` bytes; none only at the end."""
         while True:
             data = self._rest or self._source.read(_CHUNK)
             if not data and (self._inflate.eof or not self._begun()):
                 return b""
             if not data:
-                raise Damaged("the gzip stream ends before its end")
+                raise Damaged("the gzip stream is cut off")
             if self._inflate.eof:
                 self._inflate = zlib.decompressobj(31)
             try:
@@ -129,7 +132,7 @@ class _Gunzip(io.RawIOBase):
                 raise Damaged(f"the gzip stream is damaged: {error}") from None
             self._rest = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
             if self._inflate.eof and not self._rest.strip(b"\0"):
-                self._rest = b""  # padding, as tape archives leave it
+                self._rest = b""  # padding, as in tape archives
             if found:
                 return found
 
@@ -138,7 +141,7 @@ class _Gunzip(io.RawIOBase):
 
 
 class _Unzstd(io.RawIOBase):
-    """Any number of zstd frames, by Arrow's own codec."""
+    """Any number of zstd frames, decompressed by Arrow."""
 
     def __init__(self, source: Stream) -> None:
         import pyarrow as pa
@@ -151,7 +154,7 @@ class _Unzstd(io.RawIOBase):
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most ``size`` bytes, none only at the end."""
+        """Return at most ``size`` bytes; none only at the end."""
         try:
             return bytes(self._inflate.read(size))
         except (OSError, self._failure) as error:
@@ -159,7 +162,7 @@ class _Unzstd(io.RawIOBase):
 
 
 class _Readable(io.RawIOBase):
-    """A stream as Arrow wants to read it."""
+    """A stream with the interface that Arrow reads from."""
 
     def __init__(self, source: Stream) -> None:
         super().__init__()
@@ -173,12 +176,12 @@ class _Readable(io.RawIOBase):
 
 
 def is_packed(head: bytes) -> bool:
-    """Whether a file that begins so is compressed as a whole: places in it are not those of its bytes."""
+    """Whether a file with this beginning is compressed as a whole: then places in it are not places of its bytes."""
     return head.startswith((GZIP, ZSTD))
 
 
 def unpacked(source: Stream) -> Stream | None:
-    """What the source holds, where it is compressed; None where it is not."""
+    """The decompressed source; None if it is not compressed."""
     head = source.peek(4)
     if head[:2] == GZIP:
         return Stream(_Gunzip(source))
@@ -188,7 +191,7 @@ def unpacked(source: Stream) -> Stream | None:
 
 
 def content_of(stream: Stream) -> Stream:
-    """What a source holds, under as many layers of compression as are taken off; itself where there is none."""
+    """The content of a source under up to ``LAYERS`` of compression; the source itself if it is not compressed."""
     for _ in range(LAYERS):
         inner = unpacked(stream)
         if inner is None:
@@ -198,18 +201,18 @@ def content_of(stream: Stream) -> Stream:
 
 
 def unpack_object(data: bytes, limit: int) -> bytes:
-    """One small zstd object as a whole, no larger than ``limit``."""
+    """Decompress one small zstd object, of at most ``limit`` bytes. Raises ``Damaged``."""
     inner = unpacked(Stream(io.BytesIO(data)))
     if inner is None:
         return data
     found = inner.read(limit + 1)
     if len(found) > limit:
-        raise Damaged(f"it unpacks to more than {limit} bytes")
+        raise Damaged(f"it decompresses to more than {limit} bytes")
     return found
 
 
 class Coding(IntEnum):
-    """How a body sent over HTTP is compressed; the numbers are those of the spool's frames."""
+    """The compression of a body sent over HTTP. The numbers are those in the spool's frames."""
 
     IDENTITY = 0
     GZIP = 1
@@ -217,9 +220,10 @@ class Coding(IntEnum):
 
 
 def inflate_steps(data: bytes | bytearray, coding: Coding) -> Iterator[bytes]:
-    """What a body holds, in pieces of at most ``STEP`` bytes: whoever asks for no more has unpacked no more.
+    """Decompress a body in pieces of at most ``STEP`` bytes, only as far as pieces are asked for.
 
-    Raises ``Damaged`` where the body cannot be unpacked, after the pieces before."""
+    Raises ``Damaged`` if the body cannot be decompressed, after the pieces before the damage.
+    """
     view = memoryview(data)
     if coding is Coding.IDENTITY:
         yield from (bytes(view[at : at + STEP]) for at in range(0, len(view), STEP))
@@ -243,11 +247,11 @@ def inflate_steps(data: bytes | bytearray, coding: Coding) -> Iterator[bytes]:
     while not inflate.eof and (found := inflate.decompress(b"", STEP)):
         yield found
     if not inflate.eof:
-        raise Damaged("it ends before its end")
+        raise Damaged("it is cut off")
 
 
 def inflated(data: bytes, coding: Coding, limit: int) -> bytes:
-    """A whole body; ``Damaged`` where it cannot be unpacked, or is longer than ``limit`` bytes."""
+    """Decompress a whole body. Raises ``Damaged`` if it cannot be decompressed, or is longer than ``limit`` bytes."""
     if coding is Coding.IDENTITY:
         return data
     parts, size = [], 0
@@ -255,5 +259,5 @@ def inflated(data: bytes, coding: Coding, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise Damaged(f"it unpacks to more than {limit} bytes")
+            raise Damaged(f"it decompresses to more than {limit} bytes")
     return b"".join(parts)

@@ -1,7 +1,6 @@
-"""How requests are laid out in a source, recognised by its content, and where they begin in the new part of a file.
+"""Detects the framing of requests in a source from its content, and finds where the new part of a grown file begins.
 
-Nobody has to say which framing a source has. In a file that is not compressed, the new part is read without the part
-before it.
+The user does not name the framing. In a file that is not compressed, the new part is read without the part before it.
 """
 
 from __future__ import annotations
@@ -16,27 +15,25 @@ from esker.otlp.protocol.wire import SIZED, Malformed, fields, read_varint
 from esker.otlp.source.decompress import ZSTD, Limited, Stream, is_packed
 from esker.otlp.source.requests import MAX_REQUEST
 
-# ---------------------------------------------------------------- framing
-#
-# How requests lie in a source, told from its content: nobody has to say which framing it is.
+# ---------------------------------------------------------------- detecting the framing
 
 
 _HEAD = 1 << 16
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-# An object, and a member's name or its end: a request in protobuf may well begin with a newline and a brace, but not
-# with these.
+# An object, and a member's name or its end. A request in protobuf may begin with a newline and a brace, but not with
+# these.
 _JSON = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n]*\{[ \t\r\n]*(?:"[^\x00-\x1f]|\})')
-_LONGEST_WORD = 16  # of JSON, and more: a word that is cut is refused where it begins
+_LONGEST_WORD = 16  # of JSON, with a margin: a word that is cut is refused at its beginning
 SPOOL_MAGIC = b"ESKSPL1\n"
 
 
 class Framing(Enum):
-    """Where one request ends and the next begins. Plans on disk have these words."""
+    """Where one request ends and the next begins. Recorded plans contain these words."""
 
     NOTHING = "nothing"
     LINES = "lines"  # of JSON
-    DOCUMENT = "document"  # one of JSON, over many lines
+    DOCUMENT = "document"  # one JSON document over many lines
     VARINT = "varint"  # protobuf, each after its length
     BIG_ENDIAN = (
         "big_endian"  # the collector's file exporter: four bytes of length, then JSON, protobuf or zstd of either
@@ -46,7 +43,7 @@ class Framing(Enum):
 
 
 def framing_of(stream: Stream, limit: int) -> Framing:
-    """The framing of a source that is not compressed, looked at from its start; requests are at most ``limit`` long."""
+    """The framing of an uncompressed source, read from its start. Requests have at most ``limit`` bytes."""
     head = stream.peek(_HEAD)
     if head.startswith(SPOOL_MAGIC):
         return Framing.SPOOL
@@ -62,17 +59,17 @@ def framing_of(stream: Stream, limit: int) -> Framing:
 
 
 def is_bare_request(data: bytes) -> bool:
-    """Whether bytes are one whole request in protobuf."""
+    """Whether the bytes are one whole request in protobuf."""
     return _is_request(data, cut=False)
 
 
 def is_json_object(head: bytes) -> bool:
-    """Whether it begins as an object in JSON does."""
+    """Whether the bytes begin like a JSON object."""
     return _JSON.match(head) is not None
 
 
 def _of_json(stream: Stream, limit: int) -> Framing:
-    """Lines, where the first is a document of its own; else one document, if the whole is one."""
+    """Lines, if the first line is a whole document; else one document, if all of it is one."""
     size = _HEAD
     while True:
         head = stream.peek(size)
@@ -96,7 +93,8 @@ def _is_json(text: bytes) -> bool:
 
 
 def _may_go_on(cut: bytes) -> bool:
-    """Whether a document in JSON may begin so. A file of lines whose first is damaged is not read as a whole for it."""
+    """Whether a JSON document may begin like this. So a file of lines is not read as a whole only because its first
+    line is damaged."""
     text = cut.decode(errors="replace")
     try:
         json.loads(text)
@@ -108,7 +106,7 @@ def _may_go_on(cut: bytes) -> bool:
 
 
 def _is_big_endian(head: bytes, limit: int) -> bool:
-    """A length that can be, and behind it what the exporter writes."""
+    """Whether a possible length is followed by what the exporter writes."""
     size = int.from_bytes(head[:4], "big")
     if len(head) < 4 or not 0 < size <= limit:
         return False
@@ -117,7 +115,7 @@ def _is_big_endian(head: bytes, limit: int) -> bool:
 
 
 def _is_varint(head: bytes) -> bool:
-    """Two frames that hold a request each, or one and the end; as much of them as can be seen."""
+    """Whether these are two frames with a request each, or one frame and the end, as far as they can be seen."""
     at = seen = 0
     while seen < 2:
         if at == len(head):
@@ -137,7 +135,7 @@ def _is_varint(head: bytes) -> bool:
 
 
 def _is_request(data: bytes, *, cut: bool) -> bool:
-    """Resources and nothing else; if cut, at least the first one's beginning."""
+    """Whether the message has resources and nothing else; if it is cut, at least the beginning of the first."""
     if cut:
         return data[:1] == b"\n"
     try:
@@ -147,13 +145,11 @@ def _is_request(data: bytes, *, cut: bool) -> bool:
 
 
 def _is_spoilt_text(head: bytes) -> bool:
-    """Lines of JSON of which the first is damaged."""
+    """Whether these are lines of JSON of which the first is damaged."""
     return any(is_json_object(line) for line in head.split(b"\n")[1:])
 
 
-# ---------------------------------------------------------------- begin
-#
-# Where requests begin in a file that is not compressed: its new part is read without what comes before it.
+# ---------------------------------------------------------------- finding the new part of an uncompressed file
 
 
 _STEP = 1 << 20
@@ -161,19 +157,19 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A byte at which a request begins. It is known to be one as long as the framing of the file is the same."""
+    """A byte at which a request begins. It stays right as long as the framing of the file is the same."""
 
     framing: Framing
     at: int = 0
-    lines: int = 0  # before it, where the file has lines
+    lines: int = 0  # before it, if the file has lines
 
 
 def begin_of(
     file: BinaryIO, at: int, *, size: int, limit: int = MAX_REQUEST, known: Begin | None = None
 ) -> Begin | None:
-    """From where a file of ``size`` bytes has to be read to find all requests that end behind ``at``: the last place at
-    or before it where a request begins. Only a line that is longer than ``limit`` is passed over. ``known`` is an
-    earlier answer for the same content. None where reading has to begin at the start."""
+    """Where to begin reading a file of ``size`` bytes to find all requests that end after ``at``: the last beginning of
+    a request at or before ``at``. Only a line that is longer than ``limit`` is skipped. ``known`` is an earlier result
+    for the same content. Returns None if reading has to begin at the start."""
     framing = _framing(file, size, limit)
     if framing not in (Framing.LINES, Framing.BIG_ENDIAN, Framing.VARINT):
         return None
@@ -184,7 +180,7 @@ def begin_of(
 
 
 def ends_in_mid_request(file: BinaryIO, size: int, *, limit: int = MAX_REQUEST, known: Begin | None = None) -> bool:
-    """Whether a file that may still be written to, and has that size now, ends in the middle of a line or frame."""
+    """Whether a file of this size, which may still be written to, ends in the middle of a line or frame."""
     match framing := _framing(file, size, limit):
         case Framing.LINES:
             file.seek(size - 1)
@@ -199,7 +195,7 @@ def ends_in_mid_request(file: BinaryIO, size: int, *, limit: int = MAX_REQUEST, 
 
 
 def _framing(file: BinaryIO, size: int, limit: int) -> Framing | None:
-    """None: it is compressed."""
+    """The framing; None if the file is compressed."""
     file.seek(0)
     stream = Stream(Limited(file, size))
     return None if is_packed(stream.peek(4)) else framing_of(stream, limit)
@@ -233,7 +229,7 @@ def _behind_line(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _begin_of_frame(file: BinaryIO, known: Begin, at: int) -> Begin:
-    """From frame to frame, by their lengths; no further than a length that is none, as a reader."""
+    """Go from frame to frame by their lengths, up to an impossible length, like a reader."""
     begin = known.at
     while begin < at:
         file.seek(begin)

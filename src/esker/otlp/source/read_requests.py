@@ -1,6 +1,6 @@
-"""Reads requests out of files and streams, one at a time and with its place, whatever the framing and compression.
+"""Reads requests from files and streams, one at a time and with its place, in any framing and compression.
 
-Also requests that come whole, with nothing around them: messages of Kafka, values of a column.
+Also whole requests without framing: messages of Kafka, values of a column.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from esker.otlp.source.requests import MAX_REQUEST, Request, Trouble
 from esker.otlp.source.segment import read_segment
 from esker.storage.failures import naming_failures
 
-# ---------------------------------------------------------------- sources
-#
-# Requests out of files and streams: one at a time, with its place, whatever the framing and compression.
+# ---------------------------------------------------------------- files and streams
 
 
 KEPT = 1 << 16  # of bytes that are too many to keep
@@ -35,7 +33,7 @@ def read_file(
     begin: Begin | None = None,
     end: int | None = None,
 ) -> Iterator[Request]:
-    """The requests of a file that is complete, or of its first ``end`` bytes, from ``begin`` on."""
+    """The requests of a complete file, or of its first ``end`` bytes, from ``begin`` on."""
     with naming_failures("read", path), path.open("rb") as file:
         yield from read_requests(file, source=source or str(path), limit=limit, begin=begin, end=end)
 
@@ -43,9 +41,10 @@ def read_file(
 def read_requests(
     source_: BinaryIO, *, source: str, limit: int = MAX_REQUEST, begin: Begin | None = None, end: int | None = None
 ) -> Iterator[Request]:
-    """The requests of a stream that is complete, in order; what is none comes with the trouble there is with it.
+    """The requests of a complete stream, in order. Bytes that are not a request are returned as one with ``trouble``.
 
-    With ``begin`` or ``end``, the stream can seek."""
+    With ``begin`` or ``end``, the stream must be seekable.
+    """
     stream = Stream(source_ if end is None else Limited(source_, end))
     try:
         for _ in range(LAYERS):
@@ -103,12 +102,12 @@ def _lines(stream: Stream, source: str, limit: int, number: int) -> Iterator[Req
             continue
         data = (line.removeprefix(_BOM) if number == 1 else line).strip(_SPACE)
         if data:
-            end = offset + len(line.rstrip(_SPACE))  # a line is whole without the sign that ends it
+            end = offset + len(line.rstrip(_SPACE))  # a line is complete without the characters that end it
             yield Request(source=source, offset=offset, data=data, json=True, end=end, line=number)
 
 
 def _too_large(source: str, offset: int, data: bytes, sentence: str, *, line: int | None = None) -> Request:
-    trouble = Trouble("too_large", f"{sentence}; its first {KEPT} bytes are kept here")
+    trouble = Trouble("too_large", f"{sentence}; only its first {KEPT} bytes are kept")
     return Request(source=source, offset=offset, data=data[:KEPT], line=line, trouble=trouble)
 
 
@@ -140,7 +139,7 @@ def _frames(stream: Stream, source: str, limit: int, read_size: Callable[[Stream
             continue
         data = stream.read(size)
         if len(data) < size:
-            trouble = Trouble("truncated", f"the file ends {size - len(data)} bytes before its last frame does")
+            trouble = Trouble("truncated", f"the file ends {size - len(data)} bytes before the end of its last frame")
             yield Request(source=source, offset=offset, data=data, trouble=trouble)
             return
         if size:
@@ -164,19 +163,17 @@ def _framed(source: str, offset: int, data: bytes, limit: int) -> Request:
     return Request(source=source, offset=offset, data=content, json=is_json_object(content))
 
 
-# ---------------------------------------------------------------- whole
-#
-# Requests that come whole, with nothing around them: messages of Kafka, values of a column.
+# ---------------------------------------------------------------- whole requests
 
 
 def whole_request(data: bytes, *, source: str | None, offset: int | None, limit: int = MAX_REQUEST) -> Request:
-    """One request, protobuf or JSON, whichever it is; without a place where there is none."""
+    """One request in protobuf or JSON, which is detected; ``offset`` is None if it has no place."""
     if len(data) > limit:
-        sentence = f"a request of {len(data)} bytes is longer than {limit}; its first {KEPT} bytes are kept here"
+        sentence = f"a request of {len(data)} bytes is longer than {limit}; only its first {KEPT} bytes are kept"
         return Request(source=source, offset=offset, data=data[:KEPT], trouble=Trouble("too_large", sentence))
     return Request(source=source, offset=offset, data=data, json=is_json_object(data))
 
 
 def place_of(topic: str, partition: int) -> str:
-    """How a partition of a topic is named as a source."""
+    """The name of a partition of a topic as a source."""
     return f"{topic}/{partition}"

@@ -1,4 +1,4 @@
-"""The requests of Kafka topics: each message is one Export request. Read in this process and in Spark's workers."""
+"""The requests of Kafka topics: each message is one Export request. Used in this process and in Spark's workers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ EMPTY = "empty_messages"  # without a value: nothing to decode
 
 
 class TopicRequests:
-    """Reads ranges of offsets. ``counts`` says of every offset without a request why it has none, and is complete when
-    all requests are read: the offsets of the ranges are its numbers and the requests together."""
+    """Reads ranges of offsets. ``counts`` has the reason for every offset without a request. It is complete when all
+    requests are read: then its numbers and the requests together are all offsets of the ranges."""
 
     def __init__(self, client: Client, *, passed: Iterable[OffsetRange] = ()) -> None:
         self._client = client
@@ -47,15 +47,15 @@ class TopicRequests:
 
 
 def offsets_passed(ranges: Iterable[OffsetRange]) -> Counter[str]:
-    """Offsets that a plan passes over because they are gone."""
+    """Offsets that a plan skips because they are gone."""
     return Counter({SKIPPED: sum(one.end - one.start for one in ranges)})
 
 
 def check_cluster(client: Client, planned: str | None, what: str) -> None:
-    """``InvalidInput`` where what was planned for one cluster would be read from another."""
+    """Raise ``InvalidInput`` if a plan for one cluster would be read from another."""
     found = client.cluster_id()
     if planned != found:
         raise InvalidInput(
-            f"cannot finish {what}: it is of the Kafka cluster {planned}, and {client.source.servers} is {found}",
+            f"cannot finish {what}: it is for the Kafka cluster {planned}, but {client.source.servers} is {found}",
             cluster=found,
         )
