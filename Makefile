@@ -50,7 +50,7 @@ sanitize: $(STAMP)  ## the C code under ASan and UBSan: its tests, and a fuzz of
 
 coverage: $(STAMP)  ## branch coverage of the quick tests, the processes they start included; the report is build/coverage/index.html
 	$(BIN)/coverage erase
-	HYPOTHESIS_PROFILE=glance $(BIN)/coverage run -m pytest -m "not slow and not spark and not cluster"
+	HYPOTHESIS_PROFILE=glance $(BIN)/coverage run -m pytest -m "not slow and not interop and not spark and not cluster"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report --format=total | sed 's/^/Branch coverage in per cent: /'
