@@ -13,7 +13,6 @@ from esker.create_with_rows import create_with, replace_with
 from esker.errors import (
     AlreadyExists,
     EskerError,
-    InvalidInput,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
@@ -21,7 +20,7 @@ from esker.errors import (
     with_similar_names,
 )
 from esker.model.display_text import card
-from esker.model.table_names import Namespace, TableName, parse_namespace
+from esker.model.table_names import Namespace, TableName, namespace_changes, parse_namespace
 from esker.ports.catalog import Catalog, TableState, ViewState
 from esker.ports.outer_names import find
 from esker.table import Table
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from esker.tree.table_metadata import TableMetadata
     from esker.write.definition.new_table import FromArrow
+    from esker.write.lake_transaction import LakeTransaction
 
 OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[..., "DataFrame"]  # run a statement with its parameters
@@ -165,7 +165,7 @@ class Lake:
             lake.set_namespace_properties("sales", {"comment": "what we sell"}, removals=["owner"])
         """
         namespace = parse_namespace(name)
-        given, gone = _settings(updates or {}, removals)
+        given, gone = namespace_changes(updates or {}, removals)
         with self._helped(namespace):
             self._catalog.update_namespace_properties(namespace, given, gone)
 
@@ -349,6 +349,16 @@ class Lake:
             self._catalog.drop(parsed)  # before files are deleted: a catalog must never point to deleted files
             remove(self._catalog.storage(), state, files)
 
+    def transaction(self) -> LakeTransaction:
+        """Change several tables together at the end of a ``with`` block, or none of them. Raises ``Unsupported`` in a
+        directory, ``Conflict``, and ``OutcomeUnknown`` if the catalog never answered.
+
+            with lake.transaction() as tx: tx.table("sales.orders").append(orders)
+        """
+        from esker.write.lake_transaction import LakeTransaction
+
+        return LakeTransaction(self._catalog, lambda name, **how: self.table(name).transaction(**how))
+
     def rename_table(self, old: str, new: str) -> Table:
         """Give a table another name and return it. Its files stay where they are. Raises ``AlreadyExists``."""
         source, target = TableName.parse(old), TableName.parse(new)
@@ -488,12 +498,3 @@ class Lake:
         there = self.tables if missing is NoSuchTable else self.views
         near = (found for found in self.namespaces() if found.casefold() == namespace)
         return next((found for place in near for found in there(place) if found.casefold() == wanted), None)
-
-
-def _settings(updates: Mapping[str, str], removals: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    gone = (removals,) if isinstance(removals, str) else tuple(removals)
-    if not all(isinstance(text, str) for text in (*updates, *updates.values(), *gone)):
-        raise InvalidInput("cannot set properties of a namespace: names and values must be text")
-    if both := sorted(set(gone).intersection(updates)):
-        raise InvalidInput(f"cannot both set and remove the property {both[0]!r}; do one of them", property=both[0])
-    return dict(updates), gone

@@ -26,6 +26,7 @@ class TestDirectoryCatalog(CatalogContract):
     renames = False
     names_stay = True
     places_tables = False
+    swaps_all = False
 
     @pytest.fixture
     def uri(self, tmp_path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from tables import empty_table, with_properties
 from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.model.table_names import TableName
-from esker.ports.catalog import Accepted, Catalog, Rejected, TableState
+from esker.ports.catalog import Accepted, AllAccepted, Catalog, Rejected, TableState, TableSwap
 
 T = TypeVar("T")
 
@@ -71,6 +71,7 @@ class CatalogContract:
     renames = True
     outlives_its_process = True
     places_tables = True  # at a location of the caller's choice
+    swaps_all = True  # several tables in one step
     names_stay = False  # of metadata files that were tidied away, since they are numbers
 
     @pytest.fixture
@@ -369,6 +370,72 @@ class CatalogContract:
         assert len(winners) == 1, outcomes
         assert sum(isinstance(outcome, Rejected) for outcome in outcomes) == 7
         assert catalog.load(ORDERS).metadata.properties == {"winner": str(winners[0])}
+
+    def test_several_tables_change_in_one_step(self, catalog: Catalog) -> None:
+        names = (ORDERS, TableName(("sales",), "totals"), TableName(("sales", "eu"), "orders"))
+        bases = [make(catalog, name) for name in names]
+        swaps = [
+            TableSwap(name, base, with_properties(base.metadata, {"a": "b"}))
+            for name, base in zip(names, bases, strict=True)
+        ]
+        if not self.swaps_all:
+            with pytest.raises(Unsupported, match="cannot change several tables in one step"):
+                catalog.check_swaps_all()
+            with pytest.raises(Unsupported, match="cannot change several tables in one step"):
+                catalog.swap_all(swaps)
+            return
+        catalog.check_swaps_all()
+        answer = catalog.swap_all(swaps)
+        assert isinstance(answer, AllAccepted)
+        for name, state in zip(names, answer.states, strict=True):
+            loaded = catalog.load(name)
+            assert loaded.metadata_location == state.metadata_location
+            assert loaded.metadata.properties == {"a": "b"}
+
+    @pytest.mark.parametrize("late", [0, 1, 2])
+    def test_if_one_of_several_tables_has_moved_on_none_changes(self, catalog: Catalog, late: int) -> None:
+        if not self.swaps_all:
+            pytest.skip("this catalog changes one table at a time")
+        names = (ORDERS, TableName(("sales",), "totals"), TableName(("sales",), "zones"))
+        bases = [make(catalog, name) for name in names]
+        count_up(catalog, names[late], 1)
+        files = {state.metadata_location for state in map(catalog.load, names)}
+        answer = catalog.swap_all(
+            [
+                TableSwap(name, base, with_properties(base.metadata, {"a": "b"}))
+                for name, base in zip(names, bases, strict=True)
+            ]
+        )
+        assert isinstance(answer, Rejected)
+        assert str(names[late]) in answer.why
+        assert {state.metadata_location for state in map(catalog.load, names)} == files
+
+    def test_steps_over_several_tables_lose_no_update(self, catalog: Catalog) -> None:
+        if not self.swaps_all:
+            pytest.skip("this catalog changes one table at a time")
+        names = [ORDERS, TableName(("sales",), "totals")]
+        for name in names:
+            make(catalog, name)
+
+        def count_both_up(order: Sequence[TableName]) -> None:
+            for _ in range(5):
+                answer: object = None
+                while not isinstance(answer, AllAccepted):
+                    bases = [catalog.load(name) for name in order]
+                    counts = {base.metadata.properties.get("n", "0") for base in bases}
+                    if len(counts) > 1:
+                        continue  # another step came between the two loads
+                    new = {"n": str(int(counts.pop()) + 1)}
+                    answer = catalog.swap_all(
+                        [
+                            TableSwap(name, base, with_properties(base.metadata, new))
+                            for name, base in zip(order, bases, strict=True)
+                        ]
+                    )
+                    assert isinstance(answer, AllAccepted | Rejected), answer
+
+        all_at_once(*(lambda n=n: count_both_up(names if n % 2 else names[::-1]) for n in range(4)))  # type: ignore[misc]
+        assert [catalog.load(name).metadata.properties for name in names] == [{"n": "20"}] * 2
 
     def test_eight_threads_lose_no_update(self, catalog: Catalog) -> None:
         make(catalog)

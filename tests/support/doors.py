@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, TypeVar
 
 from esker.catalogs.memory import MemoryPointers
-from esker.catalogs.pointer_catalog import PointerCatalog, Pointers
+from esker.catalogs.pointer_catalog import Move, PointerCatalog, Pointers
 from esker.catalogs.refusals import Kind
 from esker.catalogs.warehouse import Warehouse
 from esker.lake import Lake
@@ -109,8 +109,8 @@ class WatchedPointers:
     def get(self, name: TableName, *kind: Kind) -> str | None:
         return self.door.go("get", str(name), lambda: self.inner.get(name, *kind))
 
-    def move(self, name: TableName, old: str, new: str, *kind: Kind) -> Any:
-        return self.door.go("move", new, lambda: self.inner.move(name, old, new, *kind))
+    def move(self, moves: Sequence[Move], *kind: Kind) -> Any:
+        return self.door.go("move", moves[-1].new, lambda: self.inner.move(moves, *kind))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

@@ -242,7 +242,7 @@ def test_f20_even_where_the_log_of_metadata_files_is_short(memory: MemoryLake, h
 
 
 def test_f21_what_may_have_come_and_gone_is_unknown(memory: MemoryLake) -> None:
-    from esker.write.commit import _is_in
+    from esker.write.commit import is_in
 
     with memory.lake().table(NAME).alter() as change:
         change.set_properties({"write.metadata.previous-versions-max": "1"})
@@ -252,7 +252,7 @@ def test_f21_what_may_have_come_and_gone_is_unknown(memory: MemoryLake) -> None:
         table.append(rows([2]))
     assert set(catalog.door.of("write")) <= memory.files()
     base = memory.catalog().load(FULL_NAME)
-    assert _is_in(base, base, catalog.offered[0], None) is None
+    assert is_in(base, base, catalog.offered[0], None) is None
 
 
 def test_f21_a_commit_rolled_back_since_is_no_failure(memory: MemoryLake) -> None:

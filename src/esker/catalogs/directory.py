@@ -36,7 +36,7 @@ from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import AlreadyExists, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.model.table_names import Namespace, TableName
-from esker.ports.catalog import Accepted, Rejected, Swap, TableState, Unanswered, ViewCatalog
+from esker.ports.catalog import Accepted, Rejected, Swap, SwapAll, TableState, TableSwap, Unanswered, ViewCatalog
 from esker.ports.storage import Storage
 from esker.storage.failures import failure_of
 from esker.storage.location import Location
@@ -163,6 +163,17 @@ class DirectoryCatalog:
             return Rejected(f"table {name} was dropped")
         except OutcomeUnknown as error:
             return Unanswered(error.message, error.facts.get("made"))
+
+    def check_swaps_all(self) -> None:
+        raise Unsupported(
+            "cannot change several tables in one step: in a directory catalog every table has its own pointer; "
+            "use a SQLite or PostgreSQL catalog",
+            feature="transactions over several tables",
+        )
+
+    def swap_all(self, swaps: Sequence[TableSwap]) -> SwapAll:
+        self.check_swaps_all()
+        raise AssertionError("it was refused")
 
     def _check_first(self, name: TableName, folder: Versions, first: VersionFile) -> None:
         """Raise `OutcomeUnknown` if it is not certain that the new first version is the table.

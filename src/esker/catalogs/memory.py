@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from esker.catalogs.pointer_catalog import PointerCatalog
+from esker.catalogs.pointer_catalog import Move, PointerCatalog
 from esker.catalogs.refusals import (
     Kind,
     dotted,
@@ -88,11 +88,12 @@ class MemoryPointers:
                 raise table_exists(name, self._tables[name][0], new=kind)
             self._tables[name] = (kind, location)
 
-    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
+    def move(self, moves: Sequence[Move], kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
         with self._lock:
-            if self._tables.get(name) != (kind, old):
-                return Rejected(f"another writer moved {name} first")
-            self._tables[name] = (kind, new)
+            for move in moves:
+                if self._tables.get(move.name) != (kind, move.old):
+                    return Rejected(f"another writer moved {move.name} first")
+            self._tables.update({move.name: (kind, move.new) for move in moves})
             return None
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:

@@ -7,8 +7,8 @@ writes a new metadata file first and moves the pointer afterwards, so the pointe
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import uuid4
@@ -21,9 +21,13 @@ from esker.iceberg.metadata.view_metadata import decode_view_metadata, encode_vi
 from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import (
     Accepted,
+    AllAccepted,
+    AllUnanswered,
     Rejected,
     Swap,
+    SwapAll,
     TableState,
+    TableSwap,
     Unanswered,
     ViewAccepted,
     ViewCatalog,
@@ -35,6 +39,15 @@ from esker.tree.table_metadata import TableMetadata
 from esker.tree.view_metadata import ViewMetadata
 
 LONGEST_LOCATION = 1000  # the limit of the SQL tables that engines share
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One pointer, and where it is to move from and to."""
+
+    name: TableName
+    old: str
+    new: str
 
 
 class Pointers(Protocol):
@@ -75,9 +88,11 @@ class Pointers(Protocol):
         """Add a name. Raises `AlreadyExists`, `NoSuchNamespace`, or `OutcomeUnknown` if no answer came."""
         ...
 
-    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
-        """Point at ``new`` if the name still points at ``old``. Returns None if it was moved. An error means that it
-        was not."""
+    def move(self, moves: Sequence[Move], kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
+        """Point each name at its ``new`` if all names still point at their ``old``, in one step.
+
+        Returns None if all were moved. `Rejected` and an error mean that none was.
+        """
         ...
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
@@ -181,7 +196,8 @@ class PointerViews:
             return Rejected(f"view {name} was changed, dropped or renamed")
         state = self._files.write(new, base)
         try:
-            outcome = self._pointers.move(name, base.metadata_location, fitting(state.metadata_location), Kind.VIEW)
+            move = Move(name, base.metadata_location, fitting(state.metadata_location))
+            outcome = self._pointers.move([move], Kind.VIEW)
         except EskerError:
             self._files.discard(state)
             raise
@@ -273,26 +289,56 @@ class PointerCatalog:
         return state
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
-        check_same_table(base.metadata, new)
-        self._warehouse.check_table(new, base.metadata)
-        current = self._pointers.get(checked_name(name))
-        if current != base.metadata_location:
-            return Rejected(_moved(name, current))
-        state = self._files.write_next(base, new)
-        try:
-            outcome = self._pointers.move(name, base.metadata_location, fitting(state.metadata_location))
-        except EskerError:
-            self._files.discard(state)
-            raise
+        match self.swap_all([TableSwap(name, base, new)]):
+            case AllAccepted((state,)):
+                return Accepted(state)
+            case AllUnanswered(why, locations):
+                return Unanswered(why, locations[name])
+            case Rejected() as rejected:
+                return rejected
+            case other:
+                raise AssertionError(f"one swap has one answer: {other}")
+
+    def check_swaps_all(self) -> None:
+        return None  # names of one set of pointers always move together
+
+    def swap_all(self, swaps: Sequence[TableSwap]) -> SwapAll:
+        for swap in swaps:
+            check_same_table(swap.base.metadata, swap.new)
+            self._warehouse.check_table(swap.new, swap.base.metadata)
+            current = self._pointers.get(checked_name(swap.name))
+            if current != swap.base.metadata_location:
+                return Rejected(_moved(swap.name, current))
+        with self._written(swaps) as states:
+            moves = [
+                Move(swap.name, swap.base.metadata_location, fitting(state.metadata_location))
+                for swap, state in zip(swaps, states, strict=True)
+            ]
+            outcome = self._pointers.move(moves)
         match outcome:
             case None:
-                self._files.tidy(base, state)
-                return Accepted(state)
+                for swap, state in zip(swaps, states, strict=True):
+                    self._files.tidy(swap.base, state)
+                return AllAccepted(tuple(states))
             case Rejected():
-                self._files.discard(state)
+                for state in states:
+                    self._files.discard(state)
                 return outcome
             case Unanswered(why):
-                return Unanswered(why, state.metadata_location)
+                return AllUnanswered(why, {move.name: move.new for move in moves})
+
+    @contextmanager
+    def _written(self, swaps: Sequence[TableSwap]) -> Iterator[list[TableState]]:
+        """The files of new versions, taken back where an error says that nothing points at them."""
+        states: list[TableState] = []
+        try:
+            for swap in swaps:
+                states.append(self._files.write_next(swap.base, swap.new))  # noqa: PERF401  # those before an error count
+            yield states
+        except EskerError:
+            for state in states:
+                self._files.discard(state)
+            raise
 
     def register(self, name: TableName, metadata_location: str) -> TableState:
         self._check_free(name)

@@ -6,9 +6,12 @@ between databases (connections, locks, errors) are behind `Database`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from esker.catalogs.pointer_catalog import Move
 from esker.catalogs.refusals import (
     Kind,
     dotted,
@@ -18,9 +21,11 @@ from esker.catalogs.refusals import (
     no_such_namespace,
     table_exists,
 )
-from esker.errors import Conflict, Corrupt, InvalidInput, OutcomeUnknown, Unsupported
+from esker.errors import Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Rejected, Unanswered
+
+log = logging.getLogger("esker.catalogs")
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -38,6 +43,7 @@ CREATE_TABLES = (
 
 _THIS_TABLE = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
 _EXISTS = "exists"  # the row that marks a namespace: Java writes it for each namespace and hides it, Esker too
+_SETTLING = 2  # further attempts if the outcome of the first is unknown
 _TYPE = "iceberg_type"  # databases that were created before views existed do not have this column
 
 
@@ -64,11 +70,13 @@ class Database(Protocol):
         """The result of ``work``, or ``nothing`` if the tables of the catalog do not exist yet."""
         ...
 
-    def write(self, act: str, work: Callable[[Session], T]) -> T:
+    def write(self, act: str, work: Callable[[Session], T], *, compares: bool = False) -> T:
         """Run ``work`` in one transaction. Creates the tables of the catalog if they do not exist.
 
-        Raises `Conflict` if the database stayed locked, another Esker error if it refused. In both cases nothing
-        changed. Raises `OutcomeUnknown` if the commit was sent and no answer came.
+        ``work`` may be run several times. With ``compares``, each of its statements checks by itself what it changes;
+        otherwise what it has read still holds when it writes. Raises `Conflict` if the database stayed locked or other
+        writers came first, another Esker error if it refused. In both cases nothing changed. Raises `OutcomeUnknown` if
+        the commit was sent and no answer came.
         """
         ...
 
@@ -192,7 +200,10 @@ class SqlPointers:
         return str(row["metadata_location"])
 
     def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
-        def work(session: Session) -> None:
+        def work(session: Session, *, may_be_there: bool = False) -> None:
+            there = self._row(session, name) if may_be_there else None
+            if there is not None and there["metadata_location"] == location:
+                return  # no two files share a name: the first attempt was committed after all
             self._check_place(session, name, kind)
             row = {
                 "catalog_name": self._catalog,
@@ -210,23 +221,69 @@ class SqlPointers:
                 [row[column] for column in known],
             )
 
-        self._database.write(f"create {kind.word} {name}", work)
+        act = f"create {kind.word} {name}"
+        try:
+            self._database.write(act, work)
+        except OutcomeUnknown as unknown:
+            if not self._settled(unknown, lambda: self._database.write(act, partial(work, may_be_there=True))):
+                raise
 
-    def move(self, name: TableName, old: str, new: str, kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
-        def work(session: Session) -> int:  # no two files have the same name, so the location identifies the kind too
-            return session.change(
-                "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
-                f" WHERE {_THIS_TABLE} AND metadata_location = ?",
-                (new, old, *self._key(name), old),
-            )
+    def move(self, moves: Sequence[Move], kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
+        # in one order for all writers, so that two of them never wait for each other
+        ordered = sorted(moves, key=lambda move: move.name)
+        act = f"commit to {', '.join(str(move.name) for move in ordered)}"
+
+        def work(session: Session) -> None:
+            for move in ordered:
+                if not self._moved(session, move):
+                    raise Conflict(f"another writer moved {move.name} first")
 
         try:
-            moved = self._database.write(f"commit to {name}", work)
+            self._database.write(act, work, compares=True)
         except Conflict as error:
             return Rejected(error.message)
-        except OutcomeUnknown as error:
-            return Unanswered(error.message)
-        return None if moved == 1 else Rejected(f"another writer moved {name} first")
+        except OutcomeUnknown as unknown:
+            again = partial(self._moved_again, ordered)
+            done = self._settled(unknown, lambda: self._database.write(act, again, compares=True))
+            return None if done else Unanswered(unknown.message)
+        return None
+
+    def _moved(self, session: Session, move: Move) -> bool:
+        changed = session.change(  # no two files have the same name, so the location identifies the kind too
+            "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
+            f" WHERE {_THIS_TABLE} AND metadata_location = ?",
+            (move.new, move.old, *self._key(move.name), move.old),
+        )
+        return changed == 1
+
+    def _moved_again(self, ordered: Sequence[Move], session: Session) -> None:
+        """The same moves after an attempt whose outcome is unknown; `Conflict` where that stays unknown.
+
+        The first attempt holds its rows until its own outcome is certain, and these statements wait for it. Then all
+        pointers are where they were, or one is where only that attempt can have put it.
+        """
+        moved = [self._moved(session, move) for move in ordered]
+        if all(moved):
+            return
+        rows = [self._row(session, move.name) for move in ordered]
+        there = [
+            row is not None and row["metadata_location"] == move.new for row, move in zip(rows, ordered, strict=True)
+        ]
+        if any(moved) or not any(there):
+            raise Conflict("other writers moved on meanwhile")
+
+    def _settled(self, unknown: OutcomeUnknown, again: Callable[[], None]) -> bool:
+        """Whether a second attempt has shown that a change was made, after a first one with an unknown outcome."""
+        for _ in range(_SETTLING):
+            try:
+                again()
+            except OutcomeUnknown:
+                continue
+            except EskerError as error:
+                log.info("a change with an unknown outcome stays unknown (%s): %s", unknown.message, error.message)
+                return False
+            return True
+        return False
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
         _check_held(name, self._look(name, kind), kind)  # read first: this creates no database

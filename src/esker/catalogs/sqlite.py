@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from esker.catalogs.sql_connections import Connections
 from esker.catalogs.sql_pointers import CREATE_TABLES, Row, Session
-from esker.errors import AlreadyExists, Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown, StorageFailed
+from esker.errors import AlreadyExists, Conflict, Corrupt, InvalidInput, OutcomeUnknown, StorageFailed
 from esker.storage.failures import failure_of
 
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -97,8 +96,6 @@ def _why_closed(file: Path, operation: str) -> StorageFailed | None:
 
 T = TypeVar("T")
 
-_MOST_IDLE = 8
-
 
 class SqliteDatabase:
     """A database file. Implements ``catalogs.sql_pointers.Database``."""
@@ -113,10 +110,11 @@ class SqliteDatabase:
         self._path = Path(path).absolute()
         self._busy_seconds = busy_seconds
         self._connection = connection
-        self._has_tables = False
-        self._lock = threading.Lock()
-        self._idle: list[_Open] = []
-        weakref.finalize(self, _close_all, self._idle)
+        file = self._path
+        # functions that do not hold this object, so that connections are closed as soon as it goes
+        self._connections: Connections[_Open] = Connections(
+            lambda: _opened(file, busy_seconds, connection), lambda kept: kept.file == _identity(file)
+        )
 
     def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
         with self._as_esker_errors(act):
@@ -124,40 +122,35 @@ class SqliteDatabase:
                 return nothing
         with self._as_esker_errors(act):
             try:
-                with self._borrowed() as connection:
-                    return self._looked(connection, work, nothing)
+                with self._connections.borrowed() as kept:
+                    return _looked(kept, work, nothing)
             except sqlite3.OperationalError as error:
                 if sqlite_code(error) not in UNWRITABLE or not is_read_only(self._path):
                     raise
             with closing(self._open_read_only()) as connection:
-                return self._looked(connection, work, nothing)
+                return _looked(_Open(connection, None), work, nothing)
 
-    def _looked(self, connection: sqlite3.Connection, work: Callable[[Session], T], nothing: T) -> T:
-        session = SqliteSession(connection)
-        return work(session) if self._tables_are_there(session) else nothing
-
-    def write(self, act: str, work: Callable[[Session], T]) -> T:
+    def write(self, act: str, work: Callable[[Session], T], *, compares: bool = False) -> T:
         with self._as_esker_errors(act):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._as_esker_errors(act), self._borrowed() as connection:
-            session = SqliteSession(connection)
-            if not self._tables_are_there(session):
+        with self._as_esker_errors(act), self._connections.borrowed() as kept:
+            connection = kept.connection
+            if not kept.has_tables():
                 # With WAL, readers and the writer do not wait for each other. If the disk does not support WAL, nothing
                 # is lost.
                 with suppress(sqlite3.OperationalError):
                     connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if not self._has_tables:
+                if not kept.has_tables():
                     for statement in CREATE_TABLES:
                         connection.execute(statement)
-                result = work(session)
+                result = work(SqliteSession(connection))
             except BaseException:
                 if connection.in_transaction:  # if the disk is full, SQLite has rolled back already
                     connection.execute("ROLLBACK")
                 raise
             self._commit(act, connection)
-        self._has_tables = True
         return result
 
     def _commit(self, act: str, connection: sqlite3.Connection) -> None:
@@ -172,64 +165,6 @@ class SqliteDatabase:
                 f"cannot tell whether it happened: to {act}, a commit to {self._path} failed: {error}",
                 file=str(self._path),
             ) from error
-
-    def _tables_are_there(self, session: SqliteSession) -> bool:
-        if not self._has_tables:
-            found = session.rows(
-                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-                " AND name IN ('iceberg_tables', 'iceberg_namespace_properties')"
-            )
-            self._has_tables = len(found) == 2
-        return self._has_tables
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[sqlite3.Connection]:
-        """A connection that no other thread uses meanwhile. After an error it is not used again."""
-        kept = self._take()
-        try:
-            yield kept.connection
-        except BaseException as error:
-            if isinstance(error, EskerError) and not isinstance(error, OutcomeUnknown):
-                self._give_back(kept)
-            else:
-                kept.connection.close()
-            raise
-        self._give_back(kept)
-
-    def _take(self) -> _Open:
-        while True:
-            kept = self._idle_one()
-            if kept is None:
-                return self._open()
-            if kept.file == _identity(self._path):
-                return kept
-            kept.connection.close()  # the file was removed or replaced: nobody would see the changes
-            self._has_tables = False
-
-    def _idle_one(self) -> _Open | None:
-        """An idle connection of this process, or None. Those of a parent process are not used: SQLite forbids it after
-        a fork."""
-        with self._lock:
-            for at in range(len(self._idle) - 1, -1, -1):
-                if self._idle[at].process == os.getpid():
-                    return self._idle.pop(at)
-        return None
-
-    def _give_back(self, kept: _Open) -> None:
-        with self._lock:
-            if len(self._idle) < _MOST_IDLE:
-                self._idle.append(kept)
-                return
-        kept.connection.close()
-
-    def _open(self) -> _Open:
-        connection = self._connected()
-        try:
-            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged commit survives a power failure
-        except BaseException:
-            connection.close()
-            raise
-        return _Open(connection, os.getpid(), _identity(self._path))
 
     def _open_read_only(self) -> sqlite3.Connection:
         """A connection to a file in a folder where SQLite cannot create its shared files.
@@ -248,17 +183,7 @@ class SqliteDatabase:
                     file=str(self._path),
                     reason="it is read-only",
                 )
-        return self._connected("?immutable=1")
-
-    def _connected(self, options: str = "") -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"file:{quote(str(self._path))}{options}",
-            uri=True,
-            timeout=self._busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=self._connection,
-        )
+        return _connected(self._path, self._busy_seconds, self._connection, "?immutable=1")
 
     @contextmanager
     def _as_esker_errors(self, act: str) -> Iterator[None]:
@@ -302,14 +227,55 @@ class SqliteSession:
 
 
 class _Open:
-    """A connection, and the process and file that it belongs to."""
+    """A connection, and the file that it belongs to."""
 
-    __slots__ = ("connection", "file", "process")
+    __slots__ = ("_has_tables", "connection", "file")
 
-    def __init__(self, connection: sqlite3.Connection, process: int, file: tuple[int, int] | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: tuple[int, int] | None) -> None:
         self.connection = connection
-        self.process = process
         self.file = file
+        self._has_tables = False
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
+
+    def has_tables(self) -> bool:
+        """Whether the catalog's tables are in the file."""
+        if not self._has_tables:
+            found = self.connection.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+                " AND name IN ('iceberg_tables', 'iceberg_namespace_properties')"
+            )
+            self._has_tables = len(found.fetchall()) == 2 and not self.connection.in_transaction
+        return self._has_tables
+
+
+def _looked(kept: _Open, work: Callable[[Session], T], nothing: T) -> T:
+    return work(SqliteSession(kept.connection)) if kept.has_tables() else nothing
+
+
+def _opened(file: Path, busy_seconds: float, factory: type[sqlite3.Connection]) -> _Open:
+    connection = _connected(file, busy_seconds, factory)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")  # an acknowledged commit survives a power cut
+    except BaseException:
+        connection.close()
+        raise
+    return _Open(connection, _identity(file))
+
+
+def _connected(
+    file: Path, busy_seconds: float, factory: type[sqlite3.Connection], options: str = ""
+) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file:{quote(str(file))}{options}",
+        uri=True,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=factory,
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -318,9 +284,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return facts.st_dev, facts.st_ino
-
-
-def _close_all(idle: list[_Open]) -> None:
-    for kept in idle:
-        if kept.process == os.getpid():
-            kept.connection.close()

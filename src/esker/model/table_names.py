@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from esker.errors import InvalidInput
@@ -49,3 +50,13 @@ def _checked(part: str) -> str:
     if part in (".", "..") or _FORBIDDEN.search(part) or len(part.encode()) > 200:
         raise InvalidInput(f"{part!r} is not a name: slashes, control characters and over 200 bytes are out", name=part)
     return part
+
+
+def namespace_changes(updates: Mapping[str, str], removals: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Properties of a namespace to set and to remove. Raises `InvalidInput` if one is in both, or is not text."""
+    gone = (removals,) if isinstance(removals, str) else tuple(removals)
+    if not all(isinstance(text, str) for text in (*updates, *updates.values(), *gone)):
+        raise InvalidInput("cannot set properties of a namespace: names and values must be text")
+    if both := sorted(set(gone).intersection(updates)):
+        raise InvalidInput(f"cannot both set and remove the property {both[0]!r}; do one of them", property=both[0])
+    return dict(updates), gone

@@ -8,7 +8,7 @@ commit is visible), unanswered (the commit may be visible, so every file must be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from esker.model.table_names import Namespace, TableName
@@ -48,6 +48,33 @@ class Unanswered:
 
 
 Swap: TypeAlias = Accepted | Rejected | Unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class TableSwap:
+    """The next version of one table, among those of several that change in one step."""
+
+    name: TableName
+    base: TableState
+    new: TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class AllAccepted:
+    """Every table changed; these are the tables now, in the order in which they were given."""
+
+    states: tuple[TableState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllUnanswered:
+    """Nobody said whether the tables changed. All did or none; keep every file and look for our snapshots."""
+
+    why: str
+    metadata_locations: Mapping[TableName, str] = field(default_factory=dict)  # the files that may be current
+
+
+SwapAll: TypeAlias = AllAccepted | Rejected | AllUnanswered
 
 
 class Catalog(Protocol):
@@ -102,6 +129,15 @@ class Catalog(Protocol):
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
         """Make ``new`` current if ``base`` is still current. Never raises once the outcome may be unknown."""
+        ...
+
+    def check_swaps_all(self) -> None:
+        """``Unsupported`` where the catalog cannot change several tables in one step. Touches nothing."""
+        ...
+
+    def swap_all(self, swaps: Sequence[TableSwap]) -> SwapAll:
+        """Make every ``new`` current if every ``base`` still is: all of them or none. No table is named twice. Never
+        raises once the answer may be unknown; ``Unsupported`` where the catalog cannot do it."""
         ...
 
     def register(self, name: TableName, metadata_location: str) -> TableState:

@@ -120,7 +120,7 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
     try:
         policy = RetryPolicy.of(known.metadata.properties)
         for attempt in policy.attempts():
-            base = _refreshed(catalog, name, known)
+            base = refreshed(catalog, name, known)
             proposal = change.propose(base, attempt)
             if proposal is None:
                 change.abandon()
@@ -128,7 +128,7 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
             may_be_visible = True
             answer = _swapped(catalog, name, base, proposal, policy)
             if isinstance(answer, TableState):
-                _settle(proposal)
+                settle(proposal)
                 return answer
             may_be_visible = False
             why = answer.why
@@ -150,7 +150,7 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
     )
 
 
-def _refreshed(catalog: Catalog, name: TableName, known: TableState) -> TableState:
+def refreshed(catalog: Catalog, name: TableName, known: TableState) -> TableState:
     """The newest version of the same table: one dropped and made again under the name is another."""
     base = catalog.load(name, known)
     if known.metadata.uuid is not None and base.metadata.uuid != known.metadata.uuid:
@@ -180,7 +180,8 @@ def _swapped(
             return _reconciled(catalog, name, base, proposal, answer, policy)
 
 
-def _settle(proposal: Proposal) -> None:
+def settle(proposal: Proposal) -> None:
+    """Clean up after a commit. Never raises."""
     try:
         proposal.settle()
     except Exception as error:  # the commit is made, whatever becomes of the cleaning up
@@ -204,7 +205,7 @@ def _reconciled(
         except Exception as error:
             log.warning("cannot ask %s about an unanswered commit: %s", name, error)
             continue
-        match _is_in(now, base, proposal.metadata, unanswered.metadata_location):
+        match is_in(now, base, proposal.metadata, unanswered.metadata_location):
             case True:
                 return now
             case False:
@@ -213,19 +214,19 @@ def _reconciled(
         f"cannot tell whether the commit to {name} went through: {unanswered.why}; "
         "every file was kept; look at the table's newest snapshots before you try again",
         table=str(name),
-        snapshot_id=_new_snapshot_id(base.metadata, proposal.metadata),
+        snapshot_id=new_snapshot_id(base.metadata, proposal.metadata),
         metadata_location=unanswered.metadata_location,
     )
 
 
-def _is_in(now: TableState, base: TableState, ours: TableMetadata, location: str | None) -> bool | None:
+def is_in(now: TableState, base: TableState, ours: TableMetadata, location: str | None) -> bool | None:
     """Whether our version is the table or in its past; None where that cannot be told.
 
     A swap compares with ``base``, so the version that followed ``base`` decides: if it is another's, ours can never
     apply any more. While ``base`` itself is current, a late swap still can. Where the log no longer reaches back to
     ``base`` and our snapshot is not there, it may have come and gone.
     """
-    new = _new_snapshot_id(base.metadata, ours)
+    new = new_snapshot_id(base.metadata, ours)
     if new is not None and now.metadata.snapshot(new) is not None:
         return True
     versions = [(entry.metadata_file, entry.timestamp_ms) for entry in now.metadata.metadata_log]
@@ -238,7 +239,7 @@ def _is_in(now: TableState, base: TableState, ours: TableMetadata, location: str
     return None
 
 
-def _new_snapshot_id(base: TableMetadata, ours: TableMetadata) -> int | None:
+def new_snapshot_id(base: TableMetadata, ours: TableMetadata) -> int | None:
     """The snapshot that ours adds to the base; None for a change of something else."""
     newest = ours.snapshots[-1].snapshot_id if ours.snapshots else None
     return None if newest is None or base.snapshot(newest) is not None else newest

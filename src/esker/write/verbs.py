@@ -55,6 +55,7 @@ class Transaction:
     extra: Mapping[str, str] = field(default_factory=dict)
     batch: Batch | None = None
     snapshot: Snapshot | None = None
+    is_part: bool = False  # of a transaction over several tables, which commits it
     _start: Snapshot | None = None  # the branch's head when the change began
     _is_applied: bool = False  # by an earlier commit of the same batch
     _steps: list[Step] = field(default_factory=list)
@@ -80,10 +81,10 @@ class Transaction:
     ) -> None:
         if self._is_over:  # committed inside the block: what the commit wrote is no longer ours to take back
             return
-        if kind is None:
-            self.commit()
-        else:
+        if kind is not None:
             self.abandon()
+        elif not self.is_part:
+            self.commit()
 
     @property
     def schema(self) -> Schema:
@@ -270,6 +271,17 @@ class Transaction:
 
     def commit(self) -> Snapshot | None:
         """Make it one snapshot now; None where there was nothing to change."""
+        if self.is_part:
+            raise InvalidInput(
+                f"cannot commit the changes of {self.name} alone: they are committed with the transaction of the lake"
+            )
+        change = self.prepare()
+        if change is not None:
+            self.finish(commit(self.catalog, self.name, self.base, change), change)
+        return self.snapshot
+
+    def prepare(self) -> SnapshotChange | None:
+        """End the transaction and give what is to be committed; None where there is nothing to change."""
         self._check_open()
         try:
             change = self._change()
@@ -280,11 +292,12 @@ class Transaction:
             self.abandon()
             return None
         self._is_over = True
-        if not self._steps and self._metadata is self.base.metadata:
-            return None
-        self.done(commit(self.catalog, self.name, self.base, change))
+        return change if self._steps or self._metadata is not self.base.metadata else None
+
+    def finish(self, state: TableState, change: SnapshotChange) -> None:
+        """Take note of the table's new version, once what `prepare` gave is committed."""
+        self.done(state)
         self.snapshot = change.snapshot
-        return self.snapshot
 
     def abandon(self) -> None:
         """Give up: take back what was written. Nothing is done once it is committed, or may be."""
