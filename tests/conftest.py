@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
 from object_stores import bucket, s3, s3_environment, s3_server, s3_storage
+from postgres_server import PostgresServer, start_postgres
 
 __all__ = ["bucket", "s3", "s3_environment", "s3_server", "s3_storage"]  # fixtures for all tests
 
@@ -80,6 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("cluster")
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")  # a server takes seconds to start
         if not {"spark", "spark_session"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("spark")
         if isinstance(item, pytest.Function) and _reads_the_corpus(item.module):
@@ -112,3 +116,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if nodeid.startswith(SPARK) else nodeid
 
     return TwoPortionsOfSpark(config, log)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL server, one for the whole run."""
+    server = start_postgres()
+    yield server
+    server.stop()

@@ -11,7 +11,15 @@ from documentation import PAGES, ROOT, anchors, links, name_of, python_of
 import esker
 
 RUN_ON_S3 = "docs/object-storage.md"  # in tests/test_object_lake.py
-RUN = ["README.md", "docs/coming-from.md", "docs/guide.md", "docs/inspect.md", "docs/reference.md", "docs/views.md"]
+RUN = [
+    "README.md",
+    "docs/catalogs.md",
+    "docs/coming-from.md",
+    "docs/guide.md",
+    "docs/inspect.md",
+    "docs/reference.md",
+    "docs/views.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

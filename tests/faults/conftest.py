@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from postgres_server import PostgresServer
 
 _IN_MEMORY = Path("/dev/shm")
 
@@ -20,7 +21,12 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=["sqlite:///{}/catalog.db", "file://{}/lake"], ids=["sqlite", "directory"])
+@pytest.fixture(
+    params=["sqlite:///{}/catalog.db", "file://{}/lake", "postgresql:"], ids=["sqlite", "directory", "postgresql"]
+)
 def uri(request: pytest.FixtureRequest, scratch: Path) -> str:
     """A catalog that processes share."""
+    if request.param == "postgresql:":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.new_catalog(scratch)
     return str(request.param).format(scratch)

@@ -63,8 +63,8 @@ def made(lake: Lake, name: str, how: tuple[int, str] = REWRITING) -> None:
 
 
 def visible_from(steps: list[str], uri: str) -> int:
-    """The number of the step after which the commit is visible: SQLite's COMMIT, or the link of the next version."""
-    label = "after COMMIT" if uri.startswith("sqlite") else "after link metadata"
+    """The number of the step after which the commit is visible: a database's COMMIT, or the link of the version."""
+    label = "after link metadata" if uri.startswith("file") else "after COMMIT"
     return steps.index(label) + 1
 
 
@@ -75,7 +75,7 @@ def test_the_steps_of_a_commit_are_all_there(mortal: DyingWriter, uri: str) -> N
     linked = [step.removeprefix("after link ") for step in steps if step.startswith("after link ")]
     assert linked == ["data", "manifest", "list", "metadata"]
     assert steps.count("before fsync") >= 2 * 4  # each file, and each name in its folder (F42)
-    assert ("after COMMIT" in steps) == uri.startswith("sqlite")
+    assert ("after COMMIT" in steps) != uri.startswith("file")
     assert rows_of(esker.connect(uri).table("sales.orders")) == AFTER["append"]
 
 
@@ -86,6 +86,8 @@ def test_the_steps_of_a_commit_are_all_there(mortal: DyingWriter, uri: str) -> N
 def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(
     mortal: DyingWriter, uri: str, verb: str, how: tuple[int, str]
 ) -> None:
+    if uri.startswith("postgresql") and (verb, how) not in CASES[:2]:
+        pytest.skip("SQLite's catalog has the same core: a commit that adds and one that removes are enough here")
     lake = esker.connect(uri)
     made(lake, "sales.whole", how)
     status, steps = mortal.write(uri, "sales.whole", verb)

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 from catalog_contract import ORDERS, count_up, make
+from postgres_server import PostgresServer
 from tables import with_properties
 from view_contract import EUROPE, make_view
 
 from esker.catalogs.open_catalog import open_catalog
 from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Catalog, Rejected
+from esker.wiring import lake_over
 
 pytestmark = [
     pytest.mark.interop,
@@ -24,16 +26,23 @@ pytestmark = [
 sql = pytest.importorskip("pyiceberg.catalog.sql")
 
 
-@pytest.fixture
-def ours(tmp_path: Path) -> Catalog:
-    return open_catalog(
-        f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "ours"), allowed_roots=[str(tmp_path / "theirs")]
-    )
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of its own, by a URI that both read alike."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/catalog.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.uri(server.new_database()).replace("postgresql:", "postgresql+psycopg:")
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Iterator[sql.SqlCatalog]:
-    catalog = sql.SqlCatalog("default", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/theirs")
+def ours(tmp_path: Path, database: str) -> Catalog:
+    return open_catalog(database, warehouse=str(tmp_path / "ours"), allowed_roots=[str(tmp_path / "theirs")])
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, database: str) -> Iterator[sql.SqlCatalog]:
+    catalog = sql.SqlCatalog("default", uri=database, warehouse=f"file://{tmp_path}/theirs")
     yield catalog
     catalog.engine.dispose()
 
@@ -89,6 +98,27 @@ def test_a_stale_writer_loses_whoever_it_is(
     with pytest.raises(CommitFailedException, match="updated by another process"):
         theirs.commit_table(stale, (), (SetPropertiesUpdate(updates={"x": "y"}),))
     assert ours.load(ORDERS).metadata.properties == {"first": "them", "n": "1"}
+
+
+def test_both_write_rows_in_turns(ours: Catalog, theirs: sql.SqlCatalog) -> None:
+    import pyarrow as pa
+
+    theirs.create_namespace("sales")
+    first = theirs.create_table("sales.orders", pa.schema([("id", pa.int64())]))
+    first.append(pa.table({"id": pa.array([0], pa.int64())}))
+    lake = lake_over(ours)
+    for turn in range(1, 7):
+        data = pa.table({"id": pa.array([turn], pa.int64())})
+        if turn % 2:
+            lake.table("sales.orders").append(data)
+        else:
+            theirs.load_table("sales.orders").append(data)
+        expected = list(range(turn + 1))
+        assert sorted(lake.table("sales.orders").to_arrow()["id"].to_pylist()) == expected
+        assert sorted(theirs.load_table("sales.orders").scan().to_arrow()["id"].to_pylist()) == expected
+    lake.table("sales.orders").delete("id < 3")
+    assert sorted(theirs.load_table("sales.orders").scan().to_arrow()["id"].to_pylist()) == [3, 4, 5, 6]
+    assert len(lake.table("sales.orders").snapshots) == 8
 
 
 def test_nested_namespaces_are_the_same_for_both(ours: Catalog, theirs: sql.SqlCatalog) -> None:

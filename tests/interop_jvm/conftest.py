@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from jvm_peer import Answer, Peer, assert_equal_rows, esker_rows
 from jvm_writers import WRITERS, Write
+from postgres_proxy import proxy_to
+from postgres_server import PostgresServer
 
 import esker
 
@@ -79,9 +81,11 @@ class _Names(dict[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the catalogs of this run lie."""
+    """Where the catalogs of this run are. Java reaches PostgreSQL by a port, Esker by its socket."""
 
     root: Path
+    postgres: PostgresServer
+    port: int
 
     def settings(self) -> dict[str, str]:
         """How Java reaches them; it must not remember tables that another writer moves."""
@@ -90,6 +94,8 @@ class Places:
             "sqlite": self._jdbc("sqlite"),
             "javas": self._jdbc("javas"),
             "javas_views": {**self._jdbc("javas_views"), ".jdbc.schema-version": "V1"},
+            "postgresql": self._postgresql("postgresql"),
+            "javas_postgresql": {**self._postgresql("javas_postgresql"), ".jdbc.schema-version": "V1"},
             "directory": {".type": "hadoop", ".warehouse": str(self.root / "directory")},
         }
         return {
@@ -102,6 +108,9 @@ class Places:
         """The same catalog through Esker."""
         if catalog == "directory":
             return esker.connect(f"file://{self.root}/directory")
+        if catalog.endswith("postgresql"):
+            uri = self.postgres.uri(catalog, catalog_name=catalog)
+            return esker.connect(uri, warehouse=str(self.root / catalog))
         return esker.connect(
             f"sqlite:///{self.root}/{catalog}.db?catalog_name={catalog}", warehouse=str(self.root / catalog)
         )
@@ -109,12 +118,19 @@ class Places:
     def _jdbc(self, name: str) -> dict[str, str]:
         return {".type": "jdbc", ".uri": f"jdbc:sqlite:{self.root}/{name}.db", ".warehouse": str(self.root / name)}
 
+    def _postgresql(self, name: str) -> dict[str, str]:
+        uri = f"jdbc:postgresql://127.0.0.1:{self.port}/{name}?sslmode=disable&gssEncMode=disable"
+        return {".type": "jdbc", ".uri": uri, ".jdbc.user": "postgres", ".warehouse": str(self.root / name)}
+
 
 @pytest.fixture(scope="session")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
-    places = Places(tmp_path_factory.mktemp("jvm"))
-    places.lake("sqlite").create_namespace("made_first")  # this database is Esker's, the one called javas is Java's
-    return places
+def places(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> Iterator[Places]:
+    with proxy_to(postgres.socket) as proxy:
+        places = Places(tmp_path_factory.mktemp("jvm"), postgres, proxy.port)
+        postgres.run("CREATE DATABASE postgresql", "CREATE DATABASE javas_postgresql")
+        for catalog in ("sqlite", "postgresql"):  # these databases are Esker's, the ones called javas are Java's
+            places.lake(catalog).create_namespace("made_first")
+        yield places
 
 
 @pytest.fixture(scope="session")
@@ -156,6 +172,12 @@ def sqlite(places: Places, java: Peer) -> Shared:
 def javas(places: Places, java: Peer) -> Shared:
     """A new namespace in a SQLite catalog that Java made."""
     return _shared(places, java, "javas")
+
+
+@pytest.fixture(params=["postgresql", "javas_postgresql"])
+def on_postgresql(request: pytest.FixtureRequest, places: Places, java: Peer) -> Shared:
+    """A new namespace in a PostgreSQL catalog, made by Esker or by Java."""
+    return _shared(places, java, request.param)
 
 
 @pytest.fixture(params=["sqlite", "javas_views"])

@@ -1,8 +1,8 @@
 """A program that writes to tables and dies by SIGKILL at a step it is told: one JSON command a line, one answer each.
 
 Everything is imported once; each command is done by a fork, which leaves a trace of the steps it took on a pipe. A
-step is a call that makes something durable or visible: fsync, a link or a rename, and SQLite's COMMIT, each before and
-after it is done.
+step is a call that makes something durable or visible: fsync, a link or a rename, and a database's COMMIT, each before
+and after it is done.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 
 from esker.catalogs.sqlite import SqliteDatabase
@@ -75,6 +76,17 @@ class Steps:
 
         defaults: dict[str, Any] = SqliteDatabase.__init__.__kwdefaults__  # type: ignore[misc]
         defaults["connection"] = Watched
+        asked = psycopg.Connection.execute
+
+        def execute(connection: Any, statement: Any, *values: Any) -> Any:
+            if statement != "COMMIT":
+                return asked(connection, statement, *values)
+            steps.step("before COMMIT")
+            cursor = asked(connection, statement, *values)
+            steps.step("after COMMIT")
+            return cursor
+
+        psycopg.Connection.execute = execute  # type: ignore[method-assign]
 
     def _wrap(self, name: str) -> None:
         real = getattr(os, name)

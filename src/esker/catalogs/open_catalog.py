@@ -4,6 +4,7 @@
   | --- | --- |
   | ``sqlite:///lake/catalog.db``, ``sqlite:lake/catalog.db`` | a SQLite file below the working directory |
   | ``sqlite:////data/catalog.db``, ``sqlite:/data/catalog.db`` | a SQLite file by absolute path |
+  | ``postgresql://user@host/database`` | a PostgreSQL database |
   | ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
   | ``s3://bucket/warehouse``, ``gs://…``, ``abfss://…`` | a directory in an object store |
   | ``memory:`` | this process |
@@ -26,6 +27,8 @@ from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.memory import MemoryPointers, memory_catalog
 from esker.catalogs.object_folders import ObjectFolders, check_conditions
 from esker.catalogs.pointer_catalog import PointerCatalog
+from esker.catalogs.postgres import PostgresDatabase
+from esker.catalogs.postgres_address import PostgresAddress, parse_address, whole_uri, without_secrets
 from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse, recorded_warehouses
@@ -42,8 +45,6 @@ DEFAULT_NAME = "default"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _LATER = {
-    "postgresql": "PostgreSQL catalogs",
-    "postgres": "PostgreSQL catalogs",
     "http": "REST catalogs",
     "https": "REST catalogs",
 }
@@ -74,16 +75,22 @@ def open_catalog(
             return _sqlite(uri, warehouse, allowed_roots, stores)
         case "file":
             return _directory(uri, warehouse, allowed_roots)
+        case "postgresql":
+            return _postgres(uri, warehouse, allowed_roots, stores)
         case "memory":
             return _memory(uri, warehouse, allowed_roots, stores)
         case _ if is_remote(uri):
             return _object_directory(uri, warehouse, allowed_roots, stores)
         case _ if scheme in _LATER:
-            raise Unsupported(f"cannot open {uri}: {_LATER[scheme]} are not supported by this version", feature=scheme)
+            raise Unsupported(
+                f"cannot open {without_secrets(uri)}: {_LATER[scheme]} are not supported by this version",
+                feature=scheme,
+            )
         case _:
             raise InvalidInput(
-                f"cannot open {uri}: it is no catalog; use sqlite:///file, file:///directory, a directory's path, "
-                "s3://bucket/path, gs://bucket/path, abfss://container@account/path or memory:"
+                f"cannot open {without_secrets(uri)}: it is no catalog; use sqlite:///file, "
+                "postgresql://host/database, file:///directory, a directory's path, s3://bucket/path, "
+                "gs://bucket/path, abfss://container@account/path or memory:"
             )
 
 
@@ -93,6 +100,9 @@ def _check_exists(uri: str) -> None:
             place, kind = sqlite_file(uri)[0], "file"
         case "file":
             place, kind = Path(Location.parse(uri).path), "directory"
+        case "postgresql":
+            _check_tables(parse_address(uri))
+            return
         case _:
             return
     with naming_failures("open", place):
@@ -102,6 +112,16 @@ def _check_exists(uri: str) -> None:
             f"cannot open the catalog {uri}: there is no {kind} {place}; check the name, or create a lake there with: "
             f"esker init --catalog {shlex.quote(uri)}",
             file=str(place),
+        )
+
+
+def _check_tables(address: PostgresAddress) -> None:
+    database = PostgresDatabase(address)
+    if not database.read("look for a catalog", lambda session: True, nothing=False):
+        raise NoSuchFile(
+            f"cannot open the catalog {address.shown}: the database has no catalog; check the name, or create one "
+            "with: esker init",
+            file=address.shown,
         )
 
 
@@ -119,6 +139,8 @@ def catalog_address(
         case "sqlite":
             file, name = sqlite_file(uri)
             whole = f"sqlite:///{file}?{urlencode({'catalog_name': name})}"
+        case "postgresql":
+            whole = whole_uri(parse_address(uri), with_warehouse=warehouse is None)
         case "file":
             whole = str(Path(Location.parse(uri).path).resolve())
         case _:
@@ -133,9 +155,10 @@ def catalog_address(
 
 
 def scheme_of(uri: str) -> str:
-    """The kind of catalog that a URI names. A plain path is a directory."""
+    """The kind of catalog that a URI names. A plain path is a directory. All spellings of PostgreSQL are one kind."""
     found = _SCHEME.match(uri)
-    return found[1].lower() if found else "file"
+    scheme = found[1].lower() if found else "file"
+    return "postgresql" if scheme.partition("+")[0] in ("postgresql", "postgres") else scheme
 
 
 def sqlite_file(uri: str) -> tuple[Path, str]:
@@ -159,6 +182,18 @@ def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str], stores: Objec
     pointers = SqlPointers(SqliteDatabase(file), name)
     found = _warehouse_at(place, (*roots, *known), stores, None if warehouse is None else record)
     return PointerCatalog(pointers, found, name=name)
+
+
+def _postgres(uri: str, warehouse: str | None, roots: Iterable[str], stores: ObjectConfiguration) -> Catalog:
+    address = parse_address(uri)
+    place = address.warehouse if warehouse is None else warehouse
+    if not place:
+        raise InvalidInput(
+            f"cannot open {address.shown} without a warehouse: name the place of its tables, with warehouse=… "
+            "(--warehouse on the command line) or as the option ?warehouse=… of the URI"
+        )
+    pointers = SqlPointers(PostgresDatabase(address), address.catalog_name)
+    return PointerCatalog(pointers, _warehouse_at(place, roots, stores), name=address.catalog_name)
 
 
 def warehouse_record(file: Path) -> Path:
@@ -216,7 +251,7 @@ def _warehouse_at(
 class MadeCatalog:
     """A new catalog: its kind, and the locations of the catalog and its tables."""
 
-    kind: str  # "sqlite" or "directory"
+    kind: str  # "sqlite", "postgresql" or "directory"
     place: str
     warehouse: str
 
@@ -230,6 +265,8 @@ def make_catalog(uri: str, *, warehouse: str | None = None, properties: Mapping[
     match scheme_of(uri):
         case "sqlite":
             return _make_sqlite(uri, warehouse)
+        case "postgresql":
+            return _make_postgres(uri, warehouse)
         case "file":
             return _make_directory(uri)
         case _ if is_remote(uri):
@@ -256,6 +293,17 @@ def _make_sqlite(uri: str, warehouse: str | None) -> MadeCatalog:
     if warehouse is not None:
         Warehouse(place, LocalStorage(), record=warehouse_record(file)).remember()
     return MadeCatalog(kind="sqlite", place=str(file), warehouse=place)
+
+
+def _make_postgres(uri: str, warehouse: str | None) -> MadeCatalog:
+    address = parse_address(uri)
+    database = PostgresDatabase(address)
+    if database.read("look for a catalog", lambda session: True, nothing=False):
+        raise AlreadyExists(
+            f"cannot create a catalog in {address.shown}: it exists; it was not changed", catalog=address.shown
+        )
+    database.write("make a catalog", lambda session: None)
+    return MadeCatalog(kind="postgresql", place=address.shown, warehouse=str(warehouse or address.warehouse))
 
 
 def _make_directory(uri: str) -> MadeCatalog:

@@ -42,6 +42,13 @@ class Settings:
         """The catalog, given or default."""
         return self.catalog or DEFAULT_CATALOG
 
+    @property
+    def shown_catalog(self) -> str | None:
+        """The catalog that was named, without its password; None where none was."""
+        from esker.catalogs.postgres_address import without_secrets
+
+        return None if self.catalog is None else without_secrets(self.catalog)
+
 
 def shared_options(function: F) -> F:
     """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--property``, ``--json`` and ``--debug``."""

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- ``esker init``
 
 
+_KINDS = {
+    "sqlite": "SQLite catalog, local files",
+    "postgresql": "PostgreSQL catalog",
+    "directory": "the directory is the catalog",
+}
+
+
 @click.command("init")
 @shared_options
 def init_command() -> None:
@@ -36,7 +43,7 @@ def init_command() -> None:
     made = make_catalog(settings.catalog_uri, warehouse=settings.warehouse, properties=settings.properties)
     facts: dict[str, Any] = {
         "made": "lake",
-        "catalog": settings.catalog_uri,
+        "catalog": settings.shown_catalog or DEFAULT_CATALOG,
         "kind": made.kind,
         "place": made.place,
         "warehouse": made.warehouse,
@@ -45,11 +52,9 @@ def init_command() -> None:
 
 
 def _show_lake(screen: Screen, facts: dict[str, Any], *, named: bool) -> None:
-    screen.title(
-        "Created a lake", {"sqlite": "SQLite catalog, local files"}.get(facts["kind"], "the directory is the catalog")
-    )
+    screen.title("Created a lake", _KINDS[facts["kind"]])
     screen.card([("catalog", facts["place"]), ("warehouse", facts["warehouse"])])
-    if facts["catalog"] != DEFAULT_CATALOG:
+    if facts["catalog"] != DEFAULT_CATALOG and facts["kind"] != "postgresql":  # which may have a password
         screen.note(f"To use it without --catalog: export ESKER_CATALOG={shlex.quote(_from_anywhere(facts))}")
     if named:
         screen.note("The catalog does not record its warehouse: give --warehouse to esker create as well.")

@@ -26,7 +26,7 @@ def ls_command(namespace: str | None, detailed: bool) -> None:
     lake = open_lake(current_settings())
     namespaces = [namespace] if namespace is not None else lake.namespaces()
     facts: dict[str, Any] = {
-        "catalog": current_settings().catalog,
+        "catalog": current_settings().shown_catalog,
         "namespaces": [
             {"namespace": name, "tables": _tables(lake, name, detailed), "views": lake.views(name)}
             for name in namespaces
