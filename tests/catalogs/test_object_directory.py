@@ -34,6 +34,7 @@ class TestObjectDirectoryCatalog(CatalogContract):
     renames = False
     names_stay = True
     places_tables = False
+    swaps_all = False
 
     @pytest.fixture
     def uri(self, bucket: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -10,12 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from catalog_contract import ORDERS, CatalogContract, all_at_once, count_up, make
 from postgres_server import PostgresServer
+from s3_server import S3Server
 from tables import empty_table, with_properties
 from view_contract import ViewContract, make_view
 
+import esker
 from esker.catalogs.open_catalog import open_catalog
 from esker.catalogs.postgres import PostgresSession
 from esker.errors import InvalidInput, NoSuchNamespace, NoSuchTable, StorageFailed, Unsupported
@@ -140,6 +144,22 @@ def test_a_user_without_rights_is_told_so_and_a_missing_database_too(tmp_path: P
     with pytest.raises(StorageFailed, match=r"does not exist; .* check the names") as absent:
         missing.namespaces()
     assert not absent.value.retryable
+
+
+def test_the_tables_may_be_in_an_object_store(postgres: PostgresServer, s3: S3Server, bucket: str) -> None:
+    """The pointer in PostgreSQL, the files in S3, and two tables changed in one step."""
+    database = postgres.new_database()
+    lake = esker.connect(postgres.uri(database), warehouse=f"{bucket}/warehouse", properties=s3.properties)
+    lake.create_namespace("sales")
+    for name in ("sales.orders", "sales.totals"):
+        lake.create_table(name, "id bigint")
+    with lake.transaction() as tx:
+        tx.table("sales.orders").append(pa.table({"id": [1, 2]}))
+        tx.table("sales.totals").append(pa.table({"id": [3]}))
+    assert lake.address is not None
+    again = esker.connect(**pickle.loads(pickle.dumps(dict(lake.address))))
+    assert sorted(again.table("sales.orders").to_arrow()["id"].to_pylist()) == [1, 2]
+    assert again.table("sales.totals").location.startswith(f"{bucket}/warehouse/")
 
 
 def test_a_warehouse_must_be_named(postgres: PostgresServer) -> None:
