@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- placed files
 #
 # Where Spark finds a data file, and which files it must not be given.
-
-
-_REMOTE = frozenset(("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs", "oss", "cos", "obs"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +32,10 @@ class PlacedFile:
 def place(storage: Storage, file: DataFile, number: int) -> PlacedFile | None:
     """The file for Spark; None where Spark cannot reach it or would pass it over without a word."""
     local = storage.local_path(file.path)
-    if local is not None:
-        # The size decides which part of a file a task reads, and manifests of other writers have it wrong.
-        size, uri = Path(local).stat().st_size, f"file:{local}"
-    else:
-        size, uri = file.file_size, file.path
-        if urlsplit(uri).scheme not in _REMOTE:
-            return None
+    if local is None:  # Spark's own reader needs jars for object stores; Arrow in the workers needs none
+        return None
+    # The size decides which part of a file a task reads, and manifests of other writers have it wrong.
+    size, uri = Path(local).stat().st_size, f"file:{local}"
     return PlacedFile(uri, size, number) if size > 0 and not _is_hidden(uri) else None
 
 

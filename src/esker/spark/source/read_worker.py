@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-import esker.storage.local
+import esker.storage.choose
 import esker.storage.relocated  # noqa: F401  # with that above: what an order may hold must travel with it
 from esker.arrow.arrow_engine import ArrowEngine
 from esker.model.schema import MappedField, Schema

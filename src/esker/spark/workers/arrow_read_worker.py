@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 import esker.iceberg.metadata.schema
-import esker.storage.local
+import esker.storage.choose
 import esker.storage.memory
 import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
 from esker.arrow.arrow_engine import ArrowEngine
