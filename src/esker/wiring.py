@@ -43,12 +43,15 @@ def connect(
     trusted_views: bool | Iterable[str] = False,
     must_exist: bool = False,
     properties: Mapping[str, str] | None = None,
+    token: str | None = None,
+    credential: str | None = None,
 ) -> Lake:
     """Return the ``Lake`` of a catalog.
 
     - ``uri`` is the catalog: ``sqlite:///lake/catalog.db``, ``file:///data/warehouse``, ``s3://bucket/warehouse``,
-      ``memory:``. By default it is ``$ESKER_CATALOG``, else a SQLite catalog in ``./lake``.
-    - ``warehouse`` is the folder for new tables and their files.
+      ``https://catalog.example`` (a REST catalog), ``memory:``. By default it is ``$ESKER_CATALOG``, else a SQLite
+      catalog in ``./lake``.
+    - ``warehouse`` is the folder for new tables and their files; of a REST catalog, the server's name for it.
     - ``allowed_roots`` are further places whose files the tables of this lake may use. Files elsewhere are refused with
       ``InvalidInput``.
     - ``spark`` is the session for work in Spark, classic or Connect. Without it the running session is used, or one is
@@ -57,8 +60,11 @@ def connect(
       names of Spark tables that they may read. ``True`` allows anything, including programs and files of this machine.
     - ``must_exist`` raises ``NoSuchFile`` if the catalog does not exist. Without it, such a catalog is an empty lake,
       which the first write creates.
-    - ``properties`` are the settings of object stores, in PyIceberg's names: ``s3.endpoint``, ``s3.access-key-id``,
-      ``s3.region`` and so on. A setting that is not given is taken from the environment, as the SDKs of the clouds do.
+    - ``token`` or ``credential`` (``id:secret``) is for a REST catalog. By default it is ``$ESKER_TOKEN`` or
+      ``$ESKER_CREDENTIAL``. Both may be among ``properties``.
+    - ``properties`` are the settings of object stores and of REST catalogs, in PyIceberg's names: ``s3.endpoint``,
+      ``s3.access-key-id``, ``oauth2-server-uri``, ``header.X-Name`` and so on. A setting of a store that is not given
+      is taken from the environment, as the SDKs of the clouds do.
 
     Raises ``InvalidInput`` for an address that is wrong.
 
@@ -67,11 +73,28 @@ def connect(
     trust = trust_of(trusted_views)
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     folders = _listed(allowed_roots)
+    properties = _with_secrets(chosen, properties, {"token": token, "credential": credential})
     catalog = open_catalog(
         chosen, warehouse=warehouse, allowed_roots=folders, must_exist=must_exist, properties=properties
     )
     address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders, properties=properties)
     return lake_over(catalog, spark=spark, address=address, trusted_views=trust.everything or sorted(trust.names))
+
+
+def _with_secrets(
+    uri: str, properties: Mapping[str, str] | None, given: Mapping[str, str | None]
+) -> Mapping[str, str] | None:
+    """The properties with a token or a credential of a REST catalog; the environment has them where nobody else has."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if not uri.lower().startswith(("http://", "https://")):
+        if named:
+            raise InvalidInput(f"cannot use a {min(named)} with {uri}: only a REST catalog takes one")
+        return properties
+    found = {**(properties or {}), **named}
+    if not found.keys() & given.keys() and found.get("rest.sigv4-enabled", "").lower() != "true":
+        ours = {name: os.environ.get(f"ESKER_{name.upper()}") for name in given}
+        found |= {name: value for name, value in ours.items() if value}
+    return found
 
 
 def lake_over(

@@ -97,12 +97,6 @@ def test_a_file_is_not_a_directory_and_the_error_says_what_to_write(here: Path) 
         open_catalog("c.db")
 
 
-@pytest.mark.parametrize("uri", ["https://catalog.example", "http://localhost:8181"])
-def test_what_this_version_cannot_open_is_named(uri: str) -> None:
-    with pytest.raises(Unsupported, match="not supported by this version"):
-        open_catalog(uri)
-
-
 def test_a_warehouse_that_no_storage_reaches_is_named() -> None:
     with pytest.raises(Unsupported, match="there is no storage for ftp locations, only for file, s3"):
         open_catalog("sqlite:///c.db", warehouse="ftp://bucket/w")

@@ -1,5 +1,5 @@
 """Fetch the jars of the reference by Maven: ``jars.py FOLDER GROUP:NAME:VERSION …``; with ``--with-dependencies`` in
-front, those that they need to run as well.
+front, those that they need to run as well. One jar of several is named GROUP:NAME:VERSION:jar:CLASSIFIER.
 
 Exit status 75 says that they cannot be had here (no Java, no Maven, no network), in one line; a version that
 is not there is a mistake of ours, and so is anything else.
@@ -20,14 +20,14 @@ PROJECT = """\
   <dependencies>{}</dependencies>
 </project>
 """
-DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
 CANNOT_BE_HAD = 75
 SECONDS = 300
 
 
 def main(folder: Path, artifacts: list[str]) -> int:
     """Bring what is missing; what is not named goes, so that two versions never meet on one class path."""
-    named = {artifact: folder / "{1}-{2}.jar".format(*artifact.split(":")) for artifact in artifacts}
+    named = {artifact: folder / _file_name(artifact) for artifact in artifacts}
     for jar in set(folder.glob("*.jar")) - set(named.values()):
         jar.unlink()
     if lacking := _lacking():
@@ -42,7 +42,7 @@ def main(folder: Path, artifacts: list[str]) -> int:
 
 def main_with_dependencies(folder: Path, artifacts: list[str]) -> int:
     """Bring artifacts and what they need, unless these very ones were brought before."""
-    project = PROJECT.format("".join(DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts))
+    project = PROJECT.format("".join(map(_dependency, artifacts)))
     brought = folder / "pom.xml"  # written when all jars are there
     if brought.exists() and brought.read_text() == project:
         return 0
@@ -56,6 +56,17 @@ def main_with_dependencies(folder: Path, artifacts: list[str]) -> int:
     if not status:
         wanted.rename(brought)
     return status
+
+
+def _file_name(artifact: str) -> str:
+    _, name, version, *rest = artifact.split(":")
+    return "-".join((name, version, *rest[1:])) + ".jar"
+
+
+def _dependency(artifact: str) -> str:
+    group, name, version, *rest = artifact.split(":")
+    classifier = f"<classifier>{rest[1]}</classifier>" if rest else ""
+    return DEPENDENCY.format(group, name, version, classifier)
 
 
 def _lacking() -> int:

@@ -3,3 +3,11 @@ JVM_PYSPARK := 4.1.4
 JVM_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 org.xerial:sqlite-jdbc:3.53.4.0 org.postgresql:postgresql:42.7.11
 # Kafka's newest release, for a broker.
 KAFKA := org.apache.kafka:kafka_2.13:4.3.1
+# Iceberg's own REST catalog server, over its JDBC catalog; the newest release that has one.
+REST_SERVER := org.apache.iceberg:iceberg-open-api:1.11.0:jar:test-fixtures org.apache.iceberg:iceberg-core:1.11.0 \
+	org.apache.iceberg:iceberg-core:1.11.0:jar:tests org.apache.iceberg:iceberg-api:1.11.0:jar:tests \
+	org.apache.iceberg:iceberg-common:1.11.0 org.apache.iceberg:iceberg-bundled-guava:1.11.0 \
+	org.xerial:sqlite-jdbc:3.53.4.0 org.slf4j:slf4j-simple:2.0.17 org.apache.hadoop:hadoop-client-api:3.4.2 \
+	org.apache.hadoop:hadoop-client-runtime:3.4.2 org.eclipse.jetty:jetty-server:12.1.13 \
+	org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.13 org.eclipse.jetty.compression:jetty-compression-server:12.1.13 \
+	org.eclipse.jetty.compression:jetty-compression-gzip:12.1.13

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from uuid import uuid4
 
 from esker.model.schema import Schema
 from esker.model.types import Field, LongType, StringType
-from esker.tree.table_metadata import TableMetadata
+from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
+from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
 
 def empty_table(location: str, **properties: str) -> TableMetadata:
@@ -23,6 +25,33 @@ def empty_table(location: str, **properties: str) -> TableMetadata:
         schemas=(Schema(fields=columns),),
         current_schema_id=0,
         properties=properties,
+    )
+
+
+def next_snapshot(metadata: TableMetadata) -> TableMetadata:
+    """The same table with one more snapshot on main, which names a list that nobody wrote."""
+    at_ms = metadata.last_updated_ms + 1
+    snapshot = Snapshot(
+        snapshot_id=random.getrandbits(62) | 1,
+        parent_snapshot_id=metadata.current_snapshot_id,
+        sequence_number=metadata.last_sequence_number + 1,
+        timestamp_ms=at_ms,
+        manifest_list=f"{metadata.location}/metadata/none.avro",
+        summary={"operation": "append"},
+        schema_id=metadata.current_schema_id,
+    )
+    main = SnapshotRef(snapshot_id=snapshot.snapshot_id, kind=RefKind.BRANCH)
+    return replace(
+        metadata,
+        snapshots=(*metadata.snapshots, snapshot),
+        current_snapshot_id=snapshot.snapshot_id,
+        refs={**metadata.refs, "main": main},
+        snapshot_log=(
+            *metadata.snapshot_log,
+            SnapshotLogEntry(timestamp_ms=at_ms, snapshot_id=snapshot.snapshot_id),
+        ),
+        last_sequence_number=snapshot.sequence_number,
+        last_updated_ms=at_ms,
     )
 
 

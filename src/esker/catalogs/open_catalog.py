@@ -7,6 +7,7 @@
   | ``postgresql://user@host/database`` | a PostgreSQL database |
   | ``file:///data/warehouse``, ``/data/warehouse``, ``warehouse`` | a directory |
   | ``s3://bucket/warehouse``, ``gs://…``, ``abfss://…`` | a directory in an object store |
+  | ``https://catalog.example``, ``http://127.0.0.1:8181`` | a REST catalog |
   | ``memory:`` | this process |
 
 SQLAlchemy, and so PyIceberg, also writes three slashes before a relative path. A database may contain several catalogs:
@@ -32,7 +33,7 @@ from esker.catalogs.postgres_address import PostgresAddress, parse_address, whol
 from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse, recorded_warehouses
-from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
+from esker.errors import AlreadyExists, InvalidInput, NoSuchFile
 from esker.ports.catalog import Catalog
 from esker.storage.choose import absolute, is_remote, storage_for
 from esker.storage.failures import naming_failures
@@ -44,10 +45,6 @@ from esker.storage.objects.object_storage import ObjectStorage
 DEFAULT_NAME = "default"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_LATER = {
-    "http": "REST catalogs",
-    "https": "REST catalogs",
-}
 
 
 def open_catalog(
@@ -70,7 +67,7 @@ def open_catalog(
     stores = ObjectConfiguration.of(properties)
     if must_exist:
         _check_exists(uri)
-    match scheme := scheme_of(uri):
+    match scheme_of(uri):
         case "sqlite":
             return _sqlite(uri, warehouse, allowed_roots, stores)
         case "file":
@@ -79,18 +76,15 @@ def open_catalog(
             return _postgres(uri, warehouse, allowed_roots, stores)
         case "memory":
             return _memory(uri, warehouse, allowed_roots, stores)
+        case "http" | "https":
+            return _rest(uri, warehouse, allowed_roots, properties)
         case _ if is_remote(uri):
             return _object_directory(uri, warehouse, allowed_roots, stores)
-        case _ if scheme in _LATER:
-            raise Unsupported(
-                f"cannot open {without_secrets(uri)}: {_LATER[scheme]} are not supported by this version",
-                feature=scheme,
-            )
         case _:
             raise InvalidInput(
                 f"cannot open {without_secrets(uri)}: it is no catalog; use sqlite:///file, "
                 "postgresql://host/database, file:///directory, a directory's path, s3://bucket/path, "
-                "gs://bucket/path, abfss://container@account/path or memory:"
+                "gs://bucket/path, abfss://container@account/path, https://server or memory:"
             )
 
 
@@ -145,7 +139,8 @@ def catalog_address(
             whole = str(Path(Location.parse(uri).path).resolve())
         case _:
             whole = uri
-    place = None if warehouse is None else absolute(warehouse)
+    names_it = scheme_of(uri) in ("http", "https")  # a warehouse of a REST catalog is what the server calls it
+    place = warehouse if warehouse is None or names_it else absolute(warehouse)
     address: dict[str, Any] = {
         "uri": whole,
         "warehouse": place,
@@ -237,6 +232,12 @@ def _memory(uri: str, warehouse: str | None, roots: Iterable[str], stores: Objec
     return PointerCatalog(MemoryPointers(), _warehouse_at(warehouse, roots, stores))
 
 
+def _rest(uri: str, warehouse: str | None, roots: Iterable[str], properties: Mapping[str, str] | None) -> Catalog:
+    from esker.catalogs.rest.open_rest_catalog import open_rest_catalog
+
+    return open_rest_catalog(uri, warehouse=warehouse, allowed_roots=map(absolute, roots), properties=properties)
+
+
 def _warehouse_at(
     place: str, roots: Iterable[str], stores: ObjectConfiguration, record: Path | None = None
 ) -> Warehouse:
@@ -269,6 +270,8 @@ def make_catalog(uri: str, *, warehouse: str | None = None, properties: Mapping[
             return _make_postgres(uri, warehouse)
         case "file":
             return _make_directory(uri)
+        case "http" | "https":
+            raise InvalidInput(f"cannot make a catalog at {uri}: a REST catalog is made by its server")
         case _ if is_remote(uri):
             return _try_store(uri, opened, ObjectConfiguration.of(properties))
         case _:

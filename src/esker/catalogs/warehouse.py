@@ -20,7 +20,7 @@ from esker.storage.location import Location, how_to_allow
 from esker.tree.table_metadata import TableMetadata
 
 METADATA_PATH = "write.metadata.path"
-_PATHS = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
+PATHS = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _PLAIN = re.compile(r"[^\w.-]")  # all other characters are percent-encoded: engines split locations at # and ?
 
@@ -81,7 +81,7 @@ class Warehouse:
         """
         if base is None or new.location != base.location:
             self.check(new.location, "the table's location")
-        for name in _PATHS:
+        for name in PATHS:
             named = new.properties.get(name)
             if named and (base is None or named != base.properties.get(name)):
                 self.check(named, name)

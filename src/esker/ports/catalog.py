@@ -7,7 +7,7 @@ commit is visible), unanswered (the commit may be visible, so every file must be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -45,6 +45,9 @@ class Unanswered:
 
     why: str
     metadata_location: str | None = None  # the file that may have become current
+    verdict: Callable[[TableState], bool | None] | None = None
+    """Whether the swap is in a later version of the table: False where it never can be, None where that is not known.
+    For catalogs that do not compare with the whole base; others leave it out."""
 
 
 Swap: TypeAlias = Accepted | Rejected | Unanswered

@@ -205,7 +205,11 @@ def _reconciled(
         except Exception as error:
             log.warning("cannot ask %s about an unanswered commit: %s", name, error)
             continue
-        match is_in(now, base, proposal.metadata, unanswered.metadata_location):
+        if unanswered.verdict is not None:
+            found = unanswered.verdict(now)
+        else:
+            found = is_in(now, base, proposal.metadata, unanswered.metadata_location)
+        match found:
             case True:
                 return now
             case False:

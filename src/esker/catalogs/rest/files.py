@@ -1,0 +1,228 @@
+"""The files of a REST catalog's tables: where they may be, and the credentials that the server vends for them.
+
+Files on this machine are used only below a place that the user named, in ``warehouse`` or ``allowed_roots``: no server
+decides what is read from or written to this machine. Objects in a store are used below the location of a table that
+the server named, and below the places that the user named.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+
+from esker.catalogs.rest.loaded import LoadedTable, credentials_in
+from esker.catalogs.rest.operations import Operation
+from esker.catalogs.rest.service import RestService
+from esker.catalogs.rest.settings import RestSettings
+from esker.catalogs.warehouse import PATHS, checked_location
+from esker.errors import EskerError, InvalidInput, Unsupported
+from esker.model.table_names import TableName
+from esker.ports.credentials import StorageCredentials
+from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
+from esker.storage.local import LocalStorage
+from esker.storage.location import Location, how_to_allow
+from esker.tree.table_metadata import TableMetadata
+
+_SIGNING = "s3.remote-signing-enabled"
+
+
+class Fenced(Storage, Protocol):
+    """A storage that keeps inside the places it was given."""
+
+    def check(self, location: str) -> None:
+        """`InvalidInput` for a location that leads outside."""
+        ...
+
+
+class RestFiles:
+    """A storage whose places grow with the tables that were loaded. It travels to workers as it is by then."""
+
+    def __init__(self, settings: RestSettings, roots: Iterable[str]) -> None:
+        named = tuple(roots)
+        self._properties = dict(settings.properties)
+        self._local = LocalStorage(roots=[root for root in named if _is_local(root)])
+        self._roots = tuple(root.rstrip("/") for root in named if not _is_local(root))
+        self._stores: dict[str, tuple[tuple[StorageCredentials, ...], Fenced]] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
+                "_stores": dict(self._stores)
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    def admit(self, name: TableName, loaded: LoadedTable, service: RestService) -> None:
+        """Let the files of a table be used; `InvalidInput` where they are at a place that nobody allowed."""
+        location = checked_location(loaded.state.metadata.location, "the table's location").rstrip("/")
+        if _is_local(location):
+            self._local.check(f"{location}/")
+            return
+        if loaded.config.get(_SIGNING, "").lower() == "true" and not any(map(_has_keys, loaded.credentials)):
+            raise Unsupported(
+                f"cannot use table {name}: the server signs requests for its files instead of vending credentials; "
+                "set header.X-Iceberg-Access-Delegation to vended-credentials, or give the lake keys of its own",
+                feature="remote signing",
+            )
+        with self._lock:
+            known = self._stores.get(location)
+            if known is None or known[0] != loaded.credentials:
+                refresh = CredentialRefresh(service.settings, name, location)
+                store = _store(self._properties, loaded.credentials, refresh, (location, *self._roots))
+                self._stores[location] = loaded.credentials, store
+
+    def check_table(self, new: TableMetadata, base: TableMetadata | None = None) -> None:
+        """`InvalidInput` where the table is to be, or to write, outside. What ``base`` has is not asked about."""
+        if base is None or new.location != base.location:
+            self.check_place(new.location, "the table's location")
+        for name in PATHS:
+            named = new.properties.get(name)
+            if named and (base is None or named != base.properties.get(name)):
+                self.check_place(named, name)
+
+    def check_view(self, location: str) -> None:
+        """`InvalidInput` where a view is to be outside."""
+        self.check_place(location, "the view's location")
+
+    def check_place(self, location: str, what: str) -> None:
+        """`InvalidInput` for a place on this machine that nobody allowed."""
+        checked_location(location, what)
+        if not _is_local(location):
+            return  # a place in a store is the server's to allow
+        try:
+            self._local.check(location)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"cannot use {location} as {what}: it is outside the places of this lake; {how_to_allow(location)}",
+                location=location,
+            ) from error
+
+    def check(self, location: str) -> None:
+        """`InvalidInput` for a location that leads outside."""
+        self._of(location).check(location)
+
+    def _of(self, location: str) -> Fenced:
+        if _is_local(location):
+            return self._local
+        with self._lock:
+            stores = list(self._stores.items())
+        fitting = [place for place, _ in stores if place and f"{location}/".startswith(f"{place}/")]
+        if fitting:
+            return dict(stores)[max(fitting, key=len)][1]
+        if any(location == root or location.startswith(f"{root}/") for root in self._roots):
+            with self._lock:
+                if "" not in self._stores:  # with the user's own keys
+                    self._stores[""] = (), _store(self._properties, (), None, self._roots)
+                return self._stores[""][1]
+        raise InvalidInput(
+            f"cannot use {location}: it is outside the tables that were loaded; {how_to_allow(location)}",
+            file=location,
+        )
+
+    # ------------------------------------------------------------ the storage
+
+    def read(self, location: str) -> bytes:
+        return self._of(location).read(location)
+
+    def open(self, location: str) -> BinaryIO:
+        return self._of(location).open(location)
+
+    def size(self, location: str) -> int:
+        return self._of(location).size(location)
+
+    def exists(self, location: str) -> bool:
+        return self._of(location).exists(location)
+
+    def local_path(self, location: str) -> str | None:
+        return self._of(location).local_path(location)
+
+    def local_folder(self, location: str) -> str | None:
+        return self._of(location).local_folder(location)
+
+    def write_new(self, location: str, data: bytes) -> None:
+        self._of(location).write_new(location, data)
+
+    def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
+        return self._of(location).open_new(location)
+
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        return self._of(prefix).list(prefix)
+
+    def delete(self, location: str) -> None:
+        self._of(location).delete(location)
+
+    @property
+    def parallel_reads(self) -> int:
+        """How many reads at a time are worth while: what the stores of the tables say, 1 where all files are near."""
+        with self._lock:
+            stores = [store for _, store in self._stores.values()]
+        return max((parallel_reads(store) for store in stores), default=1)
+
+    def delete_many(self, locations: Iterable[str]) -> None:
+        """Remove objects by few requests."""
+        groups: dict[int, tuple[Fenced, list[str]]] = {}
+        for location in locations:
+            store = self._of(location)
+            groups.setdefault(id(store), (store, []))[1].append(location)
+        for store, places in groups.values():
+            if isinstance(store, RemoteStorage):
+                store.delete_many(places)
+            else:
+                for place in places:
+                    store.delete(place)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRefresh:
+    """Asks the server for new credentials for a table's files. It can be sent to another process."""
+
+    settings: RestSettings
+    name: TableName
+    location: str
+
+    def __call__(self) -> Sequence[StorageCredentials]:
+        service = RestService(self.settings)
+        doing = f"get new credentials for {self.name}"
+        source = f"the answer of {service.address} for {self.name}"
+        operation = Operation.LOAD_CREDENTIALS if service.offers(Operation.LOAD_CREDENTIALS) else Operation.LOAD_TABLE
+        answer = service.ask(operation, self.name, doing)
+        if not answer.is_success:
+            raise EskerError(f"cannot {doing}: the table is gone", table=str(self.name))
+        document = service.document(answer, doing)
+        listed = document.get("storage-credentials")
+        config = {str(name): str(value) for name, value in (document.get("config") or {}).items()}
+        raw = None if listed is None else msgspec.Raw(msgspec.json.encode(listed))
+        return credentials_in(source, raw, config, self.location)
+
+
+def _has_keys(credentials: StorageCredentials) -> bool:
+    return any("access-key-id" in name or "token" in name or "account-key" in name for name in credentials.config)
+
+
+def _is_local(location: str) -> bool:
+    return Location.parse(location).scheme == "file"
+
+
+def _store(
+    properties: Mapping[str, str],
+    credentials: tuple[StorageCredentials, ...],
+    refresh: CredentialRefresh | None,
+    roots: Sequence[str],
+) -> Fenced:
+    from esker.storage.objects.configuration import ObjectConfiguration
+    from esker.storage.objects.object_storage import ObjectStorage
+
+    configuration = ObjectConfiguration.of(properties).with_vended(credentials, refresh if credentials else None)
+    return ObjectStorage(configuration, roots=roots)

@@ -1,0 +1,462 @@
+"""Tables of a REST catalog; keeps the contract of ``ports.catalog.Catalog``.
+
+A swap is sent as updates with requirements. The server compares what the requirements name: the table's uuid, refs,
+ids of schemas, specs and orders. It does not compare properties. Where the requirements leave out a part of the change,
+the table is looked at before the change is sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from esker.catalogs.metadata_files import check_same_table, codec_of, with_log
+from esker.catalogs.refusals import (
+    Kind,
+    NoViews,
+    checked_name,
+    checked_namespace,
+    dotted,
+    missing,
+    namespace_exists,
+    namespace_in_use,
+    no_such_namespace,
+    table_exists,
+)
+from esker.catalogs.rest.commit_reports import report_commit
+from esker.catalogs.rest.commits import TableCommit, check_transactions, commit_table, commit_tables, identifier
+from esker.catalogs.rest.files import RestFiles
+from esker.catalogs.rest.loaded import LoadedTable, loaded_table
+from esker.catalogs.rest.operations import Operation
+from esker.catalogs.rest.server_errors import error_in
+from esker.catalogs.rest.service import RestService
+from esker.catalogs.rest.transport import Answer
+from esker.catalogs.rest.views import RestViews
+from esker.errors import (
+    AlreadyExists,
+    Conflict,
+    Corrupt,
+    EskerError,
+    InvalidInput,
+    NotFound,
+    OutcomeUnknown,
+    Unsupported,
+)
+from esker.iceberg.metadata.partition_and_sort import encode_partition_spec, encode_sort_order
+from esker.iceberg.metadata.schema import encode_schema
+from esker.model.table_names import Namespace, TableName
+from esker.ports.catalog import (
+    Accepted,
+    AllAccepted,
+    AllUnanswered,
+    Rejected,
+    Swap,
+    SwapAll,
+    TableState,
+    TableSwap,
+    Unanswered,
+    ViewCatalog,
+)
+from esker.ports.storage import Storage
+from esker.tree.table_metadata import TableMetadata
+
+_REMEMBERED = 1000  # tables whose ETag is kept
+_SERVERS_CHOICE = "s3://chosen-by-the-catalog"
+_PROBE = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "c", "type": "int", "required": False}]}
+
+
+class RestCatalog:
+    """The catalog behind one server, or one warehouse of it."""
+
+    def __init__(self, service: RestService, files: RestFiles) -> None:
+        self._service = service
+        self._files = files
+        self._etags: OrderedDict[tuple[TableName, str], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # ------------------------------------------------------------ namespaces
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        found: list[Namespace] = []
+        waiting: list[Namespace] = [()]
+        while waiting:
+            below = self._children(waiting.pop())
+            found += below
+            waiting += below
+        return tuple(sorted(set(found)))
+
+    def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
+        doing = f"load namespace {dotted(checked_namespace(namespace))}"
+        answer = self._service.ask(Operation.LOAD_NAMESPACE, namespace, doing)
+        if answer.status == 404:
+            raise no_such_namespace(namespace)
+        found = self._service.document(answer, doing).get("properties") or {}
+        return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+    def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        doing = f"create namespace {dotted(checked_namespace(namespace))}"
+        for depth in range(1, len(namespace)):  # servers differ in whether those above must be there
+            above = namespace[:depth]
+            if not self.has_namespace(above):
+                self._service.change(
+                    Operation.CREATE_NAMESPACE, None, {"namespace": list(above), "properties": {}}, doing
+                )
+        body = {"namespace": list(namespace), "properties": dict(properties)}
+        answer = self._service.change(Operation.CREATE_NAMESPACE, None, body, doing)
+        if answer.status == 409:
+            raise namespace_exists(namespace)
+        if answer.status == 404:
+            raise no_such_namespace(namespace[:-1])
+
+    def update_namespace_properties(
+        self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
+    ) -> None:
+        doing = f"set properties of namespace {dotted(checked_namespace(namespace))}"
+        body = {"removals": [name for name in removals if name not in updates], "updates": dict(updates)}
+        answer = self._service.change(Operation.UPDATE_NAMESPACE, namespace, body, doing)
+        if answer.status == 404:
+            raise no_such_namespace(namespace)
+        self._raise_conflict(answer, doing)
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        doing = f"drop namespace {dotted(checked_namespace(namespace))}"
+        if held := self._held(namespace):  # some servers drop a namespace that holds others
+            raise namespace_in_use(namespace, held)
+        answer = self._service.change(Operation.DROP_NAMESPACE, namespace, None, doing, needs_body=False)
+        if answer.status == 404:
+            raise no_such_namespace(namespace)
+        if answer.status == 409:
+            raise namespace_in_use(namespace, self._held(namespace) or ["something"])
+
+    def _held(self, namespace: Namespace) -> list[str]:
+        found = [str(name) for name in self.tables(namespace)]
+        found += [str(name) for name in self.view_catalog().views(namespace)]
+        return found + [dotted(child) for child in self._children(namespace)]
+
+    def _children(self, namespace: Namespace) -> list[Namespace]:
+        if namespace and not self._nests:
+            return []
+        doing = f"list namespaces below {dotted(namespace)}" if namespace else "list namespaces"
+        query = {"parent": self._service.configuration.routes.parent(namespace)} if namespace else {}
+        listed = self._service.pages(Operation.LIST_NAMESPACES, None, doing, "namespaces", query)
+        found = [] if listed is None else [tuple(map(str, one)) for one in listed]
+        # a server may give names from the root or from the parent on
+        whole = [one if one[: len(namespace)] == namespace else (*namespace, *one) for one in found]
+        depth = len(namespace) + 1
+        return sorted({one[:depth] for one in whole if len(one) >= depth})
+
+    @property
+    def _nests(self) -> bool:
+        """Whether a namespace can hold others; those of S3 Tables and Glue cannot."""
+        return self._service.settings.text("rest.signing-name") not in ("s3tables", "glue")
+
+    def has_namespace(self, namespace: Namespace) -> bool:
+        """Whether there is such a namespace."""
+        exists = self._service.offers(Operation.NAMESPACE_EXISTS)
+        operation = Operation.NAMESPACE_EXISTS if exists else Operation.LOAD_NAMESPACE
+        return self._service.ask(operation, namespace, f"look for namespace {dotted(namespace)}").is_success
+
+    # ------------------------------------------------------------ tables
+
+    def tables(self, namespace: Namespace) -> tuple[TableName, ...]:
+        doing = f"list tables of {dotted(checked_namespace(namespace))}"
+        return self.listed(Operation.LIST_TABLES, namespace, doing)
+
+    def listed(self, operation: Operation, namespace: Namespace, doing: str) -> tuple[TableName, ...]:
+        """Names in a list of tables or views, sorted; ``NoSuchNamespace`` where there is none."""
+        found = self._service.pages(operation, namespace, doing, "identifiers")
+        names = [] if found is None else [_name(one, self._service.address) for one in found]
+        # some servers answer a list of a namespace that is not there with nothing
+        if found is None or (not names and not self.has_namespace(namespace)):
+            raise no_such_namespace(namespace)
+        return tuple(sorted(name for name in names if name.namespace == namespace))
+
+    def location_for(self, name: TableName) -> str:
+        base = self.namespace_properties(checked_name(name).namespace).get("location")
+        if base:
+            self._files.check_place(base, f"the location of namespace {dotted(name.namespace)}")
+        if self._stages:
+            return self._free(self._staged(name).state.metadata.location)
+        return f"{_SERVERS_CHOICE}/{dotted(name.namespace)}/{name.name}"  # a creation does not send it
+
+    def _free(self, home: str) -> str:
+        """The location, or one beside it where another table has files: a server may give that of a renamed table."""
+        try:
+            taken = next(iter(self._files.list(home)), None) is not None
+        except EskerError:  # credentials that do not allow to list
+            taken = False
+        return f"{home}-{uuid4().hex[:12]}" if taken else home
+
+    @property
+    def _stages(self) -> bool:
+        """Whether a table can be planned on the server before it is made; S3 Tables and Glue refuse it."""
+        return self._service.settings.text("rest.signing-name") not in ("s3tables", "glue")
+
+    def _staged(self, name: TableName) -> LoadedTable:
+        """The place of a table that is not made: the server chooses it, and vends credentials for it."""
+        doing = f"plan table {name}"
+        body = {"name": name.name, "schema": _PROBE, "stage-create": True, "properties": {}}
+        answer = self._service.change(Operation.CREATE_TABLE, name.namespace, body, doing)
+        if answer.status == 404:
+            raise no_such_namespace(name.namespace)
+        if answer.status == 409:  # the creation itself will say so; until then only the place matters
+            return self._staged(TableName(name.namespace, f"{name.name}-{uuid4().hex[:12]}"))
+        return self._known(name, answer)
+
+    def load(self, name: TableName, known: TableState | None = None) -> TableState:
+        doing = f"load table {checked_name(name)}"
+        etag = None if known is None else self._etags.get((name, known.metadata_location))
+        headers = {} if etag is None else {"If-None-Match": etag}
+        answer = self._service.ask(Operation.LOAD_TABLE, name, doing, headers=headers)
+        if answer.status == 304:
+            if known is None:
+                raise Corrupt(f"the answer of {self._service.address}", f"asked to {doing}, it says: unchanged")
+            return known
+        if answer.status == 404:
+            raise self._missing(name)
+        state = self._known(name, answer).state
+        return known if known is not None and _is_same(known, state) else state
+
+    def check_place(self, name: TableName, metadata: TableMetadata) -> None:
+        checked_name(name)
+        self._check_stages(name)
+        self._files.check_table(metadata)
+
+    def create(self, name: TableName, metadata: TableMetadata) -> TableState:
+        self._check_new(name, metadata)
+        if not self._stages:
+            return self._create_plainly(name, metadata)
+        outcome = commit_table(self._service, TableCommit.of(name, None, metadata))
+        match outcome:
+            case LoadedTable():
+                return self._admitted(name, outcome).state
+            case Rejected():
+                raise self._taken(name)
+            case Unanswered(why):
+                return self._found_after(name, metadata, why)
+
+    def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
+        check_same_table(base.metadata, new)
+        self._files.check_table(new, base.metadata)
+        codec_of(new.properties)
+        with_log(base, new)  # refuses a setting that no server could follow
+        commit = TableCommit.of(checked_name(name), base.metadata, new)
+        if not commit.updates or not commit.compares_all or commit.creates_ref:
+            now = self._now(name, base)
+            if now is None or not _is_same(now, base):
+                return Rejected(_moved(name, now))
+            if not commit.updates:
+                return Accepted(base)
+        outcome = commit_table(self._service, commit)
+        if not isinstance(outcome, LoadedTable):
+            return outcome
+        state = self._admitted(name, outcome).state
+        report_commit(self._service, name, base.metadata, state.metadata)
+        return Accepted(state)
+
+    def check_swaps_all(self) -> None:
+        check_transactions(self._service, "commit to several tables")
+
+    def swap_all(self, swaps: Sequence[TableSwap]) -> SwapAll:
+        for swap in swaps:
+            check_same_table(swap.base.metadata, swap.new)
+            self._files.check_table(swap.new, swap.base.metadata)
+        commits = [TableCommit.of(checked_name(one.name), one.base.metadata, one.new) for one in swaps]
+        for one, commit in zip(swaps, commits, strict=True):
+            now = None if commit.compares_all and not commit.creates_ref else self._now(one.name, one.base)
+            if now is not None and not _is_same(now, one.base):
+                return Rejected(_moved(one.name, now))
+        match outcome := commit_tables(self._service, commits):
+            case None:
+                return self._all_now(swaps)
+            case Unanswered(why):
+                return AllUnanswered(why)
+            case _:
+                return outcome
+
+    def _all_now(self, swaps: Sequence[TableSwap]) -> SwapAll:
+        """The tables after a commit of several, whose answer holds none of them."""
+        try:
+            return AllAccepted(tuple(self.load(swap.name) for swap in swaps))
+        except EskerError as error:
+            return AllUnanswered(f"the commit was answered, but the tables cannot be loaded: {error}")
+
+    def register(self, name: TableName, metadata_location: str) -> TableState:
+        doing = f"register table {checked_name(name)}"
+        self._files.check(metadata_location)
+        if not self.has_namespace(name.namespace):
+            raise no_such_namespace(name.namespace)
+        body = {"name": name.name, "metadata-location": metadata_location, "overwrite": False}
+        answer = self._service.change(Operation.REGISTER_TABLE, name.namespace, body, doing)
+        if answer.status == 404:
+            raise NotFound(f"cannot {doing}: {error_in(answer, self._service.secrets)}", file=metadata_location)
+        if answer.status == 409:
+            raise self._taken(name)
+        return self._known(name, answer).state
+
+    def drop(self, name: TableName) -> None:
+        doing = f"drop table {checked_name(name)}"
+        query = {
+            "purgeRequested": "true" if self._service.settings.text("rest.signing-name") == "s3tables" else "false"
+        }
+        answer = self._service.change(Operation.DROP_TABLE, name, None, doing, needs_body=False, query=query)
+        if answer.status == 404:
+            raise self._missing(name)
+        self._raise_conflict(answer, doing)
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        self.renamed(Operation.RENAME_TABLE, old, new, Kind.TABLE)
+
+    def renamed(self, operation: Operation, old: TableName, new: TableName, kind: Kind) -> None:
+        """Give a table or a view another name."""
+        doing = f"rename {checked_name(old)} to {checked_name(new)}"
+        self._service.require(operation, doing)
+        if not self.has_namespace(new.namespace):
+            raise no_such_namespace(new.namespace)
+        there = self.kind_of(new)
+        if there is not None and self.kind_of(old) is kind:
+            raise table_exists(new, there, new=kind)
+        body = {"source": identifier(old), "destination": identifier(new)}
+        answer = self._service.change(operation, None, body, doing, needs_body=False)
+        if answer.status == 404:
+            raise missing(old, kind, self.kind_of(old))
+        if answer.status == 409:
+            raise table_exists(new, self.kind_of(new) or kind, new=kind)
+
+    def storage(self) -> Storage:
+        return self._files
+
+    def view_catalog(self) -> ViewCatalog:
+        if not self._service.offers(Operation.LOAD_VIEW):
+            return NoViews(self, f"the REST catalog at {self._service.address} does not offer views")
+        return RestViews(self._service, self._files, self)
+
+    # ------------------------------------------------------------ what the answers come to
+
+    def kind_of(self, name: TableName) -> Kind | None:
+        """What a name is in the catalog; None where it is free."""
+        exists = self._service.offers(Operation.TABLE_EXISTS)
+        table = Operation.TABLE_EXISTS if exists else Operation.LOAD_TABLE
+        if self._service.ask(table, name, f"look for {name}").is_success:
+            return Kind.TABLE
+        exists = self._service.offers(Operation.VIEW_EXISTS)
+        view = Operation.VIEW_EXISTS if exists else Operation.LOAD_VIEW
+        if self._service.offers(view) and self._service.ask(view, name, f"look for {name}").is_success:
+            return Kind.VIEW
+        return None
+
+    def _check_stages(self, name: TableName) -> None:
+        if not self._stages:
+            raise Unsupported(
+                f"cannot create table {name} together with its rows: the REST catalog at {self._service.address} "
+                "cannot stage a table; create it first, then append to it",
+                feature="creating a table with its rows",
+            )
+
+    def _create_plainly(self, name: TableName, metadata: TableMetadata) -> TableState:
+        """For servers without staged creation: the table first, then what a plain creation cannot say."""
+        if metadata.snapshots:
+            self._check_stages(name)
+        doing = f"create table {name}"
+        body: dict[str, Any] = {
+            "name": name.name,
+            "schema": encode_schema(metadata.schema),
+            "partition-spec": encode_partition_spec(metadata.spec),
+            "write-order": encode_sort_order(metadata.sort_order),
+            "stage-create": False,
+            "properties": {**metadata.properties, "format-version": str(metadata.format_version)},
+        }
+        answer = self._service.change(Operation.CREATE_TABLE, name.namespace, body, doing)
+        if answer.status == 404:
+            raise no_such_namespace(name.namespace)
+        if answer.status == 409:
+            raise self._taken(name)
+        return self._known(name, answer).state
+
+    def _check_new(self, name: TableName, metadata: TableMetadata) -> None:
+        """Refuse before anything is sent what would be refused after."""
+        checked_name(name)
+        codec_of(metadata.properties)
+        self._files.check_table(metadata)
+        if not self.has_namespace(name.namespace):
+            raise no_such_namespace(name.namespace)
+        if (there := self.kind_of(name)) is not None:
+            raise table_exists(name, there)
+
+    def _found_after(self, name: TableName, metadata: TableMetadata, why: str) -> TableState:
+        """The table, if a creation that got no answer made it: nobody else has its uuid."""
+        try:
+            state = self.load(name)
+        except NotFound:
+            state = None
+        if state is not None and metadata.uuid is not None and state.metadata.uuid == metadata.uuid:
+            return state
+        raise OutcomeUnknown(
+            f"cannot tell whether table {name} was created: {why}; every file was kept; look for the table before you "
+            "try again",
+            table=str(name),
+        )
+
+    def _now(self, name: TableName, known: TableState) -> TableState | None:
+        try:
+            return self.load(name, known)
+        except NotFound:
+            return None
+
+    def _known(self, name: TableName, answer: Answer) -> LoadedTable:
+        return self._admitted(name, loaded_table(answer, f"the answer of {self._service.address} for {name}"))
+
+    def _admitted(self, name: TableName, loaded: LoadedTable) -> LoadedTable:
+        """Let the table's files be used, and keep the ETag of this version."""
+        self._files.admit(name, loaded, self._service)
+        if loaded.etag is not None:
+            with self._lock:
+                self._etags[name, loaded.state.metadata_location] = loaded.etag
+                while len(self._etags) > _REMEMBERED:
+                    self._etags.popitem(last=False)
+        return loaded
+
+    def _missing(self, name: TableName) -> NotFound:
+        return missing(name, Kind.TABLE, self.kind_of(name))
+
+    def _taken(self, name: TableName) -> AlreadyExists:
+        return table_exists(name, self.kind_of(name) or Kind.TABLE)
+
+    def _raise_conflict(self, answer: Answer, doing: str) -> None:
+        if answer.status == 409:
+            raise Conflict(f"cannot {doing}: {error_in(answer, self._service.secrets)}")
+
+
+def _is_same(one: TableState, other: TableState) -> bool:
+    """Whether both are one version. Nessie answers a commit with an address of its own, and a load with a file's."""
+    if one.metadata_location == other.metadata_location:
+        return True
+    if not any(state.metadata_location.startswith(("http:", "https:")) for state in (one, other)):
+        return False
+    return _facts(one.metadata) == _facts(other.metadata)
+
+
+def _facts(metadata: TableMetadata) -> tuple[object, ...]:
+    return (
+        *(metadata.uuid, metadata.last_updated_ms, metadata.last_sequence_number, metadata.all_refs),
+        *(metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id),
+    )
+
+
+def _moved(name: TableName, now: TableState | None) -> str:
+    if now is None:
+        return f"table {name} was dropped or renamed"
+    return f"table {name} has moved on to {now.metadata_location}"
+
+
+def _name(listed: Any, address: str) -> TableName:
+    try:
+        found = msgspec.convert(listed, dict[str, Any])
+        return TableName(tuple(msgspec.convert(found["namespace"], list[str])), msgspec.convert(found["name"], str))
+    except (msgspec.ValidationError, KeyError, InvalidInput):
+        raise Corrupt(f"the answer of {address}", "an identifier needs 'namespace' and 'name'") from None

@@ -1,0 +1,34 @@
+import java.net.InetSocketAddress;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.iceberg.CatalogUtil;
+import org.apache.iceberg.rest.RESTCatalogAdapter;
+import org.apache.iceberg.rest.RESTCatalogServlet;
+import org.eclipse.jetty.compression.gzip.GzipCompression;
+import org.eclipse.jetty.compression.server.CompressionHandler;
+import org.eclipse.jetty.ee10.servlet.ServletContextHandler;
+import org.eclipse.jetty.ee10.servlet.ServletHolder;
+import org.eclipse.jetty.server.Server;
+
+/** Iceberg's own REST catalog on the loopback interface: LoopbackRestServer PORT WAREHOUSE JDBC-URI. */
+public class LoopbackRestServer {
+  public static void main(String[] arguments) throws Exception {
+    Map<String, String> properties = new HashMap<>();
+    properties.put("catalog-impl", "org.apache.iceberg.jdbc.JdbcCatalog");
+    properties.put("warehouse", arguments[1]);
+    properties.put("uri", arguments[2]);
+    properties.put("jdbc.schema-version", "V1");
+    RESTCatalogAdapter adapter =
+        new RESTCatalogAdapter(CatalogUtil.buildIcebergCatalog("rest_backend", properties, new Configuration()));
+    ServletContextHandler context = new ServletContextHandler(ServletContextHandler.NO_SESSIONS);
+    context.addServlet(new ServletHolder(new RESTCatalogServlet(adapter)), "/*");
+    CompressionHandler compression = new CompressionHandler();
+    compression.putCompression(new GzipCompression());
+    context.insertHandler(compression);
+    Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
+    server.setHandler(context);
+    server.start();
+    server.join();
+  }
+}

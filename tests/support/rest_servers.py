@@ -1,0 +1,148 @@
+"""REST catalog servers that others wrote, started on this machine for the tests of ``make interop-jvm``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+from uuid import uuid4
+
+import pytest
+from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+
+from esker.catalogs.open_catalog import open_catalog
+from esker.ports.catalog import Catalog
+
+HERE = Path(__file__).parents[1] / "interop_jvm"
+JARS = Path(os.environ.get("ESKER_JVM_ENVIRONMENT", "")).resolve()
+SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class RestServer:
+    """A server: where it is, and where its tables are."""
+
+    uri: str
+    warehouse: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self, *roots: str) -> Catalog:
+        """Its catalog, through Esker."""
+        return open_catalog(self.uri, allowed_roots=(self.warehouse, *roots), properties=self.properties)
+
+
+def emptied(server: RestServer) -> None:
+    """Drop all that the catalog holds: each test begins with nothing."""
+    catalog = server.open("/")
+    for namespace in reversed(catalog.namespaces()):
+        for table in catalog.tables(namespace):
+            catalog.drop(table)
+        for view in catalog.view_catalog().views(namespace):
+            catalog.view_catalog().drop_view(view)
+        catalog.drop_namespace(namespace)
+
+
+@contextmanager
+def reference_server(folder: Path) -> Iterator[RestServer]:
+    """Iceberg's own server over its JDBC catalog and SQLite, on the loopback interface."""
+    jars = JARS / "rest"
+    if not jars.is_dir():
+        pytest.skip(f"the jars of Iceberg's REST server are not in {jars}")
+    port = free_port()
+    warehouse = folder / "warehouse"
+    warehouse.mkdir()
+    database = f"jdbc:sqlite:file:{folder}/catalog.db"
+    program = str(HERE / "LoopbackRestServer.java")
+    command = ["java", "-Xmx512m", "-cp", f"{jars}/*", program, str(port), str(warehouse), database]
+    with running(command, f"http://127.0.0.1:{port}/v1/config", folder / "server.log"):
+        yield RestServer(f"http://127.0.0.1:{port}", str(warehouse))
+
+
+@contextmanager
+def running(command: list[str], url: str, log: Path) -> Iterator[None]:
+    """A program that answers at an address, stopped at the end."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        _wait(process, url, log)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    ends = time.monotonic() + SECONDS
+    while time.monotonic() < ends:
+        if process.poll() is not None:
+            raise AssertionError(f"the server ended: {log.read_text()[-2000:]}")
+        try:
+            with urlopen(url, timeout=5):
+                return
+        except (URLError, OSError):
+            time.sleep(0.3)
+    raise AssertionError(f"the server did not answer within {SECONDS} s: {log.read_text()[-2000:]}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
+    """Nessie, with tables in an S3 server."""
+    jar = next((JARS / "nessie").glob("nessie-quarkus-*-runner.jar"), None)
+    java = newer_java(21)
+    if jar is None or java is None:
+        pytest.skip("Nessie's jar or a Java of version 21 is not there")
+    bucket = s3.make_bucket(f"nessie-{uuid4().hex[:8]}").removeprefix("s3://").rstrip("/")
+    port, management = free_port(), free_port()
+    store = "nessie.catalog.service.s3.default-options"
+    settings = {
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": str(port),
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": str(management),
+        "quarkus.log.level": "WARN",
+        "nessie.catalog.default-warehouse": "wh",
+        "nessie.catalog.warehouses.wh.location": f"s3://{bucket}/wh",
+        f"{store}.endpoint": s3.endpoint,
+        f"{store}.path-style-access": "true",
+        f"{store}.region": "us-east-1",
+        f"{store}.access-key": "urn:nessie-secret:quarkus:k",
+        "k.name": ACCESS_KEY,
+        "k.secret": SECRET_KEY,
+    }
+    command = [java, "-Xmx700m", *(f"-D{name}={value}" for name, value in settings.items()), "-jar", str(jar)]
+    uri = f"http://127.0.0.1:{port}/iceberg"
+    with running(command, f"{uri}/v1/config", folder / "nessie.log"):
+        yield RestServer(uri, f"s3://{bucket}/wh", s3.properties)
+
+
+def newer_java(version: int) -> str | None:
+    """A Java of that version or a newer one, among those that are installed."""
+    found = [shutil.which("java"), *map(str, Path("/usr/lib/jvm").glob("*/bin/java"))]
+    for java in dict.fromkeys(one for one in found if one):
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+        number = re.search(r'version "(\d+)', said)
+        if number is not None and int(number[1]) >= version:
+            return java
+    return None
