@@ -90,7 +90,7 @@ def test_init_names_a_catalog_so_that_it_is_found_from_anywhere(
 
 def test_init_makes_nothing_of_what_cannot_be_a_lake(tmp_path: Path) -> None:
     assert "cannot create a lake in memory" in _refusal("init", "--catalog", "memory:")
-    assert "PostgreSQL catalogs are not supported" in _refusal("init", "--catalog", "postgresql://host/db")
+    assert "postgresql://host/db without a warehouse" in _refusal("init", "--catalog", "postgresql://host/db")
     file = tmp_path / "notes.txt"
     file.write_text("not a database, and long enough to be looked at as one " * 20)
     assert "notes.txt is corrupt" in _refusal("init", "--catalog", f"sqlite:///{file}", status=5)
