@@ -117,7 +117,7 @@ def test_keys_that_several_rows_share_are_refused(tmp_path: Path, spark: Any) ->
     feed = table.scan_changes(table.snapshots[0].snapshot_id, keys=["id"])
     with pytest.raises(esker.InvalidInput, match="cannot tell updates of snapshot 1001 by id: several rows"):
         feed.to_arrow()
-    with pytest.raises(Exception, match="cannot tell updates by id: several rows"):
+    with pytest.raises(Exception, match="cannot compute updates by id: several rows"):
         feed.to_spark(spark).collect()
 
 

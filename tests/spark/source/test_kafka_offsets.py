@@ -45,7 +45,7 @@ def test_an_offset_reads_back_as_it_was_kept(ends: Any, begins: Any, skipped: in
     "kept", [None, {}, {"ends": {}}, {"ends": {"t": 1}, "begins": {}, "skipped": 0, "begun": True}]
 )
 def test_an_offset_of_another_source_is_refused(kept: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"cannot (go on from|use) the checkpoint"):
+    with pytest.raises(InvalidInput, match=r"cannot (continue from|use) the checkpoint"):
         StreamOffset.of(kept)
 
 

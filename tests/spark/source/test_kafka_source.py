@@ -124,5 +124,5 @@ def test_what_cannot_be_read_is_said_so(topic: Topic, options: dict[str, str], m
 
 
 def test_messages_have_a_schema_of_their_own(topic: Topic) -> None:
-    with pytest.raises(Exception, match="cannot give messages of Kafka other columns"):
+    with pytest.raises(Exception, match="cannot read messages of Kafka with other columns"):
         topic.frame(topic.spark.read.schema("value string")).count()

@@ -112,7 +112,7 @@ def test_a_table_is_found_by_name_in_the_registered_lake_or_the_one_named_and_by
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "cannot tell which table is meant: name it, as in load"),
+        ({}, "cannot open a table: no name is given; name it, as in load"),
         ({"path": "sales.orders"}, "no lake was registered; give the option catalog"),
         ({"path": "sales.orders", "warehouse": "w"}, "cannot take the option warehouse alone"),
     ],
@@ -123,7 +123,7 @@ def test_a_table_that_is_not_named_is_asked_for(given: dict[str, str], message: 
 
 
 def test_a_missing_table_is_made_only_when_told_so(lake: esker.Lake) -> None:
-    with pytest.raises(NoSuchTable, match=r"did you mean sales\.orders\?; to make it, set the option create = true"):
+    with pytest.raises(NoSuchTable, match=r"did you mean sales\.orders\?; to create it, set the option create = true"):
         open_or_create(lake, read_options({"path": "sales.order"}, Use.WRITE), "id int")
     assert lake.tables("sales") == ["sales.orders"]
     told = {"path": "sales.new", "create": "true", "partition-by": "bucket(4, id), day(ts)", "format-version": "3"}
@@ -136,7 +136,7 @@ def test_a_missing_table_is_made_only_when_told_so(lake: esker.Lake) -> None:
 
 def test_a_table_that_is_there_is_refused_or_left_alone_when_told_so(lake: esker.Lake) -> None:
     given = {"path": "sales.orders", "create": "true"}
-    with pytest.raises(AlreadyExists, match=r"cannot make sales\.orders: there is such a table"):
+    with pytest.raises(AlreadyExists, match=r"cannot create sales\.orders: the table exists"):
         open_or_create(lake, read_options({**given, "if-exists": "error"}, Use.WRITE), "id int")
     assert open_or_create(lake, read_options({**given, "if-exists": "ignore"}, Use.WRITE), "id int") is None
     found = open_or_create(lake, read_options(given, Use.WRITE), "id int")
@@ -156,8 +156,8 @@ def test_the_branch_is_main_unless_another_is_named() -> None:
 
 
 def test_a_lake_in_memory_cannot_be_registered() -> None:
-    with pytest.raises(InvalidInput, match="cannot register this lake: other processes plan and read for Spark"):
+    with pytest.raises(InvalidInput, match="cannot register this lake: it exists only in this process"):
         esker.spark.register(None, esker.connect("memory:"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="cannot take a lake and warehouse too"):
+    with pytest.raises(InvalidInput, match="cannot register a lake with warehouse too"):
         esker.spark.register(None, esker.connect("memory:"), warehouse="w")  # type: ignore[arg-type]
     assert open_lake(read_options({"catalog": "memory:"}, Use.READ), None).namespaces() == []

@@ -74,7 +74,7 @@ def test_the_rows_of_a_query_are_cached_under_a_name(lake: Lake, spark: Any) -> 
     finally:
         lake.sql("UNCACHE TABLE kept")
         spark.catalog.dropTempView("kept")
-    with pytest.raises(Unsupported, match="only a whole table is kept; CACHE TABLE name AS SELECT"):
+    with pytest.raises(Unsupported, match="only a whole table can be cached; CACHE TABLE name AS SELECT"):
         lake.sql("CACHE TABLE n.t.files")
     with pytest.raises(InvalidInput, match="storage level 'NOWHERE'"):
         lake.sql("CACHE TABLE n.t OPTIONS ('storageLevel' 'NOWHERE')")

@@ -150,7 +150,9 @@ def test_times_and_changes_are_computed_by_spark(tmp_path: Path, spark: Any) -> 
     ]
     for name in ("t_changes", "mine", "net"):
         spark.catalog.dropTempView(name)
-    with pytest.raises(NoSuchSnapshot, match=r"cannot roll back s\.t to .*: no snapshot that main came from is older"):
+    with pytest.raises(
+        NoSuchSnapshot, match=r"cannot roll back s\.t to .*: no snapshot in the history of main is older"
+    ):
         lake.sql(f"CALL system.rollback_to_timestamp('s.t', timestamp_millis({first.timestamp_ms}))")
     moment = f"timestamp_millis({first.timestamp_ms + 1})"
     assert rows(f"CALL system.rollback_to_timestamp('s.t', {moment})") == [(second.snapshot_id, first.snapshot_id)]

@@ -259,7 +259,7 @@ def test_a_table_is_made_like_another(lake: Lake, do: Any) -> None:
         do("CREATE TABLE sales.new LIKE sales.model")
     with pytest.raises(NoSuchTable):
         do("CREATE TABLE sales.x LIKE sales.nothing")
-    with pytest.raises(InvalidInput, match="only a new table is made so"):
+    with pytest.raises(InvalidInput, match="LIKE works only for a new table"):
         do("CREATE OR REPLACE TABLE sales.new LIKE sales.model")
 
 

@@ -95,7 +95,7 @@ def test_a_single_file_and_a_flat_folder_with_more_columns_are_added(do: Answers
             InvalidInput,
             "there is no partition with day = 1999",
         ),
-        ("'s.t', '`parquet`.`{given}`', 5", InvalidInput, "cannot take 5 for partition_filter"),
+        ("'s.t', '`parquet`.`{given}`', 5", InvalidInput, "cannot use 5 for partition_filter"),
         (
             "table => 's.t', source_table => 'parquet.`{given}`', parallelism => 0",
             InvalidInput,
@@ -184,7 +184,7 @@ def test_snapshots_that_cannot_be_made_leave_nothing(do: Answers, given: Path, t
     with pytest.raises(InvalidInput, match="does not go with"):
         do(f"CALL system.snapshot({source}, table => 's.copy')")
     assert do.lake.tables("s") == ["s.there"]
-    with pytest.raises(InvalidInput, match="a folder has none: call snapshot"):
+    with pytest.raises(InvalidInput, match="a folder is not one; call snapshot"):
         do(f"CALL system.migrate('parquet.`{given}`')")
 
 

@@ -177,7 +177,7 @@ def test_a_long_chain_of_views_is_refused_by_name(lake: Lake) -> None:
 def test_a_view_without_a_query_in_sparks_dialect_names_those_it_has(lake: Lake) -> None:
     trino = (SqlRepresentation(sql="select 1", dialect="trino"), SqlRepresentation(sql="select 1", dialect="Presto"))
     _change(lake, "sales.europe", representations=trino)
-    with pytest.raises(Unsupported, match=r"its query is there in trino, presto, not in Spark's dialect"):
+    with pytest.raises(Unsupported, match=r"its query is stored in trino, presto, not in Spark's dialect"):
         rewritten(lake, "select * from sales.europe")
     assert lake.view("sales.europe").sql == "select 1"
 
@@ -211,7 +211,7 @@ def test_a_lakes_own_catalog_name_before_a_name_changes_nothing(tmp_path: Any) -
     [
         ("SELECT * FROM gone", r"cannot read view sales\.bad: there is no table or view sales\.gone"),
         ("SELECT * FROM sales.gone", r"cannot read view sales\.bad: no table sales\.gone"),
-        ("SELECT * FROM memory", r"memory is a temporary view, and a view that lasts cannot read what does not"),
+        ("SELECT * FROM memory", r"memory is a temporary view, which a stored view cannot read"),
         ("SELECT 1) AS x, (SELECT 2", r"cannot read view sales\.bad: \) at line 1, column 9 is not understood"),
         ("SELECT FROM WHERE", r"cannot read view sales\.bad: FROM at line 1, column 8 is not understood"),
         ("DROP TABLE sales.orders; SELECT 1", r"cannot read view sales\.bad: it has ';' in it, at line 1, column 24"),

@@ -216,7 +216,7 @@ def test_temporary_views_are_shown_beside_those_that_last(lake: Lake, spark: Any
         ("CREATE VIEW sales.w AS DROP TABLE x", r"at line 1, column 24: expected a query, not 'DROP'"),
         ("CREATE VIEW sales.w AS SELECT 1 AS a, 2 AS a", r"column 'a' is there twice"),
         ("CREATE VIEW sales.w COMMENT 'x'", r"expected .*AS and a query"),
-        ("CREATE OR REPLACE VIEW IF NOT EXISTS sales.w AS SELECT 1", r"it is one or the other"),
+        ("CREATE OR REPLACE VIEW IF NOT EXISTS sales.w AS SELECT 1", r"the two exclude each other"),
         ("ALTER VIEW sales.v ADD COLUMN x int", r"expected SET TBLPROPERTIES"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Esker's types, values, predicates and transforms in Spark's form, and Spark SQL conditions as predicates."""
+"""Converts Esker's types, values, predicates and transforms to Spark's form, and Spark SQL conditions to predicates."""

@@ -1,4 +1,5 @@
-"""Small Arrow tables as frames, with values that no session setting changes; and a frame's rows as Arrow."""
+"""Makes frames of small Arrow tables, with values that no session setting changes. Also returns a frame's rows as
+Arrow."""
 
 from __future__ import annotations
 
@@ -19,13 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- arrow frames
-#
-# Small Arrow tables as frames: deleted positions, keys, facts about files. No session setting changes a value.
-
-
 def frame_of_columns(session: SparkSession, columns: Sequence[tuple[str, Type, pa.Array]]) -> DataFrame:
-    """A frame of columns in the form that files are read in."""
+    """Return a frame of columns in the stored form."""
     from pyspark.sql.types import StructField, StructType
 
     table = pa.table([stored_array(array) for _, _, array in columns], names=[name for name, _, _ in columns])
@@ -34,20 +30,17 @@ def frame_of_columns(session: SparkSession, columns: Sequence[tuple[str, Type, p
 
 
 def stored_array(array: pa.Array) -> pa.Array:
-    """Without extension types and fixed lengths, which Spark does not know."""
+    """Return the array without extension types and fixed lengths, which Spark does not have."""
     array = plain(array)
     if pa.types.is_fixed_size_binary(array.type):
         return array.cast(pa.binary())
     return array
 
 
-# ---------------------------------------------------------------- A frame's rows in this process, as Arrow's
-
-
 def gathered(frame: DataFrame) -> pa.Table:
-    """All rows, each batch as the workers see it: ``DataFrame.toArrow`` fails on a null struct of required members."""
+    """Return all rows, in this process. ``DataFrame.toArrow`` fails on a null struct with required members."""
 
-    def packed(batches: Iterable[Any]) -> Iterator[Any]:  # sent by value, so it names nothing outside itself
+    def packed(batches: Iterable[Any]) -> Iterator[Any]:  # sent by value, so it may not use names outside itself
         import pyarrow
 
         for batch in batches:
@@ -57,8 +50,8 @@ def gathered(frame: DataFrame) -> pa.Table:
             yield pyarrow.record_batch([pyarrow.array([sink.getvalue().to_pybytes()])], names=["batch"])
 
     names = frame.columns
-    numbered = frame.toDF(*(f"c{at}" for at in range(len(names))))  # mapInArrow cannot take every name
-    # The frame may be one that reads tables in workers.
+    numbered = frame.toDF(*(f"c{at}" for at in range(len(names))))  # mapInArrow does not accept every name
+    # The frame may read tables in workers.
     with named_jobs(frame.sparkSession, "bring rows to the driver"), naming_worker_failures():
         parcels = map_arrow(numbered, packed, "batch binary").toArrow()["batch"]
     tables = [pa.ipc.open_stream(parcel.as_buffer()).read_all() for parcel in parcels]

@@ -55,18 +55,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-# ---------------------------------------------------------------- literals
-#
-# Held values as expressions of Spark's, none of which a session setting can bend.
-
-
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years from 1 to 9999
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 _DAY = 86_400_000_000
 _BYTES = BinaryType | FixedType | UuidType | GeometryType | GeographyType
 
 
 def stored_literal(type_: Type, value: Any) -> Column:
-    """A held value in the type that files are read in."""
+    """Return a value as a column of the stored type."""
     if isinstance(type_, UnknownType):
         return F.lit(None)
     stored = stored_type(type_)
@@ -93,7 +88,7 @@ def stored_literal(type_: Type, value: Any) -> Column:
 
 
 def plain_literal(type_: Type, value: Any) -> Column:
-    """A held value to compare a column of the type with. Floats stay doubles, as the comparison is made in these."""
+    """Return a value to compare a column of the type with. Floats become doubles, because Spark compares doubles."""
     match type_:
         case DateType() if is_beyond(type_, value):
             return F.date_from_unix_date(F.lit(value))
@@ -108,8 +103,8 @@ def plain_literal(type_: Type, value: Any) -> Column:
 
 
 def is_beyond(type_: Type, value: Any) -> bool:
-    """Whether it is a time outside the years that Spark vouches for: it can hold it, and stumbles over it as text or
-    when a filter is pushed down."""
+    """Return whether a time is outside the years that Spark supports. Spark can store it, but fails on it as text and
+    in filters."""
     match type_:
         case DateType():
             return not _FIRST <= value * _DAY <= _LAST
@@ -120,15 +115,18 @@ def is_beyond(type_: Type, value: Any) -> bool:
 
 
 def number_of(type_: DateType | TimestampType, column: Column) -> Column:
-    """A time as the number that it is held as, which the session's zone does not touch."""
+    """Return a time, computed from its stored number. The session's time zone has no effect."""
     if isinstance(type_, DateType):
         return F.unix_date(column)
     return F.unix_micros(column) if type_.zoned else _micros_without_zone(column)
 
 
 def _micros_without_zone(column: Column) -> Column:
-    """By days and what is left of the day: ``timestamp_diff`` would go by the session's zone, with its summer times,
-    and fails for values at the ends of the range. In decimals, because the first of its days begins below them."""
+    """Return a time, computed from its days and the rest of the day.
+
+    ``timestamp_diff`` would use the session's time zone and fails at both ends of the range. Decimals are used because
+    the first day begins before the first value.
+    """
     days = F.unix_date(column.cast("date")).cast("decimal(20,0)") * F.lit(Decimal(86_400_000_000))
     minutes = (F.hour(column) * 60 + F.minute(column)).cast("decimal(20,0)") * F.lit(Decimal(60_000_000))
     seconds = F.date_part(F.lit("SECOND"), column) * F.lit(Decimal(1_000_000))
@@ -140,9 +138,9 @@ def _epoch() -> Column:
 
 
 def default_sql(type_: Type, value: Any) -> str | None:
-    """The text of a default that Spark's readers fill in for a column a file lacks; None where they cannot.
+    """Return the text of a default that Spark's readers fill in for a missing column. Returns None if they cannot.
 
-    They take no binary value, and a parser setting decides what a backslash in a string means.
+    They accept no binary value, and a setting of the parser decides what a backslash in a string means.
     """
     if isinstance(type_, _BYTES | StructType | ListType | MapType | VariantType | UnknownType):
         return None
@@ -154,18 +152,14 @@ def default_sql(type_: Type, value: Any) -> str | None:
     return f"CAST({text} AS {stored_type(type_).simpleString()})"
 
 
-# ---------------------------------------------------------------- conditions
-#
-# Bound predicates as conditions of Spark's, which its readers can push down.
-
-
 ColumnOf = Callable[[Field], "Column"]
 
 
 def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = None) -> Column:
-    """True for just the rows that the predicate selects; ``column_of`` gives a field as it is stored.
+    """Return a condition that is true for exactly the rows that the predicate selects. ``column_of`` returns the stored
+    column.
 
-    ``without_nan`` gives it for terms that NaN does not meet: statistics are right about these in any file.
+    ``without_nan`` returns the column for terms that NaN does not match. Statistics are right for these in any file.
     """
     plain = without_nan or column_of
     match bound:
@@ -174,7 +168,7 @@ def condition(bound: Bound, column_of: ColumnOf, without_nan: ColumnOf | None = 
         case And(parts):
             settled = {part.field.id for part in parts if isinstance(part, Compare | OneOf) and not _nan_meets(part)}
 
-            def of_part(field: Field) -> Column:  # one part that NaN does not meet is enough for all
+            def of_part(field: Field) -> Column:  # one part that NaN does not match is enough
                 return plain(field) if field.id in settled else column_of(field)
 
             return reduce(and_, (condition(part, of_part, without_nan) for part in parts))
@@ -220,8 +214,10 @@ def _is_zero(field: Field, value: Any) -> bool:
 
 
 def _compared_with_zero(column: Column, op: Op) -> Column:
-    """There are two zeros, equal for Spark and in order for the statistics that it pushes a comparison down to: of
-    them, the one that leaves no file out for holding the other."""
+    """Return the zero to compare with. Spark treats the two zeros as equal, but file statistics order them.
+
+    The result is the zero that excludes no file with the other one.
+    """
     match op:
         case Op.EQ:
             return (column >= F.lit(-0.0)) & (column <= F.lit(0.0))
@@ -232,7 +228,7 @@ def _compared_with_zero(column: Column, op: Op) -> Column:
 
 
 def _comparable(field: Field, column: Column, values: tuple[Any, ...]) -> tuple[Column, list[Column]]:
-    """Column and values in a form that Spark compares without failing."""
+    """Return column and values in a form that Spark compares without an error."""
     if isinstance(field.type, DateType | TimestampType) and any(is_beyond(field.type, value) for value in values):
         return number_of(field.type, column), [F.lit(value) for value in values]
     return column, [plain_literal(field.type, value) for value in values]

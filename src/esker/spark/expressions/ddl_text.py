@@ -22,7 +22,7 @@ from esker.table import Table
 
 
 def type_text(type_: Type) -> str:
-    """The type in Spark's words, and Iceberg's where Spark has none."""
+    """Return the type in Spark's DDL. Types that Spark does not have are written as Iceberg names them."""
     match type_:
         case LongType():
             return "bigint"
@@ -42,12 +42,12 @@ def type_text(type_: Type) -> str:
 
 
 def cast_text(type_: Type) -> str | None:
-    """The type as Spark holds it; None where Spark has no type of the kind, and no cast helps."""
+    """Return the type in Spark's own words. Returns None if Spark has no such type and no cast helps."""
     match type_:
         case TimestampType(nanos=True):
             return None
         case TimestampType(zoned=True):
-            return "timestamp_ltz"  # what TIMESTAMP means a setting of the session says
+            return "timestamp_ltz"  # a session setting decides what TIMESTAMP means
         case UuidType():
             return "string"
         case FixedType():
@@ -70,7 +70,7 @@ def cast_text(type_: Type) -> str | None:
 
 
 def column_text(field: Field) -> str:
-    """A column as CREATE TABLE lists it."""
+    """Return a column as CREATE TABLE lists it."""
     return _member(field, " ")
 
 
@@ -83,12 +83,12 @@ def _member(field: Field, between: str = ": ") -> str:
 
 
 def string_text(text: str) -> str:
-    """Text in quotes."""
+    """Return the text in quotes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def term_text(transform: Transform, column: str) -> str:
-    """``day(ts)``, ``bucket(16, id)``, ``region``."""
+    """Return a partition or sort term: ``day(ts)``, ``bucket(16, id)``, ``region``."""
     name = ".".join(map(quote_name, column.split(".")))
     match transform:
         case IdentityTransform():
@@ -100,14 +100,14 @@ def term_text(transform: Transform, column: str) -> str:
 
 
 def partition_terms(table: Table) -> list[str]:
-    """The terms of PARTITIONED BY that would divide a table like this one."""
+    """Return the terms of PARTITIONED BY for a table with this partitioning."""
     names = table.schema.name_by_id
     fields = [field for field in table.spec.fields if str(field.transform) != "void" and field.source_id in names]
     return [term_text(field.transform, names[field.source_id]) for field in fields]
 
 
 def sort_terms(table: Table) -> list[str]:
-    """The terms of WRITE ORDERED BY that would sort a table like this one."""
+    """Return the terms of WRITE ORDERED BY for a table with this sort order."""
     return [
         f"{term_text(field.transform, table.schema.name_by_id[field.source_id])}"
         f"{' DESC' if field.descending else ' ASC'} NULLS {'LAST' if field.nulls_last else 'FIRST'}"
@@ -117,7 +117,7 @@ def sort_terms(table: Table) -> list[str]:
 
 
 def all_optional(schema: Schema) -> tuple[Field, ...]:
-    """Columns that may all be null, as Spark makes those of a table from a query."""
+    """Return the columns, all nullable, as Spark creates them for a table from a query."""
     return tuple(_optional(field) for field in schema.fields)
 
 

@@ -1,4 +1,4 @@
-"""Calls of Iceberg's functions in the text of a statement: found, checked, and replaced by what Spark can compute."""
+"""Calls of Iceberg's functions in a statement: finds and checks them, and replaces them by expressions of Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NAMESPACE = "system"
 _VERSION = "iceberg_version"
 _NAMES = frozenset((*FUNCTIONS, _VERSION))
-_END = re.compile(r"[\])\n]")  # of a message in the text of a plan
+_END = re.compile(r"[\])\n]")  # the end of a message in the text of a plan
 _BEFORE_LIST = ("select", "distinct", "all")
 _NOT_IN_LIST = frozenset(
     """from where group having order by values on using set case when then else in""".split()  # noqa: SIM905
@@ -38,7 +38,7 @@ _BEHIND_LIST = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call: its tokens from the namespace to the closing parenthesis, and those of each argument."""
+    """A call: its tokens from the namespace to the closing parenthesis, and the tokens of each argument."""
 
     name: str
     first: int
@@ -47,9 +47,9 @@ class _Call:
 
 
 def local_calls(text: str, catalog: str) -> str:
-    """The text with the lake's name before ``system.…(`` as blanks, every place kept, and every call checked.
+    """Return the text with blanks in place of the lake's name before ``system.…(``, so that all places stay the same.
 
-    ``InvalidInput`` has the place of a call with the wrong arguments.
+    Raises ``InvalidInput`` with the place of a call that has wrong arguments.
     """
     if _NAMESPACE not in text.lower():
         return text
@@ -60,7 +60,7 @@ def local_calls(text: str, catalog: str) -> str:
         if is_lake and _name_at(tokens, at + 2) is not None:
             blank = " " * (tokens[at + 1].end + 1 - token.start)
             return local_calls(text[: token.start] + blank + text[tokens[at + 1].end + 1 :], catalog)
-    if tokens and tokens[0].word == "call":  # a procedure has a grammar of its own
+    if tokens and tokens[0].word == "call":  # procedures have their own grammar
         return text
     for call in _calls(tokens, range(len(tokens))):
         _check(call, tokens)
@@ -68,7 +68,7 @@ def local_calls(text: str, catalog: str) -> str:
 
 
 def expanded(text: str) -> str:
-    """The text, which may be a template, with every call as an expression of Spark's."""
+    """Return the text, which may be a template, with every call replaced by an expression of Spark."""
     if _NAMESPACE not in text.lower():
         return text
     tokens = Words(text).tokens.tokens
@@ -76,7 +76,7 @@ def expanded(text: str) -> str:
 
 
 def is_call(node: Node) -> bool:
-    """Whether a node of sqlglot's tree with a dot is a call of these functions, and no way into a struct."""
+    """Return whether a node of sqlglot's tree with a dot is a call of these functions, and not a member of a struct."""
     from sqlglot import exp
 
     return (
@@ -87,9 +87,9 @@ def is_call(node: Node) -> bool:
 
 
 def check_types(frame: DataFrame) -> None:
-    """Refuse a frame that calls one of these functions with a type that it does not take.
+    """Raise ``InvalidInput`` if the frame calls one of these functions with a type that the function does not accept.
 
-    Otherwise the refusal would come with the first row. Once types are known, the optimizer leaves no other branch.
+    Otherwise the error would come with the first row. When the types are known, the optimizer keeps only one branch.
     """
     plan = _optimized_plan(frame)
     at = plan.find(REFUSED)
@@ -103,9 +103,6 @@ def _optimized_plan(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().optimizedPlan().toString())
 
 
-# ---------------------------------------------------------------- finding
-
-
 def _is_dot(token: Token) -> bool:
     return token.is_sign and token.text == "."
 
@@ -115,7 +112,7 @@ def _follows_dot(tokens: list[Token], at: int) -> bool:
 
 
 def _name_at(tokens: list[Token], at: int) -> str | None:
-    """The function that is called at ``system.name(``."""
+    """Return the function that is called at ``system.name(``."""
     if at + 3 >= len(tokens) or tokens[at].text.lower() != _NAMESPACE or tokens[at].kind is Kind.STRING:
         return None
     name, opening = tokens[at + 2].text.lower(), tokens[at + 3]
@@ -124,7 +121,7 @@ def _name_at(tokens: list[Token], at: int) -> str | None:
 
 
 def _calls(tokens: list[Token], within: range) -> Iterator[_Call]:
-    """Every call, those within arguments of another included."""
+    """Return every call, also calls in the arguments of another."""
     for at in within:
         if _name_at(tokens, at) is not None and not _follows_dot(tokens, at):
             yield _call_at(tokens, at)
@@ -165,9 +162,6 @@ def _refused(token: Token, why: str) -> InvalidInput:
     return InvalidInput(f"cannot read {SUBJECT} at {token.place}: {why}", place=token.place)
 
 
-# ---------------------------------------------------------------- replacing
-
-
 def _expanded(text: str, tokens: list[Token], within: range) -> str:
     pieces, at, done = [], within.start, tokens[within.start].start
     while at < within.stop:
@@ -196,14 +190,14 @@ def _call_text(text: str, tokens: list[Token], call: _Call) -> str:
 
 
 def _is_plain(tokens: list[Token], argument: range) -> bool:
-    """Whether it is a column by its name, which may be repeated."""
+    """Return whether the argument is a plain column, which can be repeated."""
     return all(_is_dot(tokens[at]) or tokens[at].is_quoted or tokens[at].kind is Kind.WORD for at in argument) and (
         len(argument) % 2 == 1
     )
 
 
 def _is_column(tokens: list[Token], call: _Call) -> bool:
-    """Whether the call is a whole column of a SELECT list without a name: it is called as it is written."""
+    """Return whether the call is a whole column of a SELECT list without an alias. Its text is then its name."""
     before = tokens[call.first - 1] if call.first else None
     behind = tokens[call.last + 1] if call.last + 1 < len(tokens) else None
     ends = behind is None or behind.word in _BEHIND_LIST or (behind.is_sign and behind.text in (",", ")", "|>"))

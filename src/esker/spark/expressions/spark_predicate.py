@@ -1,8 +1,8 @@
-"""A condition of Spark SQL as Esker's predicate, with the meaning that it has in the user's session.
+"""Converts a condition of Spark SQL to Esker's predicate, with the meaning that it has in the user's session.
 
-Spark reads text without a zone as a time of the session's zone where it makes an instant of it. Esker reads it as UTC.
-So instants are computed here, as Java computes them for Spark. A comparison that depends on the zone in a way that no
-single instant expresses is refused: pruning then ignores it, and DELETE reports it.
+When Spark converts text without a zone to an instant, it uses the session's time zone. Esker uses UTC. So instants are
+computed here, as Java computes them for Spark. A comparison that depends on the zone in a way that no single instant
+expresses is refused: pruning then ignores it, and DELETE reports it.
 """
 
 from __future__ import annotations
@@ -53,26 +53,21 @@ from esker.model.types import (
     UuidType,
 )
 
-# ---------------------------------------------------------------- session zone
-#
-# Wall clocks of the session's time zone as instants, as Java computes them for Spark.
-
-
 _UTC = frozenset(("UTC", "GMT", "UT", "Z", "ETC/UTC", "ETC/GMT", "ETC/UCT", "ZULU", "+00:00", "-00:00", "UNIVERSAL"))
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _FIRST, _LAST = datetime(1, 1, 2), datetime(9999, 12, 30)
 
 
 def is_utc(zone: str) -> bool:
-    """Whether the zone's clocks always show UTC."""
+    """Return whether the zone's clocks always show UTC."""
     return zone.strip().upper() in _UTC
 
 
 def instant_of(wall_nanos: int, zone: str) -> int:
-    """Nanoseconds from 1970 in UTC at which the zone's clocks show ``wall_nanos``.
+    """Return the nanoseconds from 1970 in UTC at which the zone's clocks show ``wall_nanos``.
 
-    Where clocks were set back, the earlier of the two; where they were set forward, as much later as was skipped: as
-    Java has it, and Python with ``fold=0``.
+    If clocks were set back, it is the earlier of the two times. If clocks were set forward, the skipped time is added.
+    Java and Python (with ``fold=0``) do the same.
     """
     if is_utc(zone):
         return wall_nanos
@@ -100,15 +95,6 @@ def _zone(name: str) -> tzinfo:
         raise InvalidInput(f"the session's time zone {name!r} is not known here") from None
 
 
-# ---------------------------------------------------------------- spark predicate
-#
-# A condition of Spark SQL as Esker's predicate, meaning what Spark means by it in the user's session.
-#
-# Text without a zone is a time of the session's zone where Spark makes an instant of it, and Esker reads it as UTC; so
-# instants are computed here. Where a comparison would depend on the zone in a way that no single instant tells, it is
-# refused: pruning does without, and DELETE says so.
-
-
 _NUMBERS = (IntType, LongType, FloatType, DoubleType, DecimalType)
 _BYTES = (BinaryType, FixedType)
 _INSTANT_WORDS = ("timestamp", "timestamp_ltz", "timestamptz")
@@ -116,15 +102,15 @@ _INSTANT_WORDS = ("timestamp", "timestamp_ltz", "timestamptz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How conditions are to be read: the session's zone, and whether a literal must be of its column's own kind."""
+    """How conditions are read: the session's time zone, and whether a literal must have its column's own type."""
 
     zone: str
-    strict: bool = False  # under strict rules no conversion is left whose outcome depends on Spark's settings
+    strict: bool = False  # allow no conversion whose result depends on Spark's settings
 
 
 def predicate_of(text: str, schema: Schema, reading: Reading, qualifiers: Iterable[str] = ()) -> Unbound:
-    """The condition, bound to be sound; ``InvalidInput`` says why it is none."""
-    found = parse(text)  # first as written, so that a refusal names a place of the text
+    """Return the bound condition. Raises ``InvalidInput`` if Esker cannot evaluate it exactly as Spark does."""
+    found = parse(text)  # first as written, so that an error has the right place in the text
     if not is_utc(reading.zone):
         found = parse(_with_zones(text, reading.zone))
     found = _mapped(found, lambda name: _unqualified(name, schema, tuple(qualifiers)))
@@ -134,12 +120,12 @@ def predicate_of(text: str, schema: Schema, reading: Reading, qualifiers: Iterab
 
 
 def rejects_nulls(term: Unbound) -> bool:
-    """Whether a row of nulls never meets it."""
+    """Return whether a row of nulls never matches."""
     return _of_nulls(term) is not True
 
 
 def _of_nulls(term: Unbound) -> bool | None:
-    """What the term is when every column is null: three-valued."""
+    """Return the value of the term if every column is null, in three-valued logic."""
     match term:
         case Constant(value):
             return value
@@ -162,11 +148,8 @@ def _of_nulls(term: Unbound) -> bool | None:
             return True if True in found else None if None in found else False
 
 
-# ---------------------------------------------------------------- zones
-
-
 def _with_zones(text: str, zone: str) -> str:
-    """The text with TIMESTAMP literals, and casts to it, as instants in UTC."""
+    """Return the text with TIMESTAMP literals, and casts to TIMESTAMP, as instants in UTC."""
     tokens = tokens_of(text)
     for at in range(len(tokens) - 1, -1, -1):
         if tokens[at].kind is not Kind.STRING or not _means_instant(tokens, at):
@@ -182,7 +165,7 @@ def _with_zones(text: str, zone: str) -> str:
 
 
 def _means_instant(tokens: list[Token], at: int) -> bool:
-    """``TIMESTAMP '…'``, ``timestamp('…')`` or ``CAST('…' AS TIMESTAMP)``."""
+    """Return the text of ``TIMESTAMP '…'``, ``timestamp('…')`` or ``CAST('…' AS TIMESTAMP)``."""
     before = [token.word or token.text for token in tokens[max(0, at - 2) : at]]
     behind = [token.word or token.text for token in tokens[at + 1 : at + 3]]
     if before and before[-1] in _INSTANT_WORDS:
@@ -190,9 +173,6 @@ def _means_instant(tokens: list[Token], at: int) -> bool:
     if before[-1:] != ["("]:
         return False
     return before[0] in _INSTANT_WORDS or (len(behind) == 2 and behind[0] == "as" and behind[1] in _INSTANT_WORDS)
-
-
-# ---------------------------------------------------------------- columns and literals
 
 
 def _mapped(node: Unbound, rename: Callable[[Name], Name]) -> Unbound:
@@ -235,7 +215,7 @@ def _suited(node: Unbound, schema: Schema, reading: Reading) -> Unbound:
 
 
 def _literal(literal: Literal, type_: Type, column: Name, reading: Reading) -> Literal:
-    """The literal so that it says what Spark would make of it beside such a column."""
+    """Return the literal with the value that Spark would convert it to, beside such a column."""
     match type_, literal.type:
         case _, None:
             return literal
@@ -254,13 +234,13 @@ def _literal(literal: Literal, type_: Type, column: Name, reading: Reading) -> L
 
 
 def literal_needs_zone(type_: Type, literal: Type) -> bool:
-    """Whether Spark must look at the zone to compare a column that has none with such a literal."""
+    """Return whether Spark needs the time zone to compare a column without one with such a literal."""
     assert isinstance(literal, TimestampType)
     return literal.zoned or isinstance(type_, DateType)
 
 
 def read_zone(text: str) -> bool:
-    """Whether the text of a time names its zone."""
+    """Return whether the text of a time contains a zone."""
     try:
         return read_timestamp(text).ahead is not None
     except ValueError:
@@ -294,7 +274,7 @@ def _same_kind(type_: Type, literal: Literal) -> bool:
             )
         case TimestampType():
             return isinstance(literal.type, StringType | DateType | TimestampType)
-        case UuidType():  # text to Spark, so only the one spelling that is its own text compares alike
+        case UuidType():  # text in Spark, so only the canonical text of a uuid compares equal
             return isinstance(literal.type, StringType) and _is_canonical(literal.value)
         case BinaryType() | FixedType():
             return isinstance(literal.type, _BYTES)

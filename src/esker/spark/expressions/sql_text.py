@@ -1,6 +1,7 @@
 """Python values and PySpark columns as SQL text: parameters of a statement, partition terms and conditions.
 
-A parameter becomes a literal of the text, so it prunes files like a literal that was typed.
+A parameter becomes a literal in the text. So it prunes files like a typed literal, and statements that the lake
+executes itself need no Spark.
 """
 
 from __future__ import annotations
@@ -16,21 +17,14 @@ from esker.model.parsing.tokens import Kind, Token, tokens_of
 from esker.model.predicates.predicate_sql import literal_sql
 from esker.model.types import BINARY, STRING
 
-# ---------------------------------------------------------------- parameters
-#
-# Parameters of a statement made literals of its text: ``:name`` and ``?``, and ``{name}`` as PySpark has it.
-#
-# A literal prunes files as one that was typed does, and statements that the lake does itself need no Spark for it.
-
-
 Args = Mapping[str, Any] | Sequence[Any]
 
 
 def with_parameters(text: str, args: Args) -> str:
-    """The text with the values in place of its markers.
+    """Return the text with the values in place of its markers ``:name`` and ``?``.
 
-    Raises ``InvalidInput`` for a marker without a value, for values that are left over by place, and for a value that
-    has no literal in SQL.
+    Raises ``InvalidInput`` for a marker without a value, for unused positional values, and for a value that has no
+    literal in SQL.
     """
     by_name = args if isinstance(args, Mapping) else None
     by_place = list(args) if by_name is None else []
@@ -59,7 +53,8 @@ def with_parameters(text: str, args: Args) -> str:
 
 
 def _is_marker(text: str, tokens: Sequence[Token], at: int) -> bool:
-    """``:name``, and not the path of a variant, ``v:name``, which follows its column without a blank."""
+    """Return whether this is a marker ``:name``, and not the path ``v:name`` of a variant, which follows its column
+    directly."""
     if at + 1 >= len(tokens) or tokens[at + 1].kind is not Kind.WORD or tokens[at + 1].start != tokens[at].end + 1:
         return False
     before = tokens[at - 1] if at else None
@@ -69,7 +64,7 @@ def _is_marker(text: str, tokens: Sequence[Token], at: int) -> bool:
 
 
 def formatted(text: str, given: Mapping[str, Any], view_of: Callable[[Any], str]) -> str:
-    """The text with ``{name}`` replaced as ``spark.sql`` does it: a DataFrame by a view, a text by a literal."""
+    """Return the text with ``{name}`` replaced as ``spark.sql`` does: a DataFrame by a view, a value by a literal."""
 
     class Formatter(string.Formatter):
         def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
@@ -84,7 +79,7 @@ def formatted(text: str, given: Mapping[str, Any], view_of: Callable[[Any], str]
 
 
 def literal_text(value: Any) -> str:
-    """A value of Python's as SQL; ``InvalidInput`` where there is no literal for it."""
+    """Return a Python value as SQL text. Raises ``InvalidInput`` if SQL has no literal for it."""
     match value:
         case None:
             return "NULL"
@@ -103,7 +98,7 @@ def literal_text(value: Any) -> str:
         case bytes() | bytearray():
             return literal_sql(BINARY, bytes(value))
         case datetime.datetime():
-            instant = value.astimezone(datetime.UTC)  # without a zone it is this machine's, as in PySpark
+            instant = value.astimezone(datetime.UTC)  # a value without a zone is in this machine's zone, as in PySpark
             return f"TIMESTAMP '{instant.isoformat(sep=' ')}'"
         case datetime.date():
             return f"DATE '{value.isoformat()}'"
@@ -116,22 +111,17 @@ def literal_text(value: Any) -> str:
 
 
 def _number(text: str) -> str:
-    """With a blank before a minus: two of them in a row begin a comment."""
+    """Return the number with a blank before a minus, because two of them start a comment."""
     return f" {text}" if text.startswith("-") else text
 
 
-# ---------------------------------------------------------------- column text
-#
-# A column of PySpark's as SQL text, as far as partition terms and conditions need it.
-
-
-_TERMS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}  # Spark calls transforms by the plural
+_TERMS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}  # Spark names transforms in the plural
 _SIGNS = {"==": "=", "=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND", "or": "OR"}
 _BEHIND = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 
 
 def column_text(column: Any) -> str:
-    """The text of a name, or of a column. Raises ``Unsupported`` for what has no text."""
+    """Return the text of a name or of a column. Raises ``Unsupported`` for a column that has no text."""
     if isinstance(column, str):
         return column
     java = getattr(column, "_jc", None)
@@ -144,7 +134,7 @@ def column_text(column: Any) -> str:
 
 
 def _node_text(node: Any) -> str:
-    """Of a classic column: Spark's own text has every operator before its operands."""
+    """Return the text of a classic column. In Spark's own text, operators are before their operands."""
     if node.getClass().getSimpleName() != "UnresolvedFunction":
         return str(node.sql())
     arguments = node.arguments()
@@ -152,7 +142,7 @@ def _node_text(node: Any) -> str:
 
 
 def expression_text(proto: Any) -> str:
-    """The text of an expression of Spark Connect's. Raises ``Unsupported`` for what has none here."""
+    """Return the text of an expression of Spark Connect. Raises ``Unsupported`` for other expressions."""
     match proto.WhichOneof("expr_type"):
         case "unresolved_attribute":
             return str(proto.unresolved_attribute.unparsed_identifier)

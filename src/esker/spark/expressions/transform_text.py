@@ -1,13 +1,13 @@
-"""Iceberg's transforms as text of Spark SQL, exact for every type that they take.
+"""Iceberg's transforms as text of Spark SQL, exact for every type that they accept.
 
-The type of an argument is known to Spark alone, so the text asks for it: ``typeof`` is a constant once the query is
-analysed, and the optimizer keeps the one branch that it chooses. Every branch must be of a right type whatever the
-argument is; so an argument goes through text where no function takes all types.
+Only Spark knows the type of an argument, so the text asks for it. ``typeof`` is a constant once the query is analysed,
+and the optimizer keeps only the branch that it selects. Every branch must be valid for any argument. So an argument is
+converted to text where no function accepts all types.
 
-Spark's ``hash`` is Murmur3 like Iceberg's, but for its seed and for the bytes behind the last full word. The value
-that hashes to 0 before the argument makes the seed 0. Where bytes are left, the last step of the hash is undone, the
-bytes are mixed in as Murmur3 has it, and the step is done again. Integers are 64 bits wide here and never overflow,
-whatever ``spark.sql.ansi.enabled`` is.
+Spark's ``hash`` is Murmur3 like Iceberg's, except for its seed and for the bytes after the last full word. A value that
+hashes to 0, put before the argument, makes the seed 0. If bytes are left, the last step of the hash is undone, the
+bytes are mixed in as Murmur3 does it, and the step is done again. Integers have 64 bits here and never overflow, with
+any value of ``spark.sql.ansi.enabled``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-REFUSED = "cannot compute system."  # what a message to the user begins with, where a type is none of the function's
+REFUSED = "cannot compute system."  # the start of the error message if a function does not accept a type
 
 _SEED_ZERO = -1693959553  # hash(_SEED_ZERO) is 0
 _WORD = 0xFFFFFFFF
@@ -27,12 +27,12 @@ _SMALL = "'tinyint', 'smallint', 'int'"
 
 
 def transform_text(name: str, size: int, argument: str) -> str:
-    """An expression for the transform of an argument, which may be any text; the argument is computed once."""
+    """Return an expression for the transform of any argument. The argument is computed once."""
     return _let("esker_c", argument, _body(name, size, "esker_c"))
 
 
 def plain_transform_text(name: str, size: int, column: str) -> str:
-    """The same for a column or literal, which may be repeated: Spark makes better code of it."""
+    """Return the same for a column or literal, which may be repeated. Spark generates better code for it."""
     return _body(name, size, column)
 
 
@@ -55,7 +55,7 @@ def _body(name: str, size: int, c: str) -> str:
 
 
 def _let(name: str, value: str, body: str) -> str:
-    """The body with a name for a value: a lambda is the one way that an expression has."""
+    """Return the body with a name for a value. A lambda is the only way to do this in an expression."""
     return f"get(transform(array({value}), {name} -> {body}), 0)"
 
 
@@ -64,15 +64,12 @@ def _refusal(name: str, c: str, expected: str) -> str:
 
 
 def _is_text(c: str) -> str:
-    """With or without a collation or a length."""
+    """Return a test for text, with or without a collation or a length."""
     return f"typeof({c}) RLIKE '^(string|char|varchar)'"
 
 
-# ---------------------------------------------------------------- times
-
-
 def _time(name: str, c: str) -> str:
-    """An instant is counted in UTC whatever the session's zone is; a time without zone as it is."""
+    """Return the transform of a time. An instant is counted in UTC, a time without zone as it is."""
     kinds = ("timestamp",) if name == "hours" else ("date", "timestamp")
     instant = _instant(name, c)
     other = {
@@ -103,17 +100,14 @@ def _floor_div(number: str, by: int) -> str:
     return f"(({number} DIV {by}L) - IF({number} % {by}L < 0, 1L, 0L))"
 
 
-# ---------------------------------------------------------------- truncate
-
-
 def _truncate(width: int, c: str) -> str:
-    """``variant_get`` is the one function that gives a value of a type that is computed."""
+    """Return truncate. Only ``variant_get`` can return a value whose type is computed."""
 
     def typed(value: str) -> str:
         return f"variant_get(CAST({value} AS VARIANT), '$', typeof({c}))"
 
     whole = f"CAST(CAST({c} AS STRING) AS BIGINT)"
-    # the least values of a type have no multiple of the width below them in it: as in Java, theirs wraps around
+    # the smallest values of a type have no multiple of the width below them; as in Java, the result wraps around
     wrapped = f"IF({whole} < esker_low + esker_r, {whole} - esker_low + (esker_high - esker_r + 1L), {whole} - esker_r)"
     bounds = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
     branches = [
@@ -144,15 +138,12 @@ def _truncate(width: int, c: str) -> str:
 
 
 def _unscaled(c: str) -> str:
-    """The digits of a decimal without its point, as text has them with or without an exponent."""
+    """Return the digits of a decimal without its point, from text with or without an exponent."""
     return f"CAST(regexp_replace(CAST({c} AS STRING), '[.]|E.*$', '') AS DECIMAL(38, 0))"
 
 
 def _bytes(c: str) -> str:
     return f"CAST(CAST({c} AS STRING) AS BINARY)"
-
-
-# ---------------------------------------------------------------- bucket
 
 
 def _hash(c: str) -> str:
@@ -172,7 +163,7 @@ def _hash(c: str) -> str:
 
 
 def _micros_of_day(c: str) -> str:
-    """A time as the spec counts it, from its text: sessions need not know Spark's TIME."""
+    """Return a time of day as microseconds, from its text, because a session need not support Spark's TIME."""
     text = f"CAST({c} AS STRING)"
     hours, minutes = (f"CAST(substring({text}, {at}, 2) AS BIGINT)" for at in (1, 4))
     seconds = f"CAST(rpad(replace(substring({text}, 7), '.', ''), 8, '0') AS BIGINT)"
@@ -180,12 +171,12 @@ def _micros_of_day(c: str) -> str:
 
 
 def _nullable(c: str, value: str) -> str:
-    """Spark's hash of null is the seed."""
+    """Return null for null, because Spark's hash of null is the seed."""
     return f"IF({c} IS NULL, NULL, {value})"
 
 
 def _hash_of_bytes(value: str) -> str:
-    """Murmur3 of bytes, with the seed 0; in 64 bits, of which the lower 32 count."""
+    """Return Murmur3 of bytes, with the seed 0, in 64 bits of which the lower 32 count."""
     size, full = "octet_length(esker_b)", "(octet_length(esker_b) - octet_length(esker_b) % 4)"
     words = f"hash({_SEED_ZERO}, substring(esker_b, 1, {full}))"
     rest = f"rpad(hex(substring(esker_b, {full} + 1)), 6, '0')"
@@ -208,14 +199,14 @@ def _shifted(name: str, *by: int) -> str:
 
 
 def _step(name: str, value: str, mixed: str, factor: int) -> str:
-    """What is mixed of the value, times a factor, modulo 2 to the 32; in halves, so that no product overflows."""
+    """Return the mixed value times a factor, modulo 2^32, computed in halves so that no product overflows."""
     low = f"(({mixed} & 65535L) * {factor}L)"
     high = f"shiftleft((shiftright({mixed}, 16) * {factor}L) & 65535L, 16)"
     return _let(name, value, f"(({low} + {high}) & {_WORD}L)")
 
 
 def _least_bytes(number: str) -> str:
-    """An integer of up to 38 digits as the fewest bytes of its two's complement, the highest first."""
+    """Return an integer of up to 38 digits as the fewest bytes of its two's complement, the highest first."""
     high = "(CAST(esker_u DIV 18446744073709551616BD AS BIGINT) - IF(esker_u % 18446744073709551616BD < 0, 1L, 0L))"
     low = "pmod(esker_u, 18446744073709551616BD)"
     signed = f"CAST({low} - IF({low} >= 9223372036854775808BD, 18446744073709551616BD, 0BD) AS BIGINT)"

@@ -52,19 +52,19 @@ FIELD_ID = "parquet.field.id"
 
 
 def shown_schema(fields: Iterable[Field]) -> spark.StructType:
-    """The schema of a frame with these columns. Spark takes every column of a file for nullable, and so is each."""
+    """Return the schema of a frame with these columns. Every column is nullable, as Spark assumes for files."""
     return spark.StructType(
         [spark.StructField(f.name, shown_type(f.type, f.name), True, comment_of(f)) for f in fields]
     )
 
 
 def comment_of(field: Field) -> dict[str, str]:
-    """A column's comment where Spark looks for it."""
+    """Return a column's comment as the metadata in which Spark looks for it."""
     return {"comment": field.doc} if field.doc else {}
 
 
 def shown_type(type_: Type, name: str) -> spark.DataType:
-    """The type as a user sees it; ``Unsupported`` names the column that Spark has no type for."""
+    """Return the type as a user sees it. Raises ``Unsupported`` with the column's name if Spark has no such type."""
     match type_:
         case StructType(fields):
             return spark.StructType(
@@ -81,7 +81,7 @@ def shown_type(type_: Type, name: str) -> spark.DataType:
 
 
 def stored_type(type_: Type, name: str = "") -> spark.DataType:
-    """The type as Spark's Parquet reader is asked for it: members carry their ids, and unknown ones are left out."""
+    """Return the type that Spark's Parquet reader is asked for. Members have their ids; unknown ones are left out."""
     match type_:
         case StructType(fields):
             return spark.StructType([stored_field(f, f.name) for f in fields if not isinstance(f.type, UnknownType)])
@@ -94,12 +94,12 @@ def stored_type(type_: Type, name: str = "") -> spark.DataType:
 
 
 def stored_field(field: Field, name: str) -> spark.StructField:
-    """A column to be found by its id, whatever it is called in a file."""
+    """Return a column that is found by its id, under any name in the file."""
     return spark.StructField(name, stored_type(field.type, field.name), True, {FIELD_ID: field.id})
 
 
 def stored_primitive(type_: Type, name: str) -> spark.DataType:
-    """A type without parts; ``name`` is the column's, for a refusal."""
+    """Return a type without parts. ``name`` is the column's, for the error."""
     match type_:
         case TimestampType(nanos=True):
             raise Unsupported(
@@ -138,7 +138,7 @@ _PLAIN: dict[type, type[spark.DataType]] = {
 
 
 def _newer(kind: str, type_: Type, name: str) -> spark.DataType:
-    """A type that older releases of Spark lack."""
+    """Return a type that older releases of Spark do not have."""
     found = getattr(spark, kind, None)
     if found is None:
         import pyspark

@@ -1,1 +1,2 @@
-"""Planned files as a Spark DataFrame: read by Spark's own readers where that is exact, else by Arrow in the workers."""
+"""Reads planned files as a Spark DataFrame: with Spark's own readers if that is exact, else with Arrow in the
+workers."""

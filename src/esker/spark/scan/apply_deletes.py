@@ -1,4 +1,4 @@
-"""Deleted rows, removed from a scan by Spark itself: by position, and by equality of some columns."""
+"""Removes deleted rows from a scan, in Spark: by position, and by equality of columns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- equality deletes
-#
-# Rows deleted by the values of some columns, taken out of a scan by null-safe anti-joins (checklist H3).
-
-
-_BROADCAST_KEYS = 4_000_000  # keys beyond which Spark decides how to join
+_BROADCAST_KEYS = 4_000_000  # with more keys, Spark decides how to join
 
 
 def without_keys(
@@ -35,7 +30,8 @@ def without_keys(
     deletes: Sequence[EqualityRows],
     column_at: Callable[[Sequence[Field]], Column],
 ) -> DataFrame:
-    """The frame without the rows whose columns equal a row of the deletes, one join per choice of columns."""
+    """Return the frame without the rows that equality deletes remove, by one null-safe anti-join per set of columns
+    (H3)."""
     for rows in deletes:
         names = [f"__esker_key_{at}" for at in range(len(rows.paths))]
         types = [path[-1].type for path in rows.paths]
@@ -49,24 +45,22 @@ def without_keys(
 
 # ---------------------------------------------------------------- position deletes
 #
-# Deleted positions, taken out of a scan by Spark itself.
-#
-# A join on every deleted position costs three times a plain scan. So positions go into blocks of 4,096 rows, each a
-# bitmap of 64 longs; blocks without deletes are left out. A row finds the block of its file and place, by one long
-# key that stays the same for thousands of rows, and looks at its bit. Nobody needs more than 512 bytes per deleted
-# row, nor more than a bit per row of a file that is full of them.
+# A join on every deleted position takes three times as long as a plain scan. So positions are put into blocks of 4,096
+# rows, each a bitmap of 64 longs. Blocks without deletes are left out. A row finds its block by one long key, which is
+# the same for thousands of rows, and checks its bit. This needs at most 512 bytes per deleted row, and at most one bit
+# per row of a file whose blocks all have deletes.
 
 
 Int64s = npt.NDArray[np.int64]
-BLOCK_BITS = 12  # rows of a block, as a power of two
+BLOCK_BITS = 12  # rows in a block, as a power of two
 _WORDS = 1 << (BLOCK_BITS - 6)
-_FILE_BITS = 43 - BLOCK_BITS  # leaves 2^43 rows per file and two million files with deletes
+_FILE_BITS = 43 - BLOCK_BITS  # allows 2^43 rows per file and two million files with deletes
 _BLOCK, _BITS = "__esker_block", "__esker_bits"
 _BROADCAST_BYTES = 1 << 30
 
 
 def without_positions(session: SparkSession, frame: DataFrame, deleted: Iterable[tuple[int, Int64s]]) -> DataFrame:
-    """The frame, which has NUMBER and POSITION, without the rows at these positions of these files."""
+    """Return the frame, which has NUMBER and POSITION, without the rows at these positions of these files."""
     blocks = _blocks(session, deleted)
     if blocks is None:
         return frame
@@ -75,7 +69,7 @@ def without_positions(session: SparkSession, frame: DataFrame, deleted: Iterable
 
 
 def only_positions(session: SparkSession, frame: DataFrame, taken: Iterable[tuple[int, Int64s]]) -> DataFrame:
-    """The frame, which has NUMBER and POSITION, with just the rows at these positions of these files."""
+    """Return the rows of the frame, which has NUMBER and POSITION, at these positions of these files."""
     blocks = _blocks(session, taken)
     if blocks is None:
         return frame.filter(F.lit(False))
@@ -87,12 +81,12 @@ _IS_SET = f"((shiftright({_WORD}, CAST({POSITION} & 63 AS INT)) & 1) = 1)"
 
 
 def _here() -> Column:
-    """The block of a row."""
+    """Return the key of a row's block."""
     return F.expr(f"shiftleft({NUMBER}, {_FILE_BITS}) | shiftright({POSITION}, {BLOCK_BITS})")
 
 
 def _blocks(session: SparkSession, positions: Iterable[tuple[int, Int64s]]) -> DataFrame | None:
-    """Bitmaps by block; None where there are no positions."""
+    """Return the bitmaps by block. Returns None if there are no positions."""
     keys, words = blocks_of(positions)
     if not len(keys):
         return None
@@ -102,7 +96,7 @@ def _blocks(session: SparkSession, positions: Iterable[tuple[int, Int64s]]) -> D
 
 
 def blocks_of(deleted: Iterable[tuple[int, Int64s]]) -> tuple[Int64s, Int64s]:
-    """The key of each block that has deletes, and the words of all their bitmaps one after the other."""
+    """Return the key of each block that has deletes, and the words of all bitmaps, one after the other."""
     keys: list[Int64s] = [np.empty(0, np.int64)]
     words: list[Int64s] = [np.empty(0, np.int64)]
     for number, positions in deleted:

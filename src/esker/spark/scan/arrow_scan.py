@@ -26,7 +26,7 @@ _ROWS_PER_TASK = 4_000_000
 def frame_through_arrow(
     session: SparkSession, engine: ArrowEngine, request: ReadRequest, tasks: Sequence[ScanTask]
 ) -> DataFrame:
-    """The rows of these files, with filter and deletes applied where they are read."""
+    """Return the rows of these files. Workers apply the filter and the deletes while they read."""
     from pyspark.sql import functions as F  # noqa: N812
 
     kept = tuple(f for f in request.projection if not isinstance(f.type, UnknownType))
@@ -49,7 +49,8 @@ def frame_through_arrow(
 
 
 def without_history(metadata: TableMetadata) -> TableMetadata:
-    """What a worker needs of a table: its schemas, specs and properties, not its thousands of snapshots."""
+    """Return the parts of the metadata that a worker needs: schemas, specs and properties, but not thousands of
+    snapshots."""
     return replace(
         metadata,
         current_snapshot_id=None,

@@ -1,6 +1,6 @@
-"""A change feed as a Spark DataFrame: changed files are read as in any scan, then rows that did not change are removed.
+"""A change feed as a Spark DataFrame. Changed files are read as in any scan, then rows that did not change are removed.
 
-Net changes and updates (recognised by keys) are computed here too.
+Net changes, and updates (recognised by keys), are computed here too.
 """
 
 from __future__ import annotations
@@ -50,13 +50,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- moved rows
+# ---------------------------------------------------------------- rows that did not change
 #
-# Rows that a commit took out and put in unchanged, taken out of a feed by Spark itself; net changes; and updates,
-# told by keys.
-#
-# Equal rows cancel out one for one: they are counted, those put in as one and those taken out as minus one, and as
-# many are given back as are left. Nothing needs to be sorted for it.
+# Equal rows that one commit deleted and inserted cancel out one by one. Inserted rows count as one, deleted rows as
+# minus one, and the rows that remain are returned. This needs no sort.
 
 
 KIND, ORDINAL, SNAPSHOT = _FEED = tuple(field.name for field in CHANGE_COLUMNS)
@@ -65,14 +62,15 @@ _NUMBER, _LEFT, _FIRST = "__esker_number", "__esker_left", "__esker_first"
 
 
 def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The frame, which has the columns of the schema and of the feed, without rows that are on both sides."""
+    """Return the frame, which has the columns of the schema and of the feed, without rows that were deleted and
+    inserted."""
     keys, values, shown = [F.col(ORDINAL), F.col(SNAPSHOT)], [], []
     for field in schema:
         column, name = F.col(_name(field)), f"{_name(field)}_one"
         if isinstance(field.type, UnknownType):
             shown.append(F.lit(None).alias(field.name))
             continue
-        if differs(field.type):  # counted by another form, which the value itself is given back for
+        if differs(field.type):  # counted in another form; the value itself is returned
             keys.append(_comparable(column, field.type).alias(f"{name}_key"))
             values.append(F.first(column).alias(name))
         else:
@@ -86,9 +84,10 @@ def without_moved(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def net_rows(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The frame, which has the columns of the schema and of the feed, without rows that come and go.
+    """Return the frame, which has the columns of the schema and of the feed, without rows that were inserted and
+    deleted.
 
-    As in Iceberg, rows that are left are told by the first one since all that came before it cancelled out.
+    As in Iceberg, a remaining row is reported at the first change after which no earlier one cancels it.
     """
     keys = [_comparable(F.col(_name(f)), f.type) for f in schema if not isinstance(f.type, UnknownType)]
     alike = Window.partitionBy(*keys)
@@ -105,11 +104,14 @@ def net_rows(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def with_updates(frame: DataFrame, schema: Schema, keys: Sequence[Field]) -> DataFrame:
-    """The frame with a row that was taken out and put in under one key told as an update."""
+    """Return the frame with pairs of a deleted and an inserted row with the same key reported as updates."""
     names = ", ".join(field.name for field in keys)
     by_key = [F.col(ORDINAL), *(_comparable(F.col(_name(f)), f.type) for f in keys)]
     counted = _counted(_numbered(frame, schema), by_key)
-    several = F.raise_error(f"cannot tell updates by {names}: several rows that one snapshot changed have the same key")
+    several = F.raise_error(
+        f"cannot compute updates by {names}: several rows that one snapshot changed have the same key; choose other "
+        "columns"
+    )
     pair = F.when(F.col(KIND) == DELETE, F.lit(UPDATE_BEFORE)).otherwise(F.lit(UPDATE_AFTER))
     both = (F.col(_DELETED) > 0) & (F.col(_INSERTED) > 0)
     kind = F.when(~both, F.col(KIND)).when(F.col(_DELETED) + F.col(_INSERTED) == 2, pair).otherwise(several)
@@ -117,12 +119,12 @@ def with_updates(frame: DataFrame, schema: Schema, keys: Sequence[Field]) -> Dat
 
 
 def chosen(frame: DataFrame, schema: Schema, projection: Schema) -> DataFrame:
-    """Of a frame with the columns of the schema and of the feed, those of the projection and of the feed."""
+    """Return the columns of the projection and of the feed."""
     return _numbered(frame, schema).select(*_shown(projection), *_FEED)
 
 
 def _numbered(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The frame with its columns by their ids: names may differ by case alone, which Spark does not look at."""
+    """Return the frame with columns named by their ids. Real names may differ only by case, which Spark ignores."""
     return frame.toDF(*map(_name, schema), *_FEED)
 
 
@@ -131,12 +133,12 @@ def _name(field: Field) -> str:
 
 
 def _shown(schema: Schema) -> list[Column]:
-    """Columns of a numbered frame under their own names."""
+    """Return the columns of a numbered frame under their own names."""
     return [F.col(_name(field)).alias(field.name, metadata=comment_of(field)) for field in schema]
 
 
 def _counted(frame: DataFrame, keys: Sequence[Column]) -> DataFrame:
-    """How many rows with these values each side has, beside each row."""
+    """Add to each row how many deleted and inserted rows have these values."""
     alike = Window.partitionBy(*keys)
     sides = ((_DELETED, DELETE), (_INSERTED, INSERT))
     counts = {name: F.count(F.when(F.col(KIND) == kind, 1)).over(alike) for name, kind in sides}
@@ -144,9 +146,9 @@ def _counted(frame: DataFrame, keys: Sequence[Column]) -> DataFrame:
 
 
 def _comparable(column: Column, type_: Type) -> Column:
-    """The value in a form that Spark groups by, and of which two are equal only where the values are."""
+    """Return the value in a form that Spark can group by. Two forms are equal only if the values are."""
     match type_:
-        case FloatType() | DoubleType():  # as numbers the two zeros are one, so their text tells them apart
+        case FloatType() | DoubleType():  # as numbers the two zeros are equal, so their text is added
             return F.struct(column.alias("n"), F.when(column == 0, column.cast("string")).alias("zero"))
         case VariantType():
             return F.concat_ws(" ", F.schema_of_variant(column), F.to_json(column))
@@ -172,7 +174,7 @@ def _comparable(column: Column, type_: Type) -> Column:
 
 
 def differs(type_: Type) -> bool:
-    """Whether Spark cannot group by the type, or makes one of values that are two."""
+    """Return whether Spark cannot group by the type, or treats different values as equal."""
     match type_:
         case FloatType() | DoubleType() | VariantType() | MapType():
             return True
@@ -184,19 +186,17 @@ def differs(type_: Type) -> bool:
             return False
 
 
-# ---------------------------------------------------------------- change scan
+# ---------------------------------------------------------------- reading
 #
-# A change feed as a Spark DataFrame: files that came, went or lost rows are read like those of any scan.
-#
-# What a commit did is a fact about each file, so one scan tells many commits. A file that several commits touched is
-# in several scans, since Spark knows a file by its path.
+# One scan can read the files of many commits, because the commit is a constant of each file. A file that several
+# commits touched is in several scans, because Spark identifies a file by its path.
 
 
-MOST_SCANS = 4  # of one file; what touched it more often is read through Arrow
+MOST_SCANS = 4  # scans of one file; further changes of it are read with Arrow
 
 
 def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequest, predicate: Bound) -> DataFrame:
-    """The changed rows, without those that a commit only moved."""
+    """Return the changed rows, without those that a commit only moved."""
     if request.net:
         return _net_frame(reader, session, request, predicate)
     commits = [replace(c, groups=tuple(_needed(reader, request, group) for group in c.groups)) for c in request.commits]
@@ -227,7 +227,8 @@ def _net_frame(reader: SparkReader, session: SparkSession, request: ChangeReques
 
 
 def _is_shown(schema: Schema) -> bool:
-    """Whether Spark has a type for every column: rows are compared by all of them, wanted or not."""
+    """Return whether Spark has a type for every column. Rows are compared by all columns, also those that are not
+    wanted."""
     try:
         shown_schema(schema)
     except Unsupported:
@@ -236,7 +237,7 @@ def _is_shown(schema: Schema) -> bool:
 
 
 def _compared_here(reader: SparkReader, session: SparkSession, request: ChangeRequest) -> DataFrame:
-    """The changed rows, compared in this process."""
+    """Return the changed rows, compared in this process."""
     fields = (*request.projection, *CHANGE_COLUMNS)
     batches = [shown_batch(batch, fields) for batch in reader.engine.read_changes(request)]
     numbered = shown_schema([replace(f, name=output_name(at)) for at, f in enumerate(fields)])
@@ -256,7 +257,7 @@ def _read(request: ChangeRequest, tasks: Sequence[ScanTask], projection: Schema)
 
 
 def _needed(reader: SparkReader, request: ChangeRequest, group: ChangeGroup) -> ChangeGroup:
-    """Without tasks that turn out to mean no row: a vector that replaces another gives none back."""
+    """Return the group without tasks that have no rows: a deletion vector that replaces another may remove none."""
     told = _read(request, (), request.row_schema)
     store = DeleteStore(
         reader.storage, request.metadata, request.row_schema, cache(partial(reader.engine.name_mapping, told))

@@ -51,13 +51,10 @@ from esker.spark.expressions.column_expressions import default_sql
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- survey
+# ---------------------------------------------------------------- footers
 #
-# A look into data files before Spark reads them: which columns they have, and under which names and types.
-#
-# Manifests do not say whether a file's writer left field ids, nor which columns it has. Spark reads a file without ids
-# as an error, and a column that is not there as null. So where the table makes either likely every footer is read, and
-# otherwise those of a few files spread over the plan.
+# Spark raises an error for a file without field ids, and returns null for a missing column. So if the table makes
+# either likely, every footer is read, otherwise those of a few files spread over the plan.
 
 
 _KEPT = 20_000
@@ -66,15 +63,15 @@ _THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A file's columns, each with the id it has in the table, by the writer's word or by the name mapping."""
+    """A file's columns, each with its id in the table. The ids are those in the file, or come from the name mapping."""
 
     columns: tuple[FileColumn, ...]
     has_ids: bool
-    is_mended: bool = False  # Arrow reads the file with its footer mended; Spark would refuse it
+    is_mended: bool = False  # Arrow reads the file with a repaired footer; Spark would refuse it
 
 
 class Survey:
-    """Layouts of files. They never change, so what was seen is kept."""
+    """Reads the layouts of files, and keeps them, because a file never changes."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -87,7 +84,8 @@ class Survey:
         get_mapping: GetMapping,
         constants_of: Callable[[DataFile], frozenset[int]],
     ) -> list[Layout]:
-        """One per file. ``constants_of`` gives the ids that go by the file's partition (checklist E1)."""
+        """Return one layout per file. ``constants_of`` returns the ids of columns whose value the file's partition has
+        (E1)."""
 
         def look(file: DataFile) -> Layout:
             key = (file.path, schema.schema_id)
@@ -119,16 +117,11 @@ class Survey:
 
 
 def spread(files: Sequence[DataFile], most: int) -> list[DataFile]:
-    """At most so many of the files, first and last among them."""
+    """Return at most ``most`` of the files, including the first and the last."""
     if len(files) <= most:
         return list(files)
     step = (len(files) - 1) / (most - 1)
     return [files[round(at * step)] for at in range(most)]
-
-
-# ---------------------------------------------------------------- native types
-#
-# Whether Spark's own reader makes of a file's column exactly what the table means by it.
 
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32())
@@ -136,7 +129,7 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def reads_natively(type_: Type, column: FileColumn, file_format: str) -> bool:
-    """Whether the reader of that format takes the column for the type, with no value changed."""
+    """Return whether Spark's reader of that format reads the column as the type, without changing a value."""
     held = _stored(column.type)
     match type_:
         case StructType(fields):
@@ -158,7 +151,7 @@ def reads_natively(type_: Type, column: FileColumn, file_format: str) -> bool:
 
 
 def _stored(held: pa.DataType) -> pa.DataType:
-    """The type in the file, without what its writer noted of its own memory: Arrow's views and dictionaries."""
+    """Return the type in the file, without Arrow's views and dictionaries, which only describe the writer's memory."""
     if isinstance(held, pa.BaseExtensionType):
         return _stored(held.storage_type)
     if pa.types.is_dictionary(held):
@@ -175,7 +168,7 @@ def _is_list(held: pa.DataType) -> bool:
 
 def _member_reads(field: Field, members: dict[int, FileColumn], file_format: str) -> bool:
     found = members.get(field.id)
-    if found is None:  # null is what the reader gives for it
+    if found is None:  # the reader returns null for it
         return field.initial_default is None and not field.required
     return reads_natively(field.type, found, file_format)
 
@@ -212,7 +205,8 @@ def _parquet(type_: Type, held: pa.DataType) -> bool:
 
 
 def _orc(type_: Type, held: pa.DataType) -> bool:
-    """Times are left to Arrow: Spark reads them by the zone of its JVM. So are promoted columns."""
+    """Return whether ORC is exact. Times are left to Arrow, because Spark reads them in the time zone of its JVM. So
+    are promoted columns."""
     match type_:
         case BooleanType():
             return pa.types.is_boolean(held)
@@ -234,22 +228,17 @@ def _orc(type_: Type, held: pa.DataType) -> bool:
             return False
 
 
-# ---------------------------------------------------------------- layouts
-#
-# What the layout of a file is good for: reading by id, by the names it has, or neither.
-
-
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def identity_constants(spec: PartitionSpec, data_file: DataFile) -> dict[int, Any]:
-    """Held values of the columns that a file's partition fixes, by their ids."""
+    """Return the values of the columns that a file's partition fixes, by their ids."""
     pairs = zip(spec.fields, data_file.partition, strict=False)
     return {part.source_id: value for part, value in pairs if isinstance(part.transform, IdentityTransform)}
 
 
 def identity_ids(metadata: TableMetadata) -> frozenset[int]:
-    """Columns that some spec partitions by as they are."""
+    """Return the columns that some spec uses as identity partitions."""
     return frozenset(
         part.source_id
         for spec in metadata.specs
@@ -259,7 +248,8 @@ def identity_ids(metadata: TableMetadata) -> frozenset[int]:
 
 
 def has_awkward_default(fields: Sequence[Field]) -> bool:
-    """Whether a default is none that Spark's reader fills in: inside a column, or of a type it does not take."""
+    """Return whether Spark's reader cannot fill in a default: it is inside a column, or of a type that Spark
+    refuses."""
     return any(
         inner.initial_default is not None and (len(path) > 1 or default_sql(inner.type, inner.initial_default) is None)
         for inner, path in walk(tuple(fields))
@@ -267,7 +257,7 @@ def has_awkward_default(fields: Sequence[Field]) -> bool:
 
 
 def is_plain(layout: Layout, fields: Sequence[Field], constants: Iterable[int]) -> bool:
-    """Whether the file can be read by id with nothing lost."""
+    """Return whether the file can be read by id, without losing anything."""
     if not layout.has_ids or layout.is_mended:
         return False
     found = by_field_id(layout.columns)
@@ -283,7 +273,7 @@ def is_plain(layout: Layout, fields: Sequence[Field], constants: Iterable[int]) 
 
 
 def _members_are_called_so(type_: Type, column: FileColumn) -> bool:
-    """Whether members can be found by name as by id, for Spark goes by the name where a query uses some of them."""
+    """Return whether members can be found by name. Spark finds them by name if a query uses only some of them."""
     if not isinstance(type_, StructType):
         inner = children(type_)
         return all(_members_are_called_so(f.type, c) for f, c in zip(inner, column.children, strict=False))
@@ -305,19 +295,20 @@ def _needs_filling(field: Field) -> bool:
 
 
 def reads_by_name(layout: Layout, fields: Sequence[Field], file_format: str, constants: Iterable[int]) -> bool:
-    """Whether the columns of such a file can be read under the names they have there."""
+    """Return whether the columns of the file can be read under the names that the file has."""
     found = by_field_id(layout.columns)
     fixed = frozenset(constants)
     if any(f.id not in found and f.id not in fixed and f.initial_default is None and f.required for f in fields):
         return False
     wanted = [(f, found[f.id]) for f in fields if f.id in found]
     if file_format == "orc" and not all(_PLAIN.fullmatch(c.name) for c in every_column(c for _, c in wanted)):
-        return False  # Spark puts the names into a text of its own, and finds some of them no more
+        return False  # Spark puts the names into its own schema text, and then does not find some of them
     return _names_differ(layout.columns) and all(reads_natively(f.type, column, file_format) for f, column in wanted)
 
 
 def narrowed(layout: Layout, fields: Sequence[Field]) -> Layout:
-    """What of a layout matters for these columns, so that files which differ elsewhere are read together."""
+    """Return the parts of a layout that matter for these columns, so that files that differ elsewhere are read
+    together."""
     found = by_field_id(layout.columns)
     return Layout(tuple(_unplaced(found[f.id]) for f in fields if f.id in found), layout.has_ids)
 
@@ -327,7 +318,7 @@ def _unplaced(column: FileColumn) -> FileColumn:
 
 
 def _names_differ(columns: Iterable[FileColumn]) -> bool:
-    """Spark finds names without regard to case, and has some of its own."""
+    """Return whether all names differ. Spark ignores case, and reserves some names."""
     names = [column.name.casefold() for column in columns]
     clean = all(name and not name.startswith(("_metadata", "_tmp_metadata_", "__esker_")) for name in names)
     return clean and len(set(names)) == len(names) and all(_names_differ(c.children) for c in columns if _is_struct(c))

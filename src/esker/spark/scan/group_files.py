@@ -1,8 +1,8 @@
-"""Decides how each planned file is read: by field id, by the file's own column names, or through Arrow.
+"""Decides how each planned file is read: by field id, by the file's own column names, or with Arrow.
 
-Files go by id to Spark's Parquet reader unless something speaks against it. Files whose columns must be found by name,
-or that lack a column of the partition, are grouped by their layout. Arrow reads what neither can read exactly.
-Footers are read only where the plan does not say enough.
+By default, Spark's Parquet reader reads a file by id. Files whose columns must be found by name, or that lack a column
+of the partition, are grouped by their layout. Arrow reads the files that neither can read exactly. Footers are read
+only if the plan does not say enough.
 """
 
 from __future__ import annotations
@@ -48,26 +48,17 @@ from esker.spark.scan.stored_columns import members_kept_their_names
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- grouping
-#
-# Which planned files are read together, and how: by id, by the names a file has, or through Arrow.
-#
-# Files go by id to Spark's Parquet reader unless something speaks against it. Files whose columns must be found by
-# name, or that lack a column of the partition, are grouped by their layout. What neither can do exactly is read by
-# Arrow.
-
-
-MOST_GROUPS = 24  # beyond, a union of scans costs more than it saves
-MOST_CHOICES = 4  # of columns to protect; beyond, every file gets what one of them needs
+MOST_GROUPS = 24  # with more groups, a union of scans costs more than it saves
+MOST_CHOICES = 4  # sets of protected columns; with more, every file protects the columns of all
 OFFERED = frozenset((FILE, POS, DELETED, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)) | CHANGE
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What files must share to be one scan."""
+    """What files must have in common to be in one scan."""
 
     file_format: str
-    layout: Layout | None  # None: by id, with no need to know
+    layout: Layout | None  # None: by id, the layout does not matter
     has_positions: bool  # whether rows are deleted by position
     equality: tuple[str, ...]  # the equality delete files that apply
     takes: bool = False  # whether only rows at some positions are meant
@@ -76,7 +67,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A task that Spark's readers can do, and how."""
+    """A task that Spark's readers can execute, and how."""
 
     task: ScanTask
     file: PlacedFile
@@ -86,14 +77,14 @@ class Placed:
 
 @dataclass(slots=True)
 class Grouped:
-    """The plan's tasks, sorted out."""
+    """The tasks of the plan, in groups."""
 
     native: dict[Kind, list[tuple[ScanTask, PlacedFile]]] = field(default_factory=lambda: defaultdict(list))
     through_arrow: list[ScanTask] = field(default_factory=list)
 
 
 def kind_of(task: ScanTask, layout: Layout | None, protected: Protected = UNPROTECTED) -> Kind:
-    """The group of a task that is read natively."""
+    """Return the group of a task that Spark's readers read."""
     deletes = task.deletes
     return Kind(
         file_format=task.data_file.file_format.lower(),
@@ -106,7 +97,7 @@ def kind_of(task: ScanTask, layout: Layout | None, protected: Protected = UNPROT
 
 
 def group(placed: Sequence[Placed], through_arrow: Iterable[ScanTask]) -> Grouped:
-    """Tasks by kind; kinds beyond a number are read through Arrow, the smallest first."""
+    """Return the tasks by kind. If there are too many kinds, Arrow reads the smallest."""
     grouped = Grouped(through_arrow=list(through_arrow))
     choices = {one.protected for one in placed}
     shared = reduce(or_, choices) if len(choices) > MOST_CHOICES else None
@@ -119,13 +110,13 @@ def group(placed: Sequence[Placed], through_arrow: Iterable[ScanTask]) -> Groupe
 
 
 def can_be_native(task: ScanTask, request: ReadRequest) -> bool:
-    """Whether the task's file and deletes are of a kind that Spark's readers can do at all."""
+    """Return whether Spark's readers can read the task's file and apply its deletes at all."""
     data_file = task.data_file
     file_format = data_file.file_format.lower()
     if file_format not in ("parquet", "orc") or data_file.key_metadata is not None:
         return False
     if any(delete.content is FileContent.EQUALITY_DELETES for delete in task.taken_by or ()):
-        return False  # a row that either a key or a position takes is no join's
+        return False  # a join cannot select rows that either a key or a position removes
     contents = {delete.content for delete in (*task.deletes, *(task.taken_by or ()))}
     needs_place = FileContent.POSITION_DELETES in contents or any(f.id in METADATA_COLUMNS for f in request.projection)
     if file_format == "orc" and needs_place:  # Spark numbers the rows of Parquet files only
@@ -134,7 +125,7 @@ def can_be_native(task: ScanTask, request: ReadRequest) -> bool:
 
 
 def projection_is_native(fields: Iterable[Field]) -> bool:
-    """Whether every column wanted can come out of a native scan."""
+    """Return whether Spark's readers can return every wanted column."""
     return all(
         (f.id not in METADATA_COLUMNS or f.id in OFFERED) and not any(_of_unknown(inner) for inner, _ in walk((f,)))
         for f in fields
@@ -150,34 +141,29 @@ def _of_unknown(field: Field) -> bool:
 
 
 def _keys_compare(delete: DataFile, metadata: TableMetadata) -> bool:
-    """Deletes tell the two zeros apart, which Spark does not; and Spark has no nanoseconds."""
+    """Return whether Spark compares keys exactly: it treats the two zeros as equal, and has no nanoseconds."""
     known = metadata.any_field_by_id
     keys = [known[id_].type for id_ in delete.equality_ids if id_ in known]
     return not any(is_floating(key) or (isinstance(key, TimestampType) and key.nanos) for key in keys)
 
 
-# ---------------------------------------------------------------- sort out
-#
-# Each planned file to the way it is read: a look at the plan, and into files where the plan does not say enough.
-
-
-FEW, MANY = 64, 1000  # footers looked at where nothing speaks for odd files, and where partitions may be left out
+FEW, MANY = 64, 1000  # footers to read by default, and if files may lack partition columns
 Layouts = dict[str, Layout]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorter:
-    """Sorts the files of one request."""
+    """Groups the files of one request."""
 
     storage: Storage
     survey: Survey
     request: ReadRequest
     fields: Sequence[Field]  # the columns to read from files
     get_mapping: GetMapping
-    asked: frozenset[int] = frozenset()  # columns that the filter is about
+    asked: frozenset[int] = frozenset()  # columns that the filter uses
 
     def sort(self, tasks: Iterable[ScanTask]) -> Grouped:
-        """The tasks in groups."""
+        """Return the tasks in groups."""
         native = projection_is_native(self.request.projection)
         placed: list[tuple[ScanTask, PlacedFile]] = []
         through_arrow: list[ScanTask] = []
@@ -201,7 +187,7 @@ class Sorter:
         return group(chosen, through_arrow)
 
     def _way(self, file: DataFile, layouts: Layouts) -> tuple[bool, Layout | None]:
-        """Whether Spark's reader can do the file, and the layout it must go by, None for ids."""
+        """Return whether Spark's reader can read the file, and the layout to use, or None for ids."""
         layout = layouts.get(file.path)
         if layout is None or self._is_plain(file, layout):
             return True, None
@@ -211,7 +197,7 @@ class Sorter:
         return by_name, narrowed(layout, self.fields)
 
     def _look(self, files: Sequence[DataFile]) -> Layouts:
-        """The layouts of those files that must be looked into."""
+        """Return the layouts of the files whose footers must be read."""
         metadata, fields = self.request.metadata, self.fields
         if NAME_MAPPING in metadata.properties or has_awkward_default(fields):
             return self._see(files)

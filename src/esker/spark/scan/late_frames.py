@@ -1,4 +1,4 @@
-"""The frames of a scan, with PySpark loaded only when rows are first wanted in Spark."""
+"""Makes the frames of a scan. PySpark is loaded only when a frame is first needed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class LateFrames:
         self._sessions = sessions
 
     def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
-        """The rows, not read yet."""
+        """Return a frame of the rows. Nothing is read yet. Raises ``Unsupported`` if PySpark is not installed."""
         reader = self._reader
         return reader.frame(session if session is not None else self._sessions.get(), request, predicate)
 
     def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
-        """The changed rows, not read yet and in no order."""
+        """Return a frame of the changed rows, in no order. Nothing is read yet. Raises ``Unsupported`` without
+        PySpark."""
         reader = self._reader
         from esker.spark.scan.change_scan import change_frame
 

@@ -1,4 +1,4 @@
-"""One group of files, read by Spark's own reader: filter, deletes, constants of each file, the columns to return."""
+"""Reads one group of files with Spark's own reader: filter, deletes, constants of each file, the columns to return."""
 
 from __future__ import annotations
 
@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- file facts
+# ---------------------------------------------------------------- constants of a file
 #
-# What all rows of a file share and no file holds: its path, its spec, its partition's values, its lineage.
-#
-# Where every file of a scan agrees the fact is a literal; else a small table of facts is joined by the file's number.
+# These are values that all rows of a file share: its path, spec, partition values and lineage. If all files of a scan
+# have the same value, it is a literal. Otherwise a small table is joined by the file's number.
 
 
 _NUMBER = "__esker_fact_of"
@@ -56,20 +55,20 @@ _NUMBER = "__esker_fact_of"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One held value per file, in the order of the scan's files."""
+    """One value per file, in the order of the scan's files."""
 
     type: Type
     values: Sequence[Any]
 
     @property
     def is_shared(self) -> bool:
-        """Whether all files agree; the two zeros are equal and differ."""
+        """Whether all files have the same value. The two zeros are equal, but count as different."""
         first = self.values[0]
         return all(value is first or (value == first and repr(value) == repr(first)) for value in self.values)
 
 
 def fact_columns(facts: Mapping[str, Fact]) -> dict[str, Column]:
-    """Each fact as a column of the frame that ``with_facts`` gives."""
+    """Return each constant as a column of the frame that ``with_facts`` returns."""
     return {
         name: stored_literal(fact.type, fact.values[0]) if fact.is_shared else F.col(f"__esker_{name}")
         for name, fact in facts.items()
@@ -77,12 +76,12 @@ def fact_columns(facts: Mapping[str, Fact]) -> dict[str, Column]:
 
 
 def is_joined(facts: Mapping[str, Fact]) -> bool:
-    """Whether files differ, so that the frame needs to know each row's file."""
+    """Return whether files differ, so that the frame needs each row's file."""
     return any(not fact.is_shared for fact in facts.values())
 
 
 def with_facts(session: SparkSession, frame: DataFrame, numbers: Sequence[int], facts: Mapping[str, Fact]) -> DataFrame:
-    """The frame with the facts that differ from file to file."""
+    """Return the frame with the constants that differ between files."""
     differing = {name: fact for name, fact in facts.items() if not fact.is_shared}
     if not differing:
         return frame
@@ -91,17 +90,12 @@ def with_facts(session: SparkSession, frame: DataFrame, numbers: Sequence[int], 
     return frame.join(F.broadcast(table), F.col(NUMBER) == F.col(_NUMBER), "left").drop(_NUMBER)
 
 
-# ---------------------------------------------------------------- native scan
-#
-# One group of files, read by Spark's own reader: filter, deletes, facts, and the columns as a user wants them.
-
-
 Placed = Sequence[tuple[ScanTask, PlacedFile]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeScans:
-    """Frames of one request; what its groups share is kept here."""
+    """Makes the frames of one request, and holds what its groups share."""
 
     session: SparkSession
     routes: Routes
@@ -111,7 +105,7 @@ class NativeScans:
     deletes: DeleteStore
 
     def frame(self, kind: Kind, placed: Placed) -> DataFrame:
-        """The rows of a group, in the columns of the projection."""
+        """Return the rows of a group, in the columns of the projection."""
         facts = self._facts(kind, placed)
         columns = self._columns(kind, facts)
         scan = FileScan(
@@ -125,13 +119,13 @@ class NativeScans:
             or any(f.id in (POS, ROW_ID) for f in self.request.projection),
         )
         frame = self.routes.open(self.session, scan)
-        # Under the joins, so that it is pushed into the scan; but above the one that brings what it may ask about.
+        # The filter is below the joins, so that Spark pushes it into the scan, but above the constants that it may use.
         numbers = [file.number for _, file in placed]
         frame = with_facts(self.session, frame, numbers, facts)
         frame = self._filtered(frame, kind, placed, columns)
         if kind.takes:
             frame = only_positions(self.session, frame, self._taken(placed))
-        if kind.has_positions and not kind.takes:  # those that are taken were left by the deletes
+        if kind.has_positions and not kind.takes:  # the deletes already left out the others
             frame = without_positions(self.session, frame, self._positions(placed))
         if kind.equality:
             keys = self.deletes.equality_rows(placed[0][0].deletes)
@@ -149,7 +143,7 @@ class NativeScans:
         return replace(columns_by_name(kind.layout, self.fields, fixed), protected=kind.protected.ids)
 
     def _facts(self, kind: Kind, placed: Placed) -> dict[str, Fact]:
-        """What is wanted of the files themselves."""
+        """Return the constants that the projection and the layout need."""
         files = [task.data_file for task, _ in placed]
         wanted = {f.id for f in self.request.projection}
         facts: dict[str, Fact] = {}
@@ -235,7 +229,7 @@ def _metadata_column(wanted: Field, columns: StoredColumns, facts: dict[str, Col
             inherited = facts["first_row"] + F.col(POSITION)
         case _:
             inherited = facts["sequence"]
-    # A file whose rows have no ids of their own has none of either kind (checklist I8).
+    # A file without a first row id has neither of the two (I8).
     return F.when(facts["first_row"].isNotNull(), F.coalesce(columns.column(wanted.id), inherited))
 
 

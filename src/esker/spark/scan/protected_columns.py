@@ -49,10 +49,10 @@ Ids = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """Columns that no filter may be pushed to, by the ids of their leaves."""
+    """Columns to which no filter may be pushed, by the ids of their leaves."""
 
     ids: Ids = frozenset()
-    nan: Ids = frozenset()  # those among them that may hold NaN, and are asked about
+    nan: Ids = frozenset()  # those of them that may hold NaN and are used in the filter
 
     def __or__(self, other: Protected) -> Protected:
         return Protected(self.ids | other.ids, self.nan | other.nan)
@@ -63,16 +63,16 @@ UNPROTECTED = Protected()
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Which columns of a scan to protect, as far as the table's metadata tells."""
+    """Which columns of a scan to protect, as far as the table's metadata says."""
 
     fields: Sequence[Field]
-    asked: Ids  # columns that Esker's own condition is about
+    asked: Ids  # columns that Esker's own condition uses
     floats: Ids
-    widened: Ids  # decimals that had fewer digits once, or may have had
+    widened: Ids  # decimals that had, or may have had, fewer digits earlier
 
     @classmethod
     def of(cls, metadata: TableMetadata, fields: Sequence[Field], asked: Ids) -> Protection:
-        """For a scan that reads these columns, with a condition on some."""
+        """Return the protection for a scan of these columns, with a condition on some of them."""
         leaves = [path[-1] for path in _leaf_paths(fields)]
         return cls(
             fields,
@@ -82,7 +82,7 @@ class Protection:
         )
 
     def of_file(self, task: ScanTask, layout: Layout | None) -> Protected:
-        """The columns to protect in a file, at any depth; ``layout`` where the file was looked into."""
+        """Return the columns to protect in a file, at any depth. ``layout`` is None if the footer was not read."""
         cut = self.widened if layout is None else cut_columns(self.fields, layout)
         if task.odd_floats is None:
             return Protected(self.floats | cut, self.floats & self.asked)
@@ -91,7 +91,7 @@ class Protection:
 
 
 def cut_columns(fields: Sequence[Field], layout: Layout) -> Ids:
-    """Columns for which Spark would cut a literal to what the file can hold."""
+    """Return the columns for which Spark would cut a literal to the type in the file."""
     return frozenset(
         path[-1].id
         for path in _leaf_paths(fields)
@@ -100,7 +100,7 @@ def cut_columns(fields: Sequence[Field], layout: Layout) -> Ids:
 
 
 def protect(column: Column, field: Field, ids: Ids) -> Column:
-    """The same values, behind expressions that no filter is pushed through where an id says so."""
+    """Return the same values. Columns with these ids are wrapped in expressions through which no filter is pushed."""
     if isinstance(field.type, StructType):
         made = column
         for inner in field.type:
@@ -116,7 +116,7 @@ def protect(column: Column, field: Field, ids: Ids) -> Column:
 
 
 def _leaf_paths(fields: Iterable[Field]) -> Iterator[tuple[Field, ...]]:
-    """The way to each column without parts that has one value per row: Spark pushes filters to no others."""
+    """Yield the path to each leaf column that has one value per row. Spark pushes filters only to these."""
     for field, path in walk(tuple(fields)):
         if not isinstance(field.type, StructType | ListType | MapType) and all(
             isinstance(part.type, StructType) for part in path[:-1]

@@ -1,7 +1,8 @@
-"""Two routes by which Spark receives an exact list of files: through a file index in the JVM, or by their paths.
+"""Two ways to give Spark an exact list of files: through a file index in the JVM, or by their paths.
 
-The index route lists no folder and looks at no file, but it uses classes that are internal to Spark. The path route
-serves Spark Connect, and every session where the index route does not fit.
+The index lists no folder and opens no file, but it uses internal classes of Spark. If a class does not fit,
+``NoSuchRoute`` is raised before a frame exists. Paths are used on Spark Connect, and in every session where the index
+does not work.
 """
 
 from __future__ import annotations
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- file statuses
 #
-# Many Hadoop ``FileStatus`` objects in one call to the JVM.
-#
-# Each call costs a few milliseconds, so three thousand files would take seconds one by one. Hadoop can read an array
-# of them from bytes: a count, then per file the length and the bytes of its ``FileStatusProto``.
+# A call to the JVM takes a few milliseconds, so three thousand files would take seconds one by one. Hadoop can read an
+# array of ``FileStatus`` from bytes: a count, then per file the length and bytes of its ``FileStatusProto``.
 
 
-# Field numbers of FileStatusProto, shifted by the wire type: 0 for numbers, 2 for what has a length.
+# Field numbers of FileStatusProto, shifted by the wire type: 0 for numbers, 2 for fields with a length.
 _FILE_TYPE_TAG, _PATH_TAG, _LENGTH_TAG, _PERMISSION_TAG = b"\x08", b"\x12", b"\x18", b"\x22"
 _OWNER, _GROUP, _MODIFIED, _ACCESSED = b"\x2a", b"\x32", b"\x38", b"\x40"
 _STATUS_CLASS = "org.apache.hadoop.fs.FileStatus"
@@ -38,7 +37,7 @@ _IS_FILE, _NO_PERMISSION = b"\x02", b"\x02\x08\x00"
 
 
 def encode_statuses(files: Iterable[PlacedFile]) -> bytes:
-    """What Hadoop's ``ArrayWritable`` reads. A file's number goes for its time of modification."""
+    """Return the bytes that Hadoop's ``ArrayWritable`` reads. A file's number is stored as its modification time."""
     encoded = [_status(file) for file in files]
     return b"".join((struct.pack(">i", len(encoded)), *encoded))
 
@@ -70,22 +69,14 @@ def _varint(number: int) -> bytes:
 
 
 def make_statuses(jvm: Jvm, data: bytes) -> Any:
-    """The array of ``FileStatus`` that the bytes describe."""
+    """Return the array of ``FileStatus`` that the bytes describe."""
     kind = jvm.once(_STATUS_CLASS, lambda: jvm.call("java.lang.Class", "forName", _STATUS_CLASS))
     decoded = jvm.new("org.apache.hadoop.io.ArrayWritable", kind)
     decoded.readFields(jvm.new("java.io.DataInputStream", jvm.new("java.io.ByteArrayInputStream", data)))
     (count,) = struct.unpack(">i", data[:4])
     statuses = jvm.call("java.lang.reflect.Array", "newInstance", kind, count)
-    jvm.call("java.lang.System", "arraycopy", decoded.get(), 0, statuses, 0, count)  # it holds them under a wider type
+    jvm.call("java.lang.System", "arraycopy", decoded.get(), 0, statuses, 0, count)  # into an array of the exact type
     return statuses
-
-
-# ---------------------------------------------------------------- index route
-#
-# Handing Spark an exact list of files through the JVM: no folder is listed and no file is looked at.
-#
-# The classes used are internal to Spark, so whatever does not fit raises ``NoSuchRoute`` before a frame exists, and
-# the caller takes the path route.
 
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
@@ -93,11 +84,11 @@ _FORMATS = {"parquet": f"{_SOURCES}.parquet.ParquetFileFormat", "orc": f"{_SOURC
 
 
 class NoSuchRoute(Exception):
-    """This release of Spark is built otherwise."""
+    """This release of Spark does not have the internal classes that are needed."""
 
 
 def open_by_index(session: SparkSession, jvm: Jvm, scan: FileScan) -> DataFrame:
-    """The scan as a frame of this session, whatever its settings are."""
+    """Return the scan as a frame of this session, independent of its settings. Raises ``NoSuchRoute``."""
     from py4j.protocol import Py4JError
     from pyspark.sql import DataFrame
 
@@ -113,7 +104,7 @@ def open_by_index(session: SparkSession, jvm: Jvm, scan: FileScan) -> DataFrame:
 
 
 def _frame(jvm: Jvm, scan: FileScan) -> Any:
-    # Settings given as options of the relation hold whenever it is read; those of the session are not touched.
+    # Options of the relation apply whenever it is read. The settings of the session are not changed.
     options = jvm.once(("options", scan.by_id), lambda: jvm.mapping({**OPTIONS, **(BY_ID if scan.by_id else {})}))
     relation = jvm.new(
         f"{_SOURCES}.HadoopFsRelation",
@@ -130,14 +121,14 @@ def _frame(jvm: Jvm, scan: FileScan) -> Any:
 
 def _index(jvm: Jvm, scan: FileScan, options: Any) -> Any:
     cache = jvm.call(f"{_SOURCES}.FileStatusCache", "getOrCreate", jvm.session)
-    # Two indexes of one root are equal to Spark, so the root must name the list. Nothing needs to lie there.
+    # Spark treats two indexes of one root as equal, so the root must name the list. It need not exist.
     root = jvm.new("org.apache.hadoop.fs.Path", f"file:/.esker/{scan.digest}")
     cache.putLeafFiles(root, make_statuses(jvm, encode_statuses(scan.files)))
     none = jvm.none
     index = jvm.new(
         f"{_SOURCES}.InMemoryFileIndex", jvm.session, jvm.sequence([root]), options, none, cache, none, none
     )
-    cache.invalidateAll()  # the index holds the list; the cache is shared by all of the session
+    cache.invalidateAll()  # the index has the list; the whole session shares the cache
     found = index.allFiles().size()
     if found != len(scan.files):
         raise NoSuchRoute(f"the index has {found} of {len(scan.files)} files")
@@ -152,35 +143,32 @@ def _format(jvm: Jvm, name: str) -> Any:
 
 # ---------------------------------------------------------------- path route
 #
-# Handing Spark an exact list of files by their paths: for Connect, and where the index route does not fit.
-#
-# Parquet columns are read by id only where a setting of the session says so when the rows are read, and a frame is
-# read long after it is made. So the scan is made in a session of our own, which keeps that setting, and reaches the
-# user's session as a global view: Spark remembers in the scan which session it is of. The user's settings stay as
-# they are.
+# Spark reads Parquet columns by id only if a session setting is on at the time of reading, which is long after the
+# frame is made. So the scan is made in a second session, which keeps that setting. It reaches the user's session as a
+# global view, because Spark stores in the scan which session it belongs to. The user's settings are not changed.
 
 
 _PATH = "__esker_path"
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-# Spark's newer readers answer min and max from footers, by a column's place and not by its id.
+# Spark's newer readers compute min and max from footers, by a column's position and not by its id.
 _READERS = {"spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text"}
 _OWN = frozenset((*BY_ID, *_READERS, _LISTING))
 
 
 class PathRoute:
-    """Opens scans by path. Views last as long as the Spark application; one is made per list of files, once."""
+    """Opens scans by path. It makes one view per list of files, which exists until the Spark application ends."""
 
     def __init__(self) -> None:
         self._readers: MutableMapping[Any, SparkSession] = WeakKeyDictionary()
 
     def open(self, session: SparkSession, scan: FileScan) -> DataFrame:
-        """The scan as a frame of this session."""
+        """Return the scan as a frame of this session. Raises ``Corrupt`` if Spark does not find all files."""
         reader = self._reader(session)
         for key, value in {**BY_ID, **_READERS}.items():
             reader.conf.set(key, value)
-        reader.conf.set(_LISTING, str(len(scan.files) + 1))  # else a Spark job is started to list them
+        reader.conf.set(_LISTING, str(len(scan.files) + 1))  # otherwise Spark starts a job to list them
         read = reader.read.schema(scan.schema).options(**OPTIONS)
-        # Without this each path is a pattern to be matched. It is not documented; a test watches it per release.
+        # Without this, Spark treats each path as a pattern. The option is not documented; a test checks it per release.
         frame = read.option("__globPaths__", "false").format(scan.file_format).load([file.uri for file in scan.files])
         if len(frame.inputFiles()) != len(scan.files):
             raise Corrupt(scan.files[0].uri, "Spark does not see all files of its scan")
@@ -193,7 +181,7 @@ class PathRoute:
         return _numbered(session, scan, found) if scan.with_number else found
 
     def _reader(self, session: SparkSession) -> SparkSession:
-        """A session beside the user's, with the user's settings."""
+        """Return a second session with the user's settings."""
         found = self._readers.get(session)
         if found is None:
             found = _cloned(session) if is_connect(session) else session.newSession()
@@ -203,13 +191,14 @@ class PathRoute:
 
 
 def _cloned(session: SparkSession) -> SparkSession:
-    """A server knows a session from its first question on, and clones only one that it knows."""
+    """Return a clone. A server knows a session only after its first request, and can clone only a session that it
+    knows."""
     session.conf.get("spark.sql.session.timeZone")
     return session.cloneSession()
 
 
 def _follow(session: SparkSession, reader: SparkSession) -> None:
-    """What the user has set since, the reader gets too: how files are split, where they lie."""
+    """Copy what the user has set since to the reader's session."""
     theirs, ours = dict(session.conf.getAll), dict(reader.conf.getAll)
     for key, value in theirs.items():
         if key not in _OWN and ours.get(key) != value and session.conf.isModifiable(key):
@@ -217,20 +206,20 @@ def _follow(session: SparkSession, reader: SparkSession) -> None:
 
 
 def _numbered(session: SparkSession, scan: FileScan, frame: DataFrame) -> DataFrame:
-    """The frame with each file's number in place of its path."""
+    """Return the frame with each file's number in place of its path."""
     from pyspark.sql import functions as F  # noqa: N812
 
     pairs = [(spelt_by_spark(file.uri), file.number) for file in scan.files]
     numbers = session.createDataFrame(pairs, f"{_PATH}_known string, {NUMBER}_known bigint")
     joined = frame.join(F.broadcast(numbers), F.col(_PATH) == F.col(f"{_PATH}_known"), "left")
-    # A file nobody knows would keep its deleted rows: better to fail.
+    # A file without a number would keep its deleted rows, so the job fails.
     unknown = F.raise_error(F.concat(F.lit("Esker does not know the file "), F.col(_PATH))).cast("bigint")
     number = F.coalesce(F.col(f"{NUMBER}_known"), unknown)
     return joined.withColumn(NUMBER, number).drop(_PATH, f"{_PATH}_known", f"{NUMBER}_known")
 
 
 def spelt_by_spark(uri: str) -> str:
-    """A file's location as ``_metadata.file_path`` has it: with one slash, encoded as Java encodes a URI."""
+    """Return a location in the form of ``_metadata.file_path``: with one slash, encoded as Java encodes a URI."""
     scheme, colon, path = uri.partition(":")
     return scheme + colon + "".join(c if c in _UNQUOTED or ord(c) > 127 else f"%{ord(c):02X}" for c in path)
 
@@ -249,16 +238,11 @@ def _shared_database(session: SparkSession) -> str:
     return session.conf.get("spark.sql.globalTempDatabase", "global_temp") or "global_temp"
 
 
-# ---------------------------------------------------------------- routes
-#
-# Two ways of handing Spark an exact list of files, and which one is taken.
-
-
 log = logging.getLogger("esker.spark")
 
 
 class Routes:
-    """Opens scans: through the JVM where there is one and it fits, else by path."""
+    """Opens scans: through the JVM if possible, else by path."""
 
     def __init__(self) -> None:
         self._by_path = PathRoute()
@@ -266,20 +250,24 @@ class Routes:
         self._jvms: MutableMapping[Any, Jvm] = WeakKeyDictionary()
 
     def jvm(self, session: SparkSession) -> Jvm:
-        """What lies behind a classic session."""
+        """Return the JVM of a classic session."""
         found = self._jvms.get(session)
         if found is None:
             found = self._jvms[session] = Jvm(session)
         return found
 
     def open(self, session: SparkSession, scan: FileScan) -> DataFrame:
-        """The scan as a frame."""
+        """Return the scan as a frame."""
         if self._index_fits and not is_connect(session):
             try:
                 return open_by_index(session, self.jvm(session), scan)
             except NoSuchRoute as why:
                 self._index_fits = False
                 log.warning(
-                    "files are handed to Spark by their paths, since its file index is built otherwise: %s", why
+                    (
+                        "files are given to Spark by their paths, because its file index does not work in this "
+                        "release: %s"
+                    ),
+                    why,
                 )
         return self._by_path.open(session, scan)

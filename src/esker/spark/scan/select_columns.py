@@ -1,4 +1,5 @@
-"""The last step of a native scan: columns chosen, named, and converted from their stored form to the form users see."""
+"""The last step of a native scan: selects and names columns, and converts them from the stored form to the shown
+form."""
 
 from __future__ import annotations
 
@@ -19,16 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-# ---------------------------------------------------------------- shown
-#
-# Columns from the form they are stored in to the form a user sees.
-
-
 _DASHES = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
 def shown_column(column: Column, stored: Type, wanted: Field) -> Column:
-    """The column under its own name; what it was read with leaves no trace in the frame's schema."""
+    """Return the column under its own name, without the metadata that it was read with."""
     return _shown(column, stored, wanted.type, wanted.name).alias(wanted.name, metadata=comment_of(wanted))
 
 
@@ -76,7 +72,7 @@ def _map(column: Column, stored: MapType, wanted: MapType, name: str) -> Column:
 
 
 def differs(type_: Type) -> bool:
-    """Whether the type is shown otherwise than it is stored."""
+    """Return whether the type has different stored and shown forms."""
     match type_:
         case UuidType() | UnknownType():
             return True
@@ -92,13 +88,12 @@ def differs(type_: Type) -> bool:
 
 # ---------------------------------------------------------------- plain select
 #
-# Choosing and naming columns as they are: what most scans end with, in four calls to the JVM a column.
-#
-# PySpark's own way is many more, which a query over eight tables feels.
+# Most scans only select and name columns. This takes four calls to the JVM per column. PySpark needs many more, which
+# is noticeable in a query over eight tables.
 
 
 def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
-    """Whether each is a column of the scan that is shown as it is stored: lineage is not, as rows may inherit it."""
+    """Return whether every column is shown as it is stored. Lineage is not, because rows may inherit it."""
     return all(
         f.id in columns.names
         and f.id not in METADATA_COLUMNS
@@ -111,7 +106,7 @@ def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
 
 
 def select_plainly(jvm: Jvm, frame: DataFrame, columns: StoredColumns, wanted: Sequence[Field]) -> DataFrame:
-    """These columns under their names; what they were read with leaves no trace in the frame's schema."""
+    """Return these columns under their names, without the metadata that they were read with."""
     from pyspark.sql import DataFrame
 
     chosen = []

@@ -1,4 +1,4 @@
-"""Planned files as a Spark DataFrame: each file is read in the cheapest way that is exact."""
+"""Reads planned files as a Spark DataFrame, each file in the cheapest way that is exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkReader:
-    """Makes frames of plans. One serves any number of scans over a storage."""
+    """Makes frames of plans. One reader serves any number of scans over a storage."""
 
     storage: Storage
     engine: ArrowEngine
@@ -34,8 +34,11 @@ class SparkReader:
     survey: Survey
 
     def frame(self, session: SparkSession, request: ReadRequest, predicate: Bound) -> DataFrame:
-        """The rows that pass filter and deletes, not read yet; later commits do not change them."""
-        schema = shown_schema(request.projection)  # what Spark has no type for is refused before a file is opened
+        """Return a frame of the rows that pass filter and deletes. Nothing is read yet; later commits do not change it.
+
+        Raises ``Unsupported`` if Spark has no type for a column.
+        """
+        schema = shown_schema(request.projection)  # raises before a file is opened
         check_times(session, request.projection)
         tasks = list(request.tasks) if request.limit != 0 else []
         get_mapping = cache(partial(self.engine.name_mapping, request))

@@ -1,4 +1,4 @@
-"""The columns that a native scan asks Spark for: which, under which names, and how they become the table's columns."""
+"""The columns that a native scan requests from Spark: which, under which names, and how they become table columns."""
 
 from __future__ import annotations
 
@@ -28,33 +28,30 @@ if TYPE_CHECKING:
     from esker.ports.engine import ReadRequest
 
 
-# ---------------------------------------------------------------- scan names
+# ---------------------------------------------------------------- names in a scan
 #
-# Under which names columns are read by id, and where ids do not suffice.
+# Spark's Parquet reader finds columns by id, but filters that are pushed down find them by name. If column ``x`` was
+# dropped and created again, or has the former name of another column, a filter on ``x`` would use the statistics of the
+# old column, and rows would be lost. So a column keeps its name in the scan only if no file can have that name for
+# another column. Other columns get a name that no file has, and are renamed above the scan.
 #
-# Spark's Parquet reader finds columns by id, but the filters it pushes down find them by name. In a table whose
-# column ``x`` was dropped and made again, or took the name of another, a filter on ``x`` would be asked of the old
-# column's statistics and rows would be lost. So a column keeps its name in the scan only where no file can have that
-# name for another column; the others get one that no file has, and are renamed above the scan.
-#
-# When a query uses some members of a struct only, Spark's optimiser forgets the ids of all, and its reader goes by
-# name: a member that was renamed reads as null. So a table whose members ever changed names has its files looked
-# into.
+# If a query uses only some members of a struct, Spark's optimiser drops the ids, and its reader finds members by name.
+# A renamed member would be null. So if a member was ever renamed, the footers are read.
 
 
 HIDDEN = "__esker_"
-_TAKEN = ("_metadata", "_tmp_metadata_")  # names that Spark itself gives
+_TAKEN = ("_metadata", "_tmp_metadata_")  # names that Spark uses itself
 
 
 def scan_names(metadata: TableMetadata, fields: Iterable[Field]) -> dict[int, str]:
-    """The name of each top-level column, by its id."""
+    """Return the name of each top-level column, by its id."""
     ids = _ids_by_name(metadata)
     complete = _history_is_whole(metadata)
     return {f.id: f.name if complete and _is_own(f, ids) else f"{HIDDEN}{f.id}" for f in fields}
 
 
 def members_kept_their_names(metadata: TableMetadata, fields: Iterable[Field]) -> bool:
-    """Whether every member of a struct in these columns has one name in all files, which is no other member's."""
+    """Return whether every member of a struct in these columns has one name in all files, which no other member has."""
     members = [(field, path) for field, path in walk(tuple(fields)) if len(path) > 1]
     if not members:
         return True
@@ -75,7 +72,7 @@ def members_kept_their_names(metadata: TableMetadata, fields: Iterable[Field]) -
 
 
 def _history_is_whole(metadata: TableMetadata) -> bool:
-    """An id that no schema has any more belonged to a column of a name that nobody remembers."""
+    """Return whether some schema has every id. An id without a schema belonged to a column whose name is unknown."""
     known = frozenset().union(*(schema.by_id for schema in metadata.schemas))
     return all(id_ in known for id_ in range(1, metadata.last_column_id + 1))
 
@@ -99,22 +96,17 @@ def _dotted(path: tuple[Field, ...]) -> str:
     return ".".join(part.name for part in path).casefold()
 
 
-# ---------------------------------------------------------------- needed
-#
-# The columns a scan must read from files: those wanted, those compared, and the ways to them.
-
-
 Path = tuple[Field, ...]
 
 
 def filter_paths(predicate: Bound, schema: Schema) -> tuple[Path, ...]:
-    """The way to each column that the filter asks about."""
+    """Return the path to each column that the filter uses."""
     fields = {term.field.id: term.field for term in terms(predicate)}
     return tuple(path_of(id_, schema) or (field,) for id_, field in fields.items())
 
 
 def stored_fields(request: ReadRequest, paths: Iterable[Path]) -> tuple[Field, ...]:
-    """Top-level columns to read, once each: as narrow as one use wants them, whole where uses differ."""
+    """Return the top-level columns to read: only the needed members, or the whole column if the uses differ."""
     wanted: dict[int, Field] = {}
     for field in (*request.projection, *(branch(path) for path in paths)):
         if isinstance(field.type, UnknownType) or (field.id in METADATA_COLUMNS and field.id not in LINEAGE):
@@ -130,23 +122,18 @@ def _whole(request: ReadRequest, field: Field) -> Field:
     return field if path is None else replace(path[-1], required=field.required)
 
 
-# ---------------------------------------------------------------- stored columns
-#
-# The columns of a native scan: what Spark is asked for, and how each of the table's columns comes out of it.
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumns:
     """A schema for Spark's reader, and the table's columns by id as expressions over it."""
 
     schema: spark.StructType
     fields: Mapping[int, Field]
-    names: Mapping[int, str]  # of those that are columns of the schema as they are
-    made: Mapping[int, Column] = dataclasses.field(default_factory=dict)  # the others
-    protected: frozenset[int] = frozenset()  # of columns at any depth: no filter may be pushed to them
+    names: Mapping[int, str]  # columns that the schema has as they are
+    made: Mapping[int, Column] = dataclasses.field(default_factory=dict)  # the other columns
+    protected: frozenset[int] = frozenset()  # ids at any depth to which no filter may be pushed
 
     def column(self, field_id: int) -> Column:
-        """A column of the table, to be shown."""
+        """Return a column of the table, to be shown."""
         return protect(self._raw(field_id), self.fields[field_id], self.protected)
 
     def _raw(self, field_id: int) -> Column:
@@ -154,7 +141,8 @@ class StoredColumns:
         return self.made[field_id] if name is None else F.col(quoted(name))
 
     def at(self, path: Sequence[Field], *, pushes: bool = False) -> Column:
-        """A column at any depth, null where a struct on the way is. ``pushes``: filters on it may be pushed down."""
+        """Return a column at any depth. It is null if a struct above it is null. With ``pushes``, filters may be pushed
+        to it."""
         column, field = self._raw(path[0].id), self.fields[path[0].id]
         for part in path[1:]:
             assert isinstance(field.type, StructType)
@@ -164,7 +152,7 @@ class StoredColumns:
 
 
 def columns_by_id(metadata: TableMetadata, fields: Sequence[Field]) -> StoredColumns:
-    """Columns to be found by their ids; Spark fills in the default of one that a file lacks."""
+    """Return columns that are found by their ids. Spark fills in the default of a missing column."""
     names = scan_names(metadata, fields)
     return StoredColumns(
         schema=spark.StructType([_with_default(stored_field(f, names[f.id]), f) for f in fields]),
@@ -174,7 +162,7 @@ def columns_by_id(metadata: TableMetadata, fields: Sequence[Field]) -> StoredCol
 
 
 def columns_by_name(layout: Layout, fields: Sequence[Field], fixed: Mapping[int, Column]) -> StoredColumns:
-    """Columns under the names that files of this layout have; ``fixed`` are those that the partition decides."""
+    """Return columns under the names that files of this layout have. ``fixed`` are those that the partition decides."""
     found = by_field_id(layout.columns)
     schema, names, made = [], {}, {}
     for field in fields:
@@ -193,7 +181,7 @@ def columns_by_name(layout: Layout, fields: Sequence[Field], fixed: Mapping[int,
 
 
 def quoted(name: str) -> str:
-    """A name as ``F.col`` takes it whole, dots and all."""
+    """Return a name that ``F.col`` uses as a whole, including dots."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -201,7 +189,7 @@ def _with_default(stored: spark.StructField, field: Field) -> spark.StructField:
     if field.initial_default is None:
         return stored
     text = default_sql(field.type, field.initial_default)
-    if text is None:  # the plan has sent files that lack it elsewhere
+    if text is None:  # files that lack the column are not read by id
         return stored
     return spark.StructField(
         stored.name, stored.dataType, True, {**stored.metadata, "EXISTS_DEFAULT": text, "CURRENT_DEFAULT": text}
@@ -209,7 +197,7 @@ def _with_default(stored: spark.StructField, field: Field) -> spark.StructField:
 
 
 def _as_found(type_: Type, column: FileColumn, name: str) -> spark.DataType:
-    """The table's type with the names that the file has."""
+    """Return the table's type with the names that the file has."""
     match type_:
         case StructType(fields):
             held = by_field_id(column.children)

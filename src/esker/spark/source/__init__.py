@@ -1,1 +1,1 @@
-"""The data source ``esker``: tables under ``spark.read``, ``df.write``, ``spark.readStream`` and ``df.writeStream``."""
+"""The data source ``esker``, for ``spark.read``, ``df.write``, ``spark.readStream`` and ``df.writeStream``."""

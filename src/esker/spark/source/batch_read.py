@@ -1,4 +1,4 @@
-"""A read of the data source, planned: the snapshot is pinned when the frame is made, its files when it is used."""
+"""Plans a read of the data source. The snapshot is chosen when the frame is made, the files when the frame is used."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
 
 _WORKER = "esker.spark.source.read_worker"
 _PART_BYTES = 128 << 20
-_FILE_COST = 4 << 20  # opening a file takes as long as reading so much of one
+_FILE_COST = 4 << 20  # opening a file takes as long as reading this many bytes
 
 
 def pin(given: dict[str, str], registered: Address | None) -> bytes:
-    """The scan that the options ask for, of the snapshot that is current now."""
+    """Return the scan that the options describe, of the current snapshot. Raises ``InvalidInput`` for a wrong
+    option."""
     options = read_options(given, Use.READ, Use.STREAM_READ)
     return pinned(open_table(options, registered), options)
 
 
 def pinned(table: Table, options: Options) -> bytes:
-    """A scan that other processes can go on with."""
+    """Return a scan, pickled, that other processes can continue with."""
     scan = table.scan(
         options.get("where"),
         columns=options.names("columns") or None,
@@ -49,7 +50,7 @@ def pinned(table: Table, options: Options) -> bytes:
         as_of=_as_of(options),
         ref=_ref(options),
     )
-    shown_schema(scan.projection)  # refuses what Spark has no type for
+    shown_schema(scan.projection)  # raises if Spark has no type for a column
     return pickle.dumps(replace(scan, metadata=without_history(scan.metadata), frames=None))
 
 
@@ -59,19 +60,19 @@ def schema_of(plan: bytes) -> StructType:
 
 
 def scan_of(plan: bytes) -> Scan:
-    """The scan that was pinned."""
+    """Return the pinned scan."""
     return pickle.loads(plan)
 
 
 def read_task(plan: bytes, schema: StructType) -> Callable[[Any], Any]:
-    """What workers do with each part of the plan."""
+    """Return the function that workers run for each part of the plan."""
     scan = projected(plan, schema)
-    assert isinstance(scan.engine, ArrowEngine)  # the one that tables are opened with
+    assert isinstance(scan.engine, ArrowEngine)  # tables are always opened with this engine
     return shipped(_WORKER, pickle.dumps(Order(storage=scan.engine.storage, fields=scan.projection.fields)))
 
 
 def parts(plan: bytes, schema: StructType, filters: Sequence[Filter]) -> list[bytes]:
-    """The surviving files, in parts of about one size."""
+    """Return the files that the filters leave, in parts of about equal size."""
     scan = projected(plan, schema)
     kept = [bound for unbound in unbound_filters(filters, scan.resolved.schema) if (bound := _bound(scan, unbound))]
     narrowed = replace(scan, filter=all_of((scan.filter, *kept)))
@@ -79,7 +80,7 @@ def parts(plan: bytes, schema: StructType, filters: Sequence[Filter]) -> list[by
 
 
 def packed_parts(scan: Scan, tasks: Iterable[ScanTask]) -> list[bytes]:
-    """Tasks on their way to workers."""
+    """Return the tasks in parts, packed for workers."""
     request = ReadRequest(
         metadata=scan.metadata,
         tasks=(),
@@ -92,7 +93,10 @@ def packed_parts(scan: Scan, tasks: Iterable[ScanTask]) -> list[bytes]:
 
 
 def projected(plan: bytes, schema: StructType) -> Scan:
-    """The scan with the columns that Spark asks for: fewer, where the reader was given a schema."""
+    """Return the scan with the columns that Spark asks for. They are fewer if the user gave the reader a schema.
+
+    Raises ``InvalidInput`` if a column does not exist or has another type.
+    """
     scan = scan_of(plan)
     known = {field.name: field for field in scan.projection}
     missing = [name for name in schema.fieldNames() if name not in known]
@@ -110,7 +114,7 @@ def projected(plan: bytes, schema: StructType) -> Scan:
 
 
 def _grouped(tasks: Iterable[ScanTask]) -> Iterator[list[ScanTask]]:
-    """Neighbours together until they make a part."""
+    """Yield neighbouring tasks in groups that are large enough for a part."""
     group: list[ScanTask] = []
     size = 0
     for task in tasks:
@@ -125,7 +129,7 @@ def _grouped(tasks: Iterable[ScanTask]) -> Iterator[list[ScanTask]]:
 
 
 def _bound(scan: Scan, unbound: Unbound) -> Bound | None:
-    """The filter as a plan asks it; None for one that cannot be asked, which Spark does by itself."""
+    """Return the bound filter. Returns None if Esker cannot evaluate it; Spark then evaluates it alone."""
     try:
         return bind(unbound, scan.resolved.schema)
     except (InvalidInput, Unsupported):

@@ -1,4 +1,4 @@
-"""A write of the data source: planned, committed and given up, each in a process of its own."""
+"""Writes a batch for the data source. Planning, commit and abort each run in a process of their own."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
     from esker.write.verbs import Transaction
 
-Report = tuple[str, str | None, bytes]  # a task's operation, the query it worked for, and the files that it wrote
+Report = tuple[str, str | None, bytes]  # a task's operation, the query that it belongs to, and the files that it wrote
 _WORKER = "esker.spark.source.write_worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """What the commit must know of how the writing began."""
+    """What the commit must know about the start of the write."""
 
     given: Mapping[str, str]
     use: Use
@@ -55,7 +55,7 @@ class WritePlan:
     overwrite: bool
     ref: str
     began_at: int | None = None
-    operation_id: str | None = None  # None: nothing is to be written
+    operation_id: str | None = None  # None: nothing to write
 
 
 def plan_write(
@@ -65,7 +65,10 @@ def plan_write(
     overwrite: bool,
     use: Use = Use.WRITE,
 ) -> tuple[bytes, Callable[[Any], Any]]:
-    """Check all that can be checked before a row is written, and say what workers do."""
+    """Check everything that can be checked before a row is written. Return the plan, and the function that workers run.
+
+    Raises ``InvalidInput`` if an option, the table or the columns do not fit.
+    """
     options = read_options(given, use)
     _check_overwrite(options, overwrite)
     lake = open_lake(options, registered)
@@ -81,7 +84,7 @@ def plan_write(
 
 
 def commit(data: bytes, reports: Sequence[Report | None]) -> None:
-    """Make what the tasks wrote one snapshot."""
+    """Commit the files that the tasks wrote, in one snapshot."""
     plan: WritePlan = pickle.loads(data)
     if plan.operation_id is None:
         return
@@ -94,12 +97,12 @@ def commit(data: bytes, reports: Sequence[Report | None]) -> None:
 
 
 def collected(plan: WritePlan, lake: Lake, table: Table, reports: Sequence[Report | None]) -> Written:
-    """The files of all tasks; where one refused its rows, they are deleted and the refusal is raised."""
+    """Return the files of all tasks. If a task refused its rows, delete the files and raise the refusal."""
     files: list[DataFile] = []
     refusal = None
     for report in reports:
         if report is None:
-            raise InvalidInput("cannot commit: a task has not reported what it wrote")
+            raise InvalidInput("cannot commit: a task did not report what it wrote")
         found, refused = _files(table.metadata, from_bytes(report[2]))
         files += found
         refusal = refusal or refused
@@ -111,8 +114,11 @@ def collected(plan: WritePlan, lake: Lake, table: Table, reports: Sequence[Repor
 
 
 def abort(data: bytes, reports: Sequence[Report | None]) -> None:
-    """Delete what tasks wrote, where no commit can have named it: a commit is only begun once all have reported, and
-    one that fails knows itself whether its files may go."""
+    """Delete the files of the tasks, if no commit can have named them.
+
+    A commit starts only when all tasks have reported. A commit that fails decides itself whether its files can be
+    deleted.
+    """
     plan: WritePlan = pickle.loads(data)
     if plan.operation_id is None or (reports and all(report is not None for report in reports)):
         return
@@ -124,10 +130,12 @@ def abort(data: bytes, reports: Sequence[Report | None]) -> None:
 
 
 def _files(metadata: TableMetadata, report: Any) -> tuple[list[DataFile], InvalidInput | None]:
-    """A task's files; their partitions are of the spec that they were written by, whatever it is now."""
+    """Return a task's files. Their partition values belong to the spec that was current when they were written."""
     spec_ids = [spec_id for spec_id in report["spec_id"].to_pylist() if spec_id is not None]
     if spec_ids and spec_ids[0] not in metadata.spec_by_id:
-        raise Conflict(f"cannot commit files of partition spec {spec_ids[0]}: the table has none of that number")
+        raise Conflict(
+            f"cannot commit files of partition spec {spec_ids[0]}: the table no longer has this spec; write again"
+        )
     written_by = replace(metadata, default_spec_id=spec_ids[0]) if spec_ids else metadata
     return files_of(report, partition_types(written_by))
 
@@ -139,8 +147,10 @@ def _apply(tx: Transaction, plan: WritePlan, options: Options, table: Table, wri
     elif options.choice("overwrite-mode", "static", "dynamic") == "static":
         tx.overwrite(written, where)
     elif table.spec.spec_id != written.spec_id:
-        tx.append(written)  # so that giving up deletes the files
-        raise Conflict(f"cannot overwrite partitions of {table.name}: its partitioning was changed meanwhile")
+        tx.append(written)  # so that the rollback deletes the files
+        raise Conflict(
+            f"cannot overwrite partitions of {table.name}: its partitioning was changed meanwhile; write again"
+        )
     else:
         tx.overwrite_partitions(written)
 
@@ -157,7 +167,7 @@ def _order(storage: Storage, table: Table, schema: StructType) -> Order:
     layout = file_layout(metadata, table.schema)
     members(table.schema.fields, list(arrow_schema_of(schema)), (), Leniency(whole_structs=True))
     if not storage.is_shared:
-        raise Unsupported(f"cannot write to {table.name}: workers reach local files alone", feature="storage")
+        raise Unsupported(f"cannot write to {table.name}: workers can reach only local files", feature="storage")
     return Order(
         names=tuple(schema.fieldNames()),
         storage=storage,
@@ -167,5 +177,5 @@ def _order(storage: Storage, table: Table, schema: StructType) -> Order:
         locations=data_locations(metadata),
         operation_id=str(uuid4()),
         limits=Limits(),
-        rows_are_sorted=False,  # they come as the frame has them
+        rows_are_sorted=False,  # they have the order of the frame
     )

@@ -1,8 +1,8 @@
 """The classes of the data source ``esker`` that Spark receives.
 
-They travel by value to three kinds of processes: the one that plans, which has Esker, and executors, which need not
-have it. So they are made inside a function and name nothing of Esker outside it. Modules of Esker plan and commit;
-functions made by ``ship`` read and write rows.
+They are sent by value to the process that plans, which has Esker, and to executors, which may not have it. So they are
+made inside a function and refer to nothing of Esker outside it. Modules of Esker plan and commit. Functions made by
+``ship`` read and write rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Address = Mapping[str, Any]
 
 
 def importer(home: str, version: str) -> Callable[[str], Any]:
-    """A function that imports a module of ours where Spark plans: of the Esker that the source was registered by."""
+    """Return a function that imports an Esker module where Spark plans, from the Esker that registered the source."""
 
     def load(name: str) -> Any:
         import importlib
@@ -35,14 +35,17 @@ def importer(home: str, version: str) -> Callable[[str], Any]:
             sys.path.insert(0, home)
             importlib.invalidate_caches()
             if not is_ours():
-                raise ImportError(f"the data source esker needs Esker {version} installed where Spark plans queries")
+                raise ImportError(
+                    f"cannot use the data source esker: Esker {version} is not installed where Spark plans queries; "
+                    "install it there"
+                )
         return importlib.import_module(name)
 
     return load
 
 
 def make_source(load: Callable[[str], Any], address: Address | None) -> type:
-    """The class of the data source ``esker``, over a lake that was registered."""
+    """Return the class of the data source ``esker``, over a registered lake."""
     from pyspark.sql.datasource import DataSource
 
     reader, pushing_reader = make_readers(load)
@@ -50,7 +53,7 @@ def make_source(load: Callable[[str], Any], address: Address | None) -> type:
     stream_reader = make_stream_reader(load)
 
     class EskerSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
-        """Tables of a lake, by name, or any table by path."""
+        """Tables of a lake, by name, or any table by its path."""
 
         def __init__(self, options: Mapping[str, str]) -> None:
             self.options = dict(options)
@@ -72,7 +75,7 @@ def make_source(load: Callable[[str], Any], address: Address | None) -> type:
             import sys
 
             load("esker.spark.source.source_options").check_options(self.options, "READ")
-            # Where its setting is off, Spark refuses a reader with pushFilters; where it is on, it asks by this module.
+            # Spark refuses a reader with pushFilters if its setting is off. If it is on, Spark has loaded this module.
             asks = "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
             plan = self._pinned()
             task = load("esker.spark.source.batch_read").read_task(plan, schema)
@@ -95,7 +98,7 @@ def make_source(load: Callable[[str], Any], address: Address | None) -> type:
 
 
 def make_readers(load: Callable[[str], Any]) -> tuple[type, type]:
-    """Readers without and with filters pushed down."""
+    """Return the readers without and with filters that are pushed down."""
     from pyspark.sql.datasource import DataSourceReader
 
     class EskerReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not followed
@@ -117,17 +120,17 @@ def make_readers(load: Callable[[str], Any]) -> tuple[type, type]:
             return iter(self.task(partition.value))
 
     class PushingReader(EskerReader):
-        """The same with fewer files, where filters prove that they hold nothing."""
+        """Reads a pinned snapshot, without the files that the filters exclude."""
 
         def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802  # Spark's name
             self.filters = list(filters)
-            return self.filters  # Spark asks them again: they prune whole files here
+            return self.filters  # Spark evaluates them again: here they exclude only whole files
 
     return EskerReader, PushingReader
 
 
 def make_writers(load: Callable[[str], Any]) -> tuple[type, type]:
-    """Writers of a batch and of a stream."""
+    """Return the writers of a batch and of a stream."""
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
     def message(report: Any) -> Any:
@@ -141,7 +144,7 @@ def make_writers(load: Callable[[str], Any]) -> tuple[type, type]:
         return [None if one is None else one.report for one in messages]
 
     class EskerWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark is not followed
-        """Workers write files; once all have, one commit names them."""
+        """Workers write files. When all are written, one commit names them."""
 
         def __init__(self, plan: bytes, task: Callable[[Any], Any]) -> None:
             self.plan = plan
@@ -157,7 +160,7 @@ def make_writers(load: Callable[[str], Any]) -> tuple[type, type]:
             load("esker.spark.source.batch_write").abort(self.plan, reports(messages))
 
     class EskerStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark is not followed
-        """The same for each batch of a stream, exactly once."""
+        """Writes each batch of a stream exactly once."""
 
         def __init__(self, plan: bytes, task: Callable[[Any], Any]) -> None:
             self.plan = plan
@@ -176,7 +179,7 @@ def make_writers(load: Callable[[str], Any]) -> tuple[type, type]:
 
 
 def make_stream_reader(load: Callable[[str], Any]) -> type:
-    """The reader of a stream; releases of Spark before 4.2 know no limits on a batch."""
+    """Return the reader of a stream. Releases of Spark before 4.2 have no limits for a batch."""
     from pyspark.sql.datasource import DataSourceStreamReader
 
     bases: tuple[Any, ...] = (DataSourceStreamReader,)
@@ -194,7 +197,7 @@ def make_stream_reader(load: Callable[[str], Any]) -> type:
         self.live = None
 
     def feed(self: Any) -> Any:
-        """What follows the table; made where it is needed, and never sent to workers."""
+        """Return the feed of the table. It is made when first needed, and never sent to workers."""
         if self.live is None:
             self.live = load("esker.spark.source.stream_read").open_feed(self.plan)
         return self.live

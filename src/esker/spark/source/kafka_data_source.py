@@ -1,6 +1,6 @@
 """The classes of the data source ``esker_kafka`` that Spark receives.
 
-They travel by value, like those of ``data_source``. For the same reasons they are made inside a function and name
+They are sent by value, like those of ``data_source``. For the same reasons they are made inside a function and refer to
 nothing of Esker outside it.
 """
 
@@ -13,13 +13,13 @@ NAME = "esker_kafka"
 
 
 def make_kafka_source(load: Callable[[str], Any]) -> type:
-    """The class of the data source."""
+    """Return the class of the data source."""
     from pyspark.sql.datasource import DataSource, DataSourceReader
 
     stream_reader = make_kafka_stream_reader(load)
 
     class KafkaReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not followed
-        """Reads topics as they are when the frame is used."""
+        """Reads the messages that the topics have when the frame is used."""
 
         def __init__(self, plan: bytes, task: Callable[[Any], Any]) -> None:
             self.plan = plan
@@ -60,7 +60,7 @@ def make_kafka_source(load: Callable[[str], Any]) -> type:
 
 
 def make_kafka_stream_reader(load: Callable[[str], Any]) -> type:
-    """The reader of a stream; releases of Spark before 4.2 know no limits on a batch."""
+    """Return the reader of a stream. Releases of Spark before 4.2 have no limits for a batch."""
     from pyspark.sql.datasource import DataSourceStreamReader
 
     bases: tuple[Any, ...] = (DataSourceStreamReader,)
@@ -77,7 +77,7 @@ def make_kafka_stream_reader(load: Callable[[str], Any]) -> type:
         self.live = None
 
     def feed(self: Any) -> Any:
-        """What follows the topics; made where it is needed, and never sent to workers."""
+        """Return the feed of the topics. It is made when first needed, and never sent to workers."""
         if self.live is None:
             self.live = load("esker.spark.source.kafka_read").Feed(self.plan)
         return self.live

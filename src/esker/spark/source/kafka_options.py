@@ -1,6 +1,6 @@
-"""The options of ``esker_kafka``: those of Spark's own Kafka source where they mean the same.
+"""The options of ``esker_kafka``. They have the names of Spark's own Kafka source if they mean the same.
 
-Spark hands options over in lower case. One that is not known is refused.
+Spark passes option names in lower case. An unknown option is refused.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ PREFIX = "kafka."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """What a user asked for; safe to pickle."""
+    """The options that a user gave. They can be pickled."""
 
     source: Source
     headers: bool
     ending: Literal["latest"] | Positions = "latest"
-    most: int | None = None  # offsets in one batch of a stream
+    most: int | None = None  # limit for the offsets in one batch of a stream
 
 
 def read_kafka_options(given: Mapping[str, str], *, stream: bool) -> KafkaOptions:
-    """The options of a stream, or of a batch; ``InvalidInput`` names what is wrong with them."""
+    """Return the options of a stream or of a batch. Raises ``InvalidInput`` for an unknown option or a wrong value."""
     known = {name.lower(): name for name in (*_ANY, *(STREAM_ONLY if stream else BATCH_ONLY))}
     config: dict[str, str] = {}
     found: dict[str, str] = {}
@@ -106,7 +106,8 @@ def _starting(found: Mapping[str, str], *, stream: bool) -> Starting:
             return "latest"
         case "latest":
             raise InvalidInput(
-                "cannot start a batch at the latest offsets: it would be empty", option="startingOffsets"
+                "cannot start a batch at the latest offsets: it would be empty; use earliest, or name offsets",
+                option="startingOffsets",
             )
         case _:
             return positions_of(text, "startingOffsets")

@@ -20,27 +20,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# ---------------------------------------------------------------- kafka offsets
-#
-# How far a stream from Kafka has come, in the form in which Spark keeps it in a checkpoint.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """Up to where each partition is read.
+    """The position up to which each partition is read.
 
-    ``begins`` says where the batch that ends here begins in partitions of which the offset before does not tell, or
-    not truly: the first batch of a stream, partitions that were added, what was gone. So a batch that Spark sends
-    again is the same batch, whatever the topic has become meanwhile.
+    ``begins`` has the start of this batch for partitions where the previous offset does not have it, or has it wrong:
+    in the first batch of a stream, for new partitions, and after lost messages. So a batch that Spark sends again is
+    the same batch, even if the topic has changed meanwhile.
     """
 
     ends: Positions = field(default_factory=dict)
     begins: Positions = field(default_factory=dict)
-    skipped: int = 0  # offsets that were gone, since the stream began
+    skipped: int = 0  # lost offsets since the stream began
     is_begun: bool = True
 
     def ranges_from(self, start: StreamOffset) -> list[OffsetRange]:
-        """What lies between an earlier offset and this one."""
+        """Return the ranges between an earlier offset and this one."""
         found = []
         for place, end in sorted(self.ends.items()):
             begin = self.begins.get(place, start.ends.get(place, end))
@@ -49,7 +44,7 @@ class StreamOffset:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The offset as Spark keeps it."""
+        """Return the offset as Spark stores it."""
         return {
             "ends": as_json(self.ends),
             "begins": as_json(self.begins),
@@ -59,7 +54,7 @@ class StreamOffset:
 
     @classmethod
     def of(cls, given: Any) -> StreamOffset:
-        """The offset that Spark kept; ``InvalidInput`` for one that is not ours."""
+        """Return the offset that Spark stored. Raises ``InvalidInput`` if it is not one of Esker's."""
         match given:
             case {"ends": dict(ends), "begins": dict(begins), "skipped": int(skipped), "begun": bool(is_begun)}:
                 what = "the checkpoint's offsets"
@@ -70,15 +65,13 @@ class StreamOffset:
                     is_begun=is_begun,
                 )
             case _:
-                raise InvalidInput(f"cannot go on from the checkpoint: {given!r} is no offset of a stream from Kafka")
+                raise InvalidInput(
+                    f"cannot continue from the checkpoint: {given!r} is not an offset of a stream from Kafka; use a "
+                    "new checkpoint"
+                )
 
 
 UNBEGUN = StreamOffset(is_begun=False)
-
-
-# ---------------------------------------------------------------- kafka read
-#
-# Reading Kafka for Spark, where it plans: offsets of a stream and ranges for workers.
 
 
 _WORKER = "esker.spark.source.kafka_worker"
@@ -86,7 +79,7 @@ log = logging.getLogger("esker.kafka")
 
 
 def schema_of(given: Mapping[str, str]) -> StructType:
-    """The columns: those of Spark's own Kafka source."""
+    """Return the columns of a message. They are those of Spark's own Kafka source."""
     from pyspark.sql import types as spark
 
     columns = {
@@ -106,41 +99,42 @@ def schema_of(given: Mapping[str, str]) -> StructType:
 
 
 def plan(given: Mapping[str, str], schema: StructType, *, stream: bool) -> bytes:
-    """Check the options. Nothing is asked of a broker yet."""
+    """Check the options, and return them pickled. No broker is asked yet. Raises ``InvalidInput`` for a wrong option or
+    schema."""
     options = read_kafka_options(given, stream=stream)
     if schema.simpleString() != schema_of(given).simpleString():
         raise InvalidInput(
-            "cannot give messages of Kafka other columns: they have a schema of their own; select after reading"
+            "cannot read messages of Kafka with other columns: their columns are fixed; select after reading"
         )
     return pickle.dumps(options)
 
 
 def read_task(data: bytes) -> Callable[[Any], Any]:
-    """What workers do with each range."""
+    """Return the function that workers run for each range."""
     return shipped(_WORKER, data)
 
 
 def batch_ranges(data: bytes) -> list[bytes]:
-    """The ranges of a batch, as the topics are now."""
+    """Return the ranges of a batch, from the offsets that the topics have now."""
     options = _options(data)
     with Client(options.source) as client:
         bounds = client.bounds()
     if options.ending != "latest":
         missing = next((place for place in bounds if place not in options.ending), None)
         if missing is not None:
-            raise InvalidInput(f"cannot tell where to end {missing}: endingOffsets must name every partition")
+            raise InvalidInput(f"cannot end {missing}: it has no ending offset; name every partition in endingOffsets")
         bounds = {place: _cut(found, at_bound(options.ending[place], found), place) for place, found in bounds.items()}
     starts = first_positions(options.source.starting, bounds)
     return packed(_warned(next_step(starts, bounds, fail_on_loss=options.source.fail_on_loss)).ranges)
 
 
 def packed(ranges: list[OffsetRange]) -> list[bytes]:
-    """Ranges on their way to workers, each a task."""
+    """Return the ranges, packed for workers. Each is one task."""
     return [pickle.dumps(one) for one in ranges]
 
 
 def read_limit(data: bytes) -> Any:
-    """The limit that the options ask for, in Spark's form."""
+    """Return the limit for a batch that the options set, in Spark's form."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
     most = _options(data).most
@@ -153,36 +147,37 @@ class Feed:
     def __init__(self, data: bytes) -> None:
         self._options = _options(data)
         self._client: Client | None = None
-        self._last: dict[Partition, int] | None = None  # never go beyond, for a query that ends with what is there now
+        # the last offsets to read, for a query that ends with what exists now
+        self._last: dict[Partition, int] | None = None
 
     def initial(self) -> dict[str, Any]:
-        """Before all, wherever a stream begins: that is settled by its first batch."""
+        """Return the offset before the start of a stream. The first batch decides where the stream starts."""
         return UNBEGUN.as_json()
 
     def latest(self, given: dict[str, Any] | None, most: int | None) -> dict[str, Any]:
-        """How far the next batch goes."""
+        """Return the offset at which the next batch ends. Raises ``Unsupported`` before Spark 4.2."""
         if given is None:
             raise Unsupported(
-                "cannot stream from Kafka: this release of Spark does not say where a batch begins; use Spark 4.2 or "
-                "newer, or esker ingest otlp kafka://…",
+                "cannot stream from Kafka: this release of Spark does not report where a batch begins; use Spark "
+                "4.2 or newer, or esker ingest otlp kafka://…",
                 feature="kafka",
             )
         return self._next(StreamOffset.of(given), most).as_json()
 
     def newest(self) -> dict[str, Any] | None:
-        """As far as the topics go now."""
+        """Return the offset of the newest messages."""
         return StreamOffset(ends={place: found.high for place, found in self._bounds().items()}).as_json()
 
     def stop_at_now(self) -> None:
-        """Let what is sent from now on wait."""
+        """Read only messages that exist now."""
         self._last = {place: found.high for place, found in self._bounds().items()}
 
     def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
-        """The ranges of a batch, for workers."""
+        """Return the ranges of a batch, packed for workers."""
         return packed(StreamOffset.of(end).ranges_from(StreamOffset.of(start)))
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -212,13 +207,13 @@ class Feed:
 
 def _warned(step: Step) -> Step:
     for loss in step.losses:
-        log.warning("%s from offset %d: %s; going on without them", loss.place, loss.offset, loss.reason)
+        log.warning("%s from offset %d: %s; continuing without them", loss.place, loss.offset, loss.reason)
     return step
 
 
 def _cut(found: Bounds, end: int, place: Partition) -> Bounds:
     if end > found.high:
-        raise InvalidInput(f"cannot end {place} at offset {end}: the broker has no more than {found.high} offsets yet")
+        raise InvalidInput(f"cannot end {place} at offset {end}: the broker has only {found.high} offsets so far")
     return Bounds(min(found.low, end), end)
 
 

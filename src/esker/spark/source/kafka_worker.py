@@ -1,4 +1,4 @@
-"""What a task does when it reads Kafka: a range to batches. Runs in executors that have confluent-kafka and pyarrow."""
+"""Reads a range of Kafka's offsets as batches, inside a Spark task. Executors need confluent-kafka and pyarrow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("esker.kafka")
 
 
 def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a range; a plan of nothing has one part of nothing."""
+    """Yield the rows of a range. An empty plan has one part, which is None."""
     if part is None:
         return
     options: KafkaOptions = pickle.loads(order)
@@ -26,4 +26,4 @@ def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
         reader = RangeReader(client, wanted)
         yield from batches_of(reader, headers=options.headers)
         if reader.skipped:
-            log.warning("%d offsets of %s were gone and are passed over", reader.skipped, wanted.place)
+            log.warning("%d offsets of %s were gone and are skipped", reader.skipped, wanted.place)

@@ -23,15 +23,15 @@ _COMPARISONS = {
     "LessThan": Op.LT,
     "LessThanOrEqual": Op.LE,
 }
-_OF_TEXT = ("EqualTo", "In", "IsNull", "IsNotNull")  # what means the same of a uuid and of its text, or less
+_OF_TEXT = ("EqualTo", "In", "IsNull", "IsNotNull")  # filters that mean the same for a uuid and for its text, or less
 
 
 def unbound_filters(filters: Iterable[Filter], schema: Schema) -> Iterator[Unbound]:
-    """The filters that say the same here as in Spark; the rest is left to Spark alone."""
+    """Yield the filters that mean the same in Esker and in Spark. Spark alone evaluates the others."""
     for filter_ in filters:
         try:
             found = _unbound(filter_, schema)
-        except InvalidInput:  # a value that is no literal of ours
+        except InvalidInput:  # Esker has no literal for the value
             continue
         if found is not None:
             yield found
@@ -42,7 +42,7 @@ def _unbound(filter_: Any, schema: Schema) -> Unbound | None:
     if kind == "Not":
         inner = filter_.child
         if isinstance(_type_of(inner, schema), UuidType) and type(inner).__name__ not in ("IsNull", "IsNotNull"):
-            return None  # the text of a uuid has spellings, of which Spark compares one
+            return None  # the text of a uuid can be written in several ways; Spark compares only one
         found = _unbound(inner, schema)
         return None if found is None else Not(found)
     type_ = _type_of(filter_, schema)
@@ -78,7 +78,7 @@ def _leaf(kind: str, name: Name, value: Any) -> Unbound | None:
 
 
 def _type_of(filter_: Any, schema: Schema) -> Type | None:
-    """The type of the column that a filter is about; None where there is none of that very name."""
+    """Return the type of the filter's column. Returns None if no column has exactly that name."""
     fields, type_ = schema.fields, None
     for part in getattr(filter_, "attribute", ()):
         found = next((field for field in fields if field.name == part), None)

@@ -1,4 +1,4 @@
-"""What a task does when it reads for the data source: planned files to batches. Runs in executors, sent by ``ship``."""
+"""Reads planned files as batches for the data source, inside a Spark task. ``ship`` sends it to the executors."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from esker.spark.workers.arrow_read_worker import shown_array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """All that a task is told besides which files to read."""
+    """Everything that a task needs, except the files to read."""
 
     storage: Storage
-    fields: tuple[Field, ...]  # the columns to give, in order
+    fields: tuple[Field, ...]  # the columns to return, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Some files of a plan; the table's name mapping is read where Spark plans, by what workers may not have."""
+    """Some files of a plan. The name mapping is parsed where Spark plans, because workers may not have the parser."""
 
     request: ReadRequest
     name_mapping: tuple[MappedField, ...] | None
 
 
 def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of a plan, in the types that Spark declared; a plan of nothing has one part of nothing."""
+    """Yield the rows of a part of a plan, in the types that Spark expects. An empty plan has one part, which is
+    None."""
     if part is None:
         return
     told: Order = pickle.loads(order)
@@ -47,22 +48,22 @@ def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
 
 
 def packed(part: Part) -> bytes:
-    """A part on its way to a worker."""
+    """Return a part as bytes, for a worker."""
     return zlib.compress(pickle.dumps(part), 1)
 
 
 def unpacked(part: bytes) -> Part:
-    """A part as it arrives."""
+    """Return the part that the bytes contain."""
     return pickle.loads(zlib.decompress(part))
 
 
 def wanted(fields: tuple[Field, ...]) -> Schema:
-    """What is read from files for these columns: all but those of no type, which no file has."""
+    """Return the columns to read from files: all except those of the type unknown, which no file has."""
     return Schema(fields=tuple(f for f in fields if not isinstance(f.type, UnknownType)))
 
 
 def _shown(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
-    """The batch as Spark has been told it comes."""
+    """Return the batch in the types that Spark expects."""
     columns: list[pa.Array] = []
     at = 0
     for field in fields:

@@ -1,4 +1,4 @@
-"""``esker.spark.register``: afterwards a session knows the formats ``esker`` and ``esker_kafka``."""
+"""``esker.spark.register``: adds the formats ``esker`` and ``esker_kafka`` to a session."""
 
 from __future__ import annotations
 
@@ -21,20 +21,31 @@ PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession, lake: Lake | None = None, **how: Any) -> None:
-    """Let ``spark.read.format("esker")`` and its three siblings find the tables of a lake.
+    """Let ``spark.read``, ``df.write``, ``spark.readStream`` and ``df.writeStream`` use the format ``esker``.
 
-    The lake is the one given, or what ``esker.connect(**how)`` opens; without either, what ``connect()`` opens. A
-    session keeps one: registering again takes its place, and the option ``catalog`` of a read or write goes before it.
-    Filters on such frames are pushed down from now on: the session's setting for that is switched on.
-    ``esker_kafka`` reads topics of Kafka, and needs no lake.
+    The formats find the tables of one lake. A session has one registered lake: registering another one replaces it. The
+    option ``catalog`` of a read or write has precedence. The session's setting for filters that are pushed down is
+    switched on. The format ``esker_kafka``, which reads topics of Kafka, is registered too. It needs no lake.
+
+    Args:
+        spark: the session, classic or Spark Connect
+        lake: the lake to register
+        **how: without ``lake``, the arguments of ``esker.connect``, which opens the lake to register
+
+    Raises ``InvalidInput`` if both ``lake`` and other arguments are given, or if other processes cannot open the lake.
+
+        esker.spark.register(spark, lake)
+        spark.read.format("esker").load("sales.orders")
     """
     if lake is not None and how:
-        raise InvalidInput(f"cannot take a lake and {next(iter(how))} too: the lake is open already")
+        raise InvalidInput(
+            f"cannot register a lake with {next(iter(how))} too: the lake is open already; remove {next(iter(how))}"
+        )
     opened = open_lake(**how) if lake is None else lake
     if opened.address is None:
         raise InvalidInput(
-            "cannot register this lake: other processes plan and read for Spark, and it lives in this one; "
-            "use a SQLite or directory catalog"
+            "cannot register this lake: it exists only in this process, and Spark plans and reads in other "
+            "processes; use a SQLite or directory catalog"
         )
     use_this_python(spark)
     load = importer(installed_in(), VERSION)
@@ -49,8 +60,11 @@ def _plain(address: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _switch_on(spark: SparkSession) -> None:
-    """A declarative pipeline lets nobody set anything: there it is for its specification to do, and without it filters
-    are asked of rows alone."""
+    """Switch on filters that are pushed down.
+
+    A declarative pipeline allows no settings. There, its specification has to set it. Without it, filters exclude no
+    files.
+    """
     from pyspark.errors import PySparkException
 
     try:

@@ -1,8 +1,8 @@
 """The options of the data source: their names, values and uses, and the lake and table that they name.
 
-Spark hands options over in lower case; dashes and underscores may be left out, so ``snapshotId`` is ``snapshot-id``. An
-unknown option is refused: a typing error must not read another snapshot than the one that was meant. Tables are opened
-in the process that plans: the driver, or a Connect server.
+Spark passes option names in lower case. Dashes and underscores may be left out, so ``snapshotId`` is ``snapshot-id``.
+An unknown option is refused, because a typing error must not read another snapshot. Tables are opened in the process
+that plans: the driver, or a Connect server.
 """
 
 from __future__ import annotations
@@ -19,16 +19,9 @@ from esker.lake import open_lake as connect
 from esker.table import MAIN, Table
 from esker.write.properties import switch, whole_number
 
-# ---------------------------------------------------------------- options
-#
-# The options of the data source: which there are, what each holds, and for which use.
-#
-# Spark hands options over in lower case; dashes and underscores may be left out, so ``snapshotId`` is ``snapshot-id``.
-# One that is not known is refused: a slip of the pen must not read another snapshot than was meant.
-
 
 class Use(Enum):
-    """What a data source is asked for."""
+    """What a data source is used for."""
 
     READ = "spark.read"
     WRITE = "df.write"
@@ -67,7 +60,7 @@ OPTIONS: dict[str, frozenset[Use]] = {
     "partition-by": _WRITES,
     "sort-by": _WRITES,
     "format-version": _WRITES,
-    "checkpoint-location": frozenset({Use.STREAM_WRITE}),  # Spark's own, which passes through
+    "checkpoint-location": frozenset({Use.STREAM_WRITE}),  # an option of Spark, which passes it on
     "query-name": frozenset({Use.STREAM_WRITE}),
 }
 SUMMARY = "snapshot-property."
@@ -75,36 +68,37 @@ SUMMARY = "snapshot-property."
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options under the names of this page."""
+    """The given options, under the names in ``OPTIONS``."""
 
     given: Mapping[str, str]
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> str | None:
-        """An option as text; None where it is not given."""
+        """Return an option as text, or None if it is not given."""
         return self.given.get(name)
 
     def number(self, name: str, *, at_least: int = 0) -> int | None:
-        """An option that is a whole number."""
+        """Return an option that is a whole number. Raises ``InvalidInput`` otherwise."""
         return None if name not in self.given else whole_number(self.given, name, 0, at_least=at_least)
 
     def switch(self, name: str) -> bool:
-        """An option that is on or off; off where it is not given."""
+        """Return whether an option is on. It is off if it is not given."""
         return switch(self.given, name, default=False)
 
     def choice(self, name: str, *choices: str) -> str:
-        """One of several words, the first where it is not given."""
+        """Return one of several words, by default the first. Raises ``InvalidInput`` for another word."""
         text = self.given.get(name, choices[0]).strip().lower()
         if text not in choices:
             raise InvalidInput(f"cannot use {name} = {text!r}: it takes {', '.join(choices)}", option=name)
         return text
 
     def names(self, name: str) -> list[str]:
-        """A list: items between commas, those inside brackets apart."""
+        """Return a list: items separated by commas, except commas inside brackets."""
         return _listed(self.given.get(name, ""))
 
     def one_of(self, *names: str) -> str | None:
-        """Which of these is given; two of them contradict each other."""
+        """Return which of these options is given. Raises ``InvalidInput`` if two are given, because they contradict
+        each other."""
         found = [name for name in names if name in self.given]
         if len(found) > 1:
             raise InvalidInput(f"cannot take both {found[0]} and {found[1]}: give one", option=found[1])
@@ -112,7 +106,7 @@ class Options:
 
 
 def read_options(given: Mapping[str, str], *uses: Use) -> Options:
-    """The options as given for a use, or for one of several; ``InvalidInput`` names one that does not belong."""
+    """Return the options for these uses. Raises ``InvalidInput`` for an unknown option, or one of another use."""
     by_letters = {_letters(name): name for name in OPTIONS}
     found: dict[str, str] = {}
     summary: dict[str, str] = {}
@@ -133,12 +127,12 @@ def read_options(given: Mapping[str, str], *uses: Use) -> Options:
 
 
 def check_options(given: Mapping[str, str], use: str) -> None:
-    """``InvalidInput`` for options that do not belong to a use, by the name of it."""
+    """Raise ``InvalidInput`` for options that do not belong to a use, given by its name."""
     read_options(given, Use[use])
 
 
 def known_options(*uses: Use) -> list[str]:
-    """The names that may be given for a use."""
+    """Return the names of the options for these uses."""
     return sorted(name for name, for_ in OPTIONS.items() if for_ & set(uses))
 
 
@@ -166,16 +160,11 @@ def _listed(text: str) -> list[str]:
     return [item.strip() for item in items if item.strip()]
 
 
-# ---------------------------------------------------------------- opening
-#
-# From options to a table, in the process that plans: on the driver, or on a Connect server.
-
-
 Address = Mapping[str, Any]
 
 
 def open_lake(options: Options, registered: Address | None) -> Lake:
-    """The lake that the options name, else the one that was registered."""
+    """Return the lake that the options name, else the registered one. Raises ``InvalidInput`` if there is none."""
     uri, warehouse = options.get("catalog"), options.get("warehouse")
     if uri is not None:
         return connect(uri, warehouse=warehouse, allowed_roots=options.names("allowed-roots"))
@@ -188,7 +177,7 @@ def open_lake(options: Options, registered: Address | None) -> Lake:
 
 
 def open_table(options: Options, registered: Address | None) -> Table:
-    """The table that ``load`` or ``save`` named: by its name in the catalog, or where it lies."""
+    """Return the table that ``load`` or ``save`` names: by its name in the catalog, or by its path."""
     name = table_name(options)
     if is_path(name):
         return open_table_at(name, allowed_roots=options.names("allowed-roots"))
@@ -196,8 +185,11 @@ def open_table(options: Options, registered: Address | None) -> Table:
 
 
 def open_or_create(lake: Lake, options: Options, schema: Any) -> Table | None:
-    """The table to write to; one that is missing is made with the frame's columns where ``create`` says so. None where
-    the table is there and ``if-exists = ignore``."""
+    """Return the table to write to. With ``create``, a missing table is created with the frame's columns.
+
+    Returns None if the table exists and ``if-exists`` is ``ignore``. Raises ``NoSuchTable`` if it does not exist and
+    may not be created, ``AlreadyExists`` if it exists and ``if-exists`` is ``error``.
+    """
     name = table_name(options)
     if is_path(name):
         raise InvalidInput(
@@ -214,10 +206,10 @@ def open_or_create(lake: Lake, options: Options, schema: Any) -> Table | None:
         table = lake.table(name)
     except NoSuchTable as error:
         if not create:
-            raise NoSuchTable(f"{error.message}; to make it, set the option create = true", **error.facts) from error
+            raise NoSuchTable(f"{error.message}; to create it, set the option create = true", **error.facts) from error
         return _created(lake, name, options, schema)
     if if_exists == "error":
-        raise AlreadyExists(f"cannot make {name}: there is such a table, and if-exists = error", table=name)
+        raise AlreadyExists(f"cannot create {name}: the table exists, and if-exists = error", table=name)
     return None if if_exists == "ignore" else table
 
 
@@ -230,23 +222,23 @@ def _created(lake: Lake, name: str, options: Options, schema: Any) -> Table:
             sort_by=options.names("sort-by"),
             format_version=options.number("format-version", at_least=1) or 2,
         )
-    except AlreadyExists:  # another writer was quicker
+    except AlreadyExists:  # another writer created it first
         return lake.table(name)
 
 
 def table_name(options: Options) -> str:
-    """What ``load``, ``save`` or ``start`` was given."""
+    """Return the name given to ``load``, ``save`` or ``start``. Raises ``InvalidInput`` if there is none."""
     name = (options.get("path") or "").strip()
     if not name:
-        raise InvalidInput("cannot tell which table is meant: name it, as in load('sales.orders')", option="path")
+        raise InvalidInput("cannot open a table: no name is given; name it, as in load('sales.orders')", option="path")
     return name
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is that of a directory or file: no table's name has a slash."""
+    """Return whether a name is a path of a directory or file. No table's name has a slash."""
     return "/" in name
 
 
 def branch_of(options: Options) -> str:
-    """The branch to write to or to follow."""
+    """Return the branch to write to or to follow."""
     return options.get("branch") or MAIN

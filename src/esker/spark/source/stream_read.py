@@ -1,4 +1,4 @@
-"""The source of a stream, as Spark asks for it: offsets as dictionaries, files as parts for workers."""
+"""Reads a table as a stream for Spark: offsets as dictionaries, files as parts for workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES, ROWS = "streaming-max-files-per-micro-batch", "streaming-max-rows-per-mic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
-    """What the process that follows the table is told."""
+    """What the process that follows the table needs to know."""
 
     given: Mapping[str, str]
     registered: Address | None
@@ -30,19 +30,19 @@ class StreamPlan:
 
 
 def plan_stream(given: Mapping[str, str], registered: Address | None, scan: bytes) -> bytes:
-    """Check the options of a stream."""
+    """Check the options of a stream, and return the plan. Raises ``InvalidInput`` for a wrong option."""
     options = read_options(given, Use.STREAM_READ)
     return pickle.dumps(StreamPlan(given=dict(given), registered=registered, scan=scan, manner=_manner(options)))
 
 
 def open_feed(data: bytes) -> LiveFeed:
-    """Begin to follow the table."""
+    """Open the table and return its feed."""
     plan: StreamPlan = pickle.loads(data)
     return LiveFeed(plan, open_table(read_options(plan.given, Use.STREAM_READ), plan.registered))
 
 
 def read_limit(data: bytes) -> Any:
-    """The limit that the options ask for, in Spark's form."""
+    """Return the limit for a batch that the options set, in Spark's form."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
 
     manner = pickle.loads(data).manner
@@ -52,7 +52,7 @@ def read_limit(data: bytes) -> Any:
 
 
 class LiveFeed:
-    """A feed in Spark's words."""
+    """A table's feed, with offsets in the form that Spark stores."""
 
     def __init__(self, plan: StreamPlan, table: Table) -> None:
         self._plan = plan
@@ -60,25 +60,25 @@ class LiveFeed:
         self._feed = Feed(table, scan_of(plan.scan), plan.manner)
 
     def initial(self) -> dict[str, Any]:
-        """Before all, wherever a stream begins: that is settled by its first batch."""
+        """Return the offset before the start of a stream. The first batch decides where the stream starts."""
         return START.as_json()
 
     def latest(self, start: dict[str, Any] | None, *, is_limited: bool) -> dict[str, Any]:
-        """How far the next batch goes."""
+        """Return the offset at which the next batch ends."""
         begun = None if start is None else Offset.of(start)
         return self._feed.latest(begun, is_limited=is_limited).as_json()
 
     def newest(self) -> dict[str, Any] | None:
-        """As far as the table goes now."""
+        """Return the offset of the current snapshot, or None."""
         found = self._feed.newest()
         return None if found is None else found.as_json()
 
     def stop_at_now(self) -> None:
-        """Let what is committed from now on wait."""
+        """Read only snapshots that exist now."""
         self._feed.stop_at_now()
 
     def parts(self, start: dict[str, Any], end: dict[str, Any], schema: StructType) -> list[bytes]:
-        """The files of a batch, for workers; specs and schemas are those of now, which new files may be of."""
+        """Return the files of a batch, for workers. They get the current specs and schemas, which new files may use."""
         tasks = self._feed.tasks(Offset.of(start), Offset.of(end))
         scan = replace(projected(self._plan.scan, schema), metadata=without_history(self._table.metadata))
         return packed_parts(scan, tasks)

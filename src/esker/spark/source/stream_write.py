@@ -1,4 +1,4 @@
-"""The sink of a stream: each batch of a query is committed once, however often Spark sends it."""
+"""Writes a stream into a table. Each batch of a query is committed once, even if Spark sends it several times."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def plan_write(
     given: Mapping[str, str], registered: Address | None, schema: StructType, overwrite: bool
 ) -> tuple[bytes, Callable[[Any], Any]]:
-    """What workers do with each batch; ``overwrite`` is the output mode complete."""
+    """Return the plan, and the function that workers run for each batch. ``overwrite`` is the output mode complete."""
     return batch_write.plan_write(given, registered, schema, overwrite, Use.STREAM_WRITE)
 
 
 def commit(data: bytes, reports: Sequence[Report | None], batch_id: int) -> None:
-    """Make the batch one snapshot, unless it is there already; what holds no rows makes none."""
+    """Commit the batch in one snapshot, unless it is committed already. A batch without rows makes no snapshot."""
     plan: WritePlan = pickle.loads(data)
     options = read_options(plan.given, plan.use)
     lake = open_lake(options, plan.registered)
@@ -45,7 +45,7 @@ def _query(reports: Sequence[Report | None]) -> str:
     found = next((report[1] for report in reports if report is not None and report[1]), None)
     if found is None:
         raise Unsupported(
-            "cannot commit a batch once: this release of Spark does not tell its tasks which query they work for; "
+            "cannot commit each batch once: this release of Spark does not give its tasks the id of their query; "
             "write with foreachBatch and table.append(df, batch=(name, batch_id))",
             feature="query id",
         )

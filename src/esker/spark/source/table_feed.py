@@ -1,4 +1,5 @@
-"""A table followed from commit to commit: the offset of a stream, the snapshots after it, and the files they add."""
+"""Follows a table from commit to commit: the offset of a stream, the snapshots after it, and the files that they
+add."""
 
 from __future__ import annotations
 
@@ -19,11 +20,6 @@ from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import head_of
 from esker.write.table_changes import ancestors
 
-# ---------------------------------------------------------------- offsets
-#
-# How far a stream has come: the form in which Spark keeps it in a checkpoint.
-
-
 ALL = -1
 NOTHING = -1
 UNBEGUN = -2
@@ -31,13 +27,13 @@ UNBEGUN = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """All that came before a snapshot is done, and of the snapshot its first files, or all of them.
+    """How far a stream has come: everything before a snapshot, and of the snapshot its first files or all of them.
 
-    ``whole`` is the beginning of a stream that starts with the table itself: the files are those of the snapshot's
-    whole state, not what it added. ``snapshot_id`` is ``NOTHING`` before the table has any.
+    With ``whole``, the stream starts with the table itself: the files are all files of the snapshot, not only those
+    that it added. ``snapshot_id`` is ``NOTHING`` before the table has a snapshot.
 
-    Spark forgets where the first batch began when it has to send it again, and asks anew. So the offset before all is
-    always the same, ``UNBEGUN``, and every later one says where the stream began: ``begin``, and whether whole.
+    If Spark has to send the first batch again, it asks for its start again. So the first offset is always ``UNBEGUN``,
+    and every later one contains where the stream started: ``begin`` and ``begin_whole``.
     """
 
     snapshot_id: int = UNBEGUN
@@ -48,26 +44,26 @@ class Offset:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of the snapshot is left."""
+        """Whether all files of the snapshot are done."""
         return self.files == ALL
 
     @property
     def first(self) -> Offset:
-        """Where the stream began that came to this offset."""
+        """The offset at which this stream started."""
         return Offset(snapshot_id=self.begin, files=0 if self.begin_whole else ALL, whole=self.begin_whole)
 
     def begun_at(self, start: Offset) -> Offset:
-        """The offset in a stream that began there."""
+        """Return this offset in a stream that started at ``start``."""
         return replace(self, begin=start.snapshot_id, begin_whole=start.whole)
 
     def as_json(self) -> dict[str, Any]:
-        """The offset as Spark keeps it."""
+        """Return the offset as Spark stores it."""
         names = ("snapshot", "files", "whole", "begin", "begin-whole")
         return dict(zip(names, (self.snapshot_id, self.files, self.whole, self.begin, self.begin_whole), strict=True))
 
     @classmethod
     def of(cls, given: Any) -> Offset:
-        """The offset that Spark kept; ``InvalidInput`` for one that is not ours."""
+        """Return the offset that Spark stored. Raises ``InvalidInput`` if it is not one of Esker's."""
         match given:
             case {
                 "snapshot": int(snapshot_id),
@@ -78,15 +74,13 @@ class Offset:
             }:
                 return cls(snapshot_id=snapshot_id, files=files, whole=whole, begin=begin, begin_whole=begin_whole)
             case _:
-                raise InvalidInput(f"cannot go on from the checkpoint: {given!r} is no offset of a table's stream")
+                raise InvalidInput(
+                    f"cannot continue from the checkpoint: {given!r} is not an offset of a table's stream; use a new "
+                    "checkpoint"
+                )
 
 
 START = Offset()
-
-
-# ---------------------------------------------------------------- feed
-#
-# A table followed from commit to commit: which snapshots come after an offset, and which files they bring.
 
 
 SKIP_OVERWRITES = "streaming-skip-overwrite-snapshots"
@@ -95,7 +89,7 @@ SKIP_DELETES = "streaming-skip-delete-snapshots"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a user wants a table followed."""
+    """How to follow a table, from the options of a stream."""
 
     branch: str
     start: str = "whole"  # or latest
@@ -109,7 +103,7 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is left of one snapshot: its files from ``first`` on; none at all of one that is passed over."""
+    """What remains of one snapshot: its files from ``first`` on. With ``is_passed``, none of them are read."""
 
     snapshot: Snapshot
     first: int = 0
@@ -118,20 +112,20 @@ class Piece:
 
 
 class Feed:
-    """Follows one branch. Asking how far to go looks at the table anew; all else is settled by offsets."""
+    """Follows one branch. Only ``latest`` and ``stop_at_now`` load the table again. Offsets decide everything else."""
 
     def __init__(self, table: Table, scan: Scan, manner: Manner) -> None:
         self._table = table
         self._scan = scan  # the columns, the filter and the schema that rows are read with
         self._manner = manner
-        self._last: int | None = None  # never go beyond, for a query that ends with what is there now
+        self._last: int | None = None  # the last snapshot to read, for a query that ends with what exists now
 
     @property
     def _metadata(self) -> TableMetadata:
         return self._table.metadata
 
     def begin(self) -> Offset:
-        """Where a new stream begins, as the table is now."""
+        """Return where a new stream starts, in the table as it is now."""
         head = self._head()
         if self._manner.start_snapshot is not None:
             return self._after_snapshot(head, self._manner.start_snapshot)
@@ -144,25 +138,28 @@ class Feed:
         return Offset(snapshot_id=head.snapshot_id, files=0, whole=True)
 
     def newest(self) -> Offset | None:
-        """As far as the table goes now."""
+        """Return the offset of the current snapshot, or None."""
         head = self._head()
         return None if head is None else Offset(snapshot_id=head.snapshot_id)
 
     def stop_at_now(self) -> None:
-        """Let what is committed from now on wait for another query."""
+        """Read only snapshots that exist now. Later ones are for another query."""
         self._table.refresh()
         head = self._head()
         self._last = NOTHING if head is None else head.snapshot_id
 
     def latest(self, start: Offset | None, *, is_limited: bool) -> Offset:
-        """How far the next batch goes: to the newest snapshot, as far as the limits allow, and never past one that
-        is refused; it is refused when nothing is left before it."""
+        """Return the offset at which the next batch ends: the current snapshot, or an earlier one if a limit is
+        reached.
+
+        A batch ends before a snapshot that cannot be streamed. Raises ``Unsupported`` if that snapshot is the next one.
+        """
         self._table.refresh()
         head = self._target()
         first = self.begin() if start is None or start == START else start.first
         if head is None:
             return Offset(snapshot_id=NOTHING).begun_at(first)
-        if start is None:  # before Spark 4.2, which asks for all there is
+        if start is None:  # Spark before 4.2, which reads everything that exists
             return Offset(snapshot_id=head.snapshot_id).begun_at(first)
         return self._reached(first if start == START else start, head, is_limited).begun_at(first)
 
@@ -183,7 +180,7 @@ class Feed:
         return reached
 
     def tasks(self, start: Offset, end: Offset) -> list[ScanTask]:
-        """The files between two offsets, those that the filter leaves."""
+        """Return the files between two offsets that the filter leaves."""
         begun = end.first if start == START else start
         last = self._metadata.snapshot(end.snapshot_id)
         if last is None:
@@ -201,7 +198,7 @@ class Feed:
         return found
 
     def _pieces(self, start: Offset, last: Snapshot) -> Iterator[Piece]:
-        """What comes after an offset, oldest first."""
+        """Yield what comes after an offset, the oldest first."""
         if not start.is_done:
             unfinished = self._metadata.snapshot(start.snapshot_id)
             if unfinished is None:
@@ -211,7 +208,7 @@ class Feed:
             yield Piece(snapshot, is_passed=self._is_passed(snapshot))
 
     def _since(self, snapshot_id: int, last: Snapshot) -> Sequence[Snapshot]:
-        """The snapshots after one, which itself may have expired, up to the last."""
+        """Return the snapshots after ``snapshot_id``, which may have expired, up to the last."""
         found: list[Snapshot] = []
         for snapshot in ancestors(self._metadata, last.snapshot_id):
             if snapshot.snapshot_id == snapshot_id:
@@ -225,7 +222,8 @@ class Feed:
         raise self._gone(snapshot_id)
 
     def _is_passed(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot brings no rows of its own; ``Unsupported`` for one that changes rows given out before."""
+        """Return whether a snapshot adds no rows. Raises ``Unsupported`` if it changes rows that the stream has read
+        already."""
         match snapshot.operation:
             case "append" | None:
                 return False
@@ -239,14 +237,15 @@ class Feed:
                 option = SKIP_DELETES if operation == "delete" else SKIP_OVERWRITES
                 raise Unsupported(
                     f"cannot stream past snapshot {snapshot.snapshot_id} of {self._table.name}: it is of the kind "
-                    f"{operation}, and rows that were given out cannot be taken back; set {option} = true to pass "
-                    "over such snapshots, or begin a new stream",
+                    f"{operation}, and rows that were given out cannot be taken back; set {option} = true to skip "
+                    "such snapshots, or begin a new stream",
                     feature=f"streaming of {operation} snapshots",
                     snapshot_id=snapshot.snapshot_id,
                 )
 
     def _files(self, piece: Piece) -> Sequence[ScanTask]:
-        """All files of a piece, whatever the filter: offsets count them, and must mean the same when it is changed."""
+        """Return all files of a piece, without the filter: offsets count files, and must stay valid if the filter is
+        changed."""
         return self._planned(piece, replace(self._scan, filter=TRUE))
 
     def _planned(self, piece: Piece, scan: Scan) -> Sequence[ScanTask]:
@@ -271,7 +270,7 @@ class Feed:
         return Offset(snapshot_id=snapshot_id)
 
     def _before_time(self, head: Snapshot | None, moment_ms: int) -> Offset:
-        """The last snapshot before a time; what it has to follow must not have expired."""
+        """Return the last snapshot before a time. Raises ``NoSuchSnapshot`` if it has expired."""
         oldest = None
         for snapshot in ancestors(self._metadata, None if head is None else head.snapshot_id):
             if snapshot.timestamp_ms < moment_ms:
@@ -290,8 +289,8 @@ class Feed:
         name = self._table.name
         if self._metadata.snapshot(snapshot_id) is not None:
             return InvalidInput(
-                f"cannot stream {name} on from snapshot {snapshot_id}: the branch {self._manner.branch} does not come "
-                "from it any more, it was rolled back or replaced; begin a new stream with a new checkpoint",
+                f"cannot stream {name} on from snapshot {snapshot_id}: the branch {self._manner.branch} was "
+                "rolled back or replaced and no longer contains it; begin a new stream with a new checkpoint",
                 snapshot_id=snapshot_id,
             )
         what = "a table without snapshots" if snapshot_id == NOTHING else f"snapshot {snapshot_id}"
@@ -303,7 +302,7 @@ class Feed:
 
 
 class _Room:
-    """How much more fits into a batch; one file always does."""
+    """How much more fits into a batch. One file always fits."""
 
     def __init__(self, manner: Manner) -> None:
         self._files = manner.max_files
@@ -311,7 +310,7 @@ class _Room:
         self._is_empty = True
 
     def taken(self, files: Sequence[ScanTask]) -> int:
-        """How many of these files fit, in their order."""
+        """Return how many of these files fit, in their order."""
         for count, task in enumerate(files):
             rows = task.data_file.record_count
             full = self._files == 0 or (self._rows is not None and rows > self._rows)

@@ -1,4 +1,4 @@
-"""What a task does when it writes for the data source: rows into data files. Runs in executors, sent by ``ship``."""
+"""Writes rows into data files for the data source, inside a Spark task. ``ship`` sends it to the executors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from esker.spark.workers.arrow_write_worker import Order, carry_out
 
-QUERY = "sql.streaming.queryId"  # where Spark tells a task which query it works for
+QUERY = "sql.streaming.queryId"  # the property in which Spark gives a task the id of its query
 
 
 def run(order: bytes | None, batches: Iterable[pa.RecordBatch]) -> tuple[str, str | None, bytes] | None:
-    """The operation, the query that it is for, if it is a stream's, and the files; without an order nothing."""
+    """Return the operation, the id of the streaming query or None, and the files. Returns None if there is no order."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    assert task is not None  # as in every task
+    assert task is not None  # a task always has a context
     if order is None:
         for _ in batches:
             pass
@@ -29,7 +29,7 @@ def run(order: bytes | None, batches: Iterable[pa.RecordBatch]) -> tuple[str, st
 
 
 def as_bytes(report: pa.RecordBatch) -> bytes:
-    """A report in a form that any process can hold without Esker."""
+    """Return a report as bytes, which a process without Esker can pass on."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, report.schema) as writer:
         writer.write_batch(report)
@@ -37,5 +37,5 @@ def as_bytes(report: pa.RecordBatch) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """The report again, as a table."""
+    """Return the report in the bytes, as an Arrow table."""
     return pa.ipc.open_stream(data).read_all()

@@ -1,6 +1,6 @@
 """``lake.sql``: Spark SQL over the tables of a lake.
 
-Statements about lake tables are read here, from sqlglot's tokens, and done by the lake. Queries stay Spark's: each
-reference to a lake table is given a frame of exactly the files that the query's own conditions leave, and the rest of
-the text reaches Spark as it was written.
+Esker parses statements about lake tables itself, from sqlglot's tokens, and the lake executes them. Spark executes
+queries. Each reference to a lake table becomes a frame of exactly the files that the query's conditions leave. The rest
+of the text reaches Spark unchanged.
 """

@@ -1,4 +1,4 @@
-"""Names as SQL writes them, found in a lake: exact spelling first, then without case as Spark has it."""
+"""Resolves names of SQL in a lake: first with exact case, then in any case, as Spark does."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OTHER_TABLES = (
 )
 METADATA_TABLES = frozenset((*SNAPSHOT_TABLES, *OTHER_TABLES))
 CHANGES = "changes"
-"""The table of a table's changes, of which ``inspect`` knows nothing."""
+"""The table of a table's changes. ``inspect`` does not have it."""
 _VERSION = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
 
 
 class LakeTables(Protocol):
-    """What SQL needs of a lake."""
+    """The methods of a lake that SQL needs."""
 
     def namespaces(self) -> list[str]: ...
     def namespace_properties(self, name: str) -> dict[str, str]: ...
@@ -105,7 +105,7 @@ class LakeTables(Protocol):
 
 
 class SparkNames(Protocol):
-    """What SQL asks of Spark about names."""
+    """The questions about names that SQL asks Spark."""
 
     def has_database(self, name: str) -> bool:
         """Whether Spark's own catalog has such a database."""
@@ -116,21 +116,21 @@ class SparkNames(Protocol):
         ...
 
     def temp_views(self) -> list[str]:
-        """The names of the session's temporary views; none where no session is running."""
+        """The names of the session's temporary views. Empty if no session is running."""
         ...
 
     def check_view(self, text: str, shape: Shape) -> None:
-        """Refuse a view's text that this session would read otherwise than its shape says."""
+        """Raise ``InvalidInput`` if this session would read a view's text differently from its shape."""
         ...
 
     def setting(self, key: str) -> str | None:
-        """What the session has set; None where it has not, or where no session is to be started."""
+        """Return a setting of the session. Returns None if it is not set, or if no session may be started."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A table of the lake, and what of it is meant."""
+    """A table of the lake, or a metadata table or version of it."""
 
     table: Table
     metadata_table: str | None = None
@@ -141,26 +141,24 @@ class Found:
 
 @dataclass(slots=True)
 class LakeNames:
-    """The lake's names during one statement; each table is loaded once, so the statement sees one version of it."""
+    """The lake's names during one statement. Each table is loaded once, so the statement sees one version of it."""
 
     lake: LakeTables
     spark: SparkNames
     current: tuple[str, ...] = ()
-    catalog: str = "lake"  # what the lake may be called before its namespaces
-    in_view: bool = False  # the names are those of a view's query, which sees no temporary view
-    view_texts: dict[str, str] = field(default_factory=dict)  # what was made of each view so far
+    catalog: str = "lake"  # the lake's name in front of its namespaces
+    in_view: bool = False  # the names are in a view's query, which sees no temporary views
+    view_texts: dict[str, str] = field(default_factory=dict)  # the text of each view that was expanded so far
     _tables: dict[tuple[str, ...], Table | None] = field(default_factory=dict)
     _views: dict[tuple[str, ...], View | None] = field(default_factory=dict)
     _namespaces: list[tuple[str, ...]] | None = None
 
     def within(self, namespace: tuple[str, ...]) -> LakeNames:
-        """The same names as the query of a view sees them; what was loaded is shared."""
+        """Return the same names as the query of a view sees them. Loaded tables are shared."""
         return replace(self, current=namespace, in_view=True)
 
-    # ------------------------------------------------------------ Territory
-
     def table(self, name: Named) -> Named:
-        """The lake's, unless it is plainly Spark's."""
+        """Return the name if it is the lake's. Raises ``Elsewhere`` if it is Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
         if self.holds(name.parts) or self.is_called(name.parts):
@@ -172,19 +170,20 @@ class LakeNames:
         return self._lake_or_spark(name, name.parts[:-1])
 
     def namespace(self, name: Named) -> Named:
-        """The lake's, unless it is plainly Spark's."""
+        """Return the name if it is the lake's. Raises ``Elsewhere`` if it is Spark's."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
         return name if self.is_called(name.parts) else self._lake_or_spark(name, name.parts)
 
     def new(self, name: Named) -> Named:
-        """Everything new is made in the lake, unless Spark's catalog is named."""
+        """Return the name of a new object. It is the lake's, unless Spark's catalog is named: then raises
+        ``Elsewhere``."""
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
         return name
 
     def holds(self, parts: tuple[str, ...]) -> bool:
-        """Whether the lake has such a table or view."""
+        """Return whether the lake has a table or view of this name."""
         return self.find(parts) is not None or self.find_view(parts) is not None
 
     def _lake_or_spark(self, name: Named, namespace: tuple[str, ...]) -> Named:
@@ -192,20 +191,18 @@ class LakeNames:
             raise Elsewhere
         return name
 
-    # ------------------------------------------------------------ finding
-
     def own(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """A name without the lake's own before it: ``lake.sales.orders`` is ``sales.orders``."""
+        """Return the name without the lake's own name: ``lake.sales.orders`` is ``sales.orders``."""
         return parts[1:] if self.is_called(parts) else parts
 
     def is_called(self, parts: tuple[str, ...]) -> bool:
-        """Whether the lake's own name is before the rest, and no namespace of the lake is meant by it."""
+        """Return whether the name starts with the lake's own name, and this is not a namespace of the lake."""
         if len(parts) < 2 or parts[0].lower() != self.catalog.lower() or self.in_view:
             return False
         return self._namespace(parts[:1]) is None
 
     def find(self, parts: tuple[str, ...]) -> Found | None:
-        """The table that a name means, or a metadata table, branch or tag of one; None where there is none."""
+        """Return the table, metadata table, branch or tag of this name, or None."""
         parts = self.own(parts)
         if len(parts) == 1 and not self._in_current(parts[0]):
             return None
@@ -218,49 +215,50 @@ class LakeNames:
         return None
 
     def find_view(self, parts: tuple[str, ...]) -> View | None:
-        """The view that a name means, where it means no table; None where there is none."""
+        """Return the view of this name, or None."""
         parts = self.own(parts)
         if len(parts) == 1 and not self._in_current(parts[0]):
             return None
         return next((view for full in self._spellings(parts) if (view := self._view(full)) is not None), None)
 
     def must_find_view(self, name: Named) -> View:
-        """The same; ``NoSuchView`` says what there is instead."""
+        """Return the view of this name. Raises ``NoSuchView`` with similar names."""
         return self.find_view(name.parts) or self.lake.view(self.full(name))
 
     def must_find(self, name: Named) -> Found:
-        """The same for a table; ``NoSuchTable`` says what there is instead."""
+        """Return the table of this name. Raises ``NoSuchTable`` with similar names, and ``InvalidInput`` for a view."""
         found = self.find(name.parts)
         if found is None:
             if (view := self.find_view(name.parts)) is not None:
                 raise InvalidInput(
-                    f"cannot use {name} (at {name.place}) as a table: {view.name} is a view, whose rows are "
-                    "those of its query; CREATE OR REPLACE VIEW, ALTER VIEW and DROP VIEW change it",
+                    f"cannot use {name} (at {name.place}) as a table: {view.name} is a view, whose rows are those "
+                    "of its query; use CREATE OR REPLACE VIEW, ALTER VIEW or DROP VIEW to change it",
                     view=view.name,
                     place=name.place,
                 )
-            self.lake.table(self.full(name))  # says what is missing, and what is not
+            self.lake.table(self.full(name))  # raises with similar names
             raise NoSuchTable(f"there is no table {name} (at {name.place})", table=str(name))
         return found
 
     def session_has(self, name: str) -> bool:
-        """Whether Spark's session has a temporary view of that name."""
+        """Return whether Spark's session has a temporary view of that name."""
         return self.spark.has_temp_view(name)
 
     def trust(self) -> Trust:
-        """What the reader allows to views."""
+        """Return what the reader allows views to use."""
         return trust_of(self.lake.trusted_views)
 
     def lake_name(self) -> str | None:
-        """What other engines call the lake's catalog, where that is known."""
+        """Return the name of the lake's catalog in other engines, if it is known."""
         return self.lake.catalog.view_catalog().catalog_name()
 
     def is_missing_from_lake(self, parts: tuple[str, ...]) -> bool:
-        """Whether a name that was not found is of a namespace of the lake, so that Spark need not be asked."""
+        """Return whether a missing name is in a namespace of the lake, so that Spark need not be asked."""
         return self.is_called(parts) or (len(parts) > 1 and self._namespace(parts[:-1]) is not None)
 
     def full(self, name: Named) -> str:
-        """The name of a table, whether it is there or not, with its namespace."""
+        """Return the full name of a table, which need not exist. Raises ``InvalidInput`` if the namespace is not
+        known."""
         parts = self.own(name.parts)
         if len(parts) > 1:
             namespace = self._namespace(parts[:-1]) or parts[:-1]
@@ -273,17 +271,17 @@ class LakeNames:
         return ".".join((*self.current, _checked(name)))
 
     def is_lake(self, name: Named) -> bool:
-        """Whether the name is the lake's own, and no namespace of the lake has it."""
+        """Return whether the name is the lake's own, and no namespace of the lake has it."""
         is_own = len(name.parts) == 1 and name.parts[0].lower() == self.catalog.lower()
         return is_own and self._namespace(name.parts) is None
 
     def namespace_named(self, name: Named) -> str:
-        """A namespace by its own spelling."""
+        """Return a namespace in its exact case."""
         parts = self.own(name.parts)
         return ".".join(self._namespace(parts) or parts)
 
     def _in_current(self, name: str) -> bool:
-        """Whether a name of one part is looked for in the lake; the session's temporary views come first."""
+        """Return whether a name of one part is resolved in the lake. Temporary views of the session have precedence."""
         return bool(self.current) and (self.in_view or not self.spark.has_temp_view(name))
 
     def _spellings(self, parts: tuple[str, ...]) -> Sequence[tuple[str, ...]]:

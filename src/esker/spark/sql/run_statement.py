@@ -1,4 +1,4 @@
-"""``lake.sql``: a statement is parsed, then done by the lake or by Spark."""
+"""``lake.sql``: parses a statement, then lets the lake or Spark execute it."""
 
 from __future__ import annotations
 
@@ -77,26 +77,25 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ZONE = "spark.sql.session.timeZone"
-_GIVEN = "esker_given_"  # begins the names of views of DataFrames that a statement was given
-_DEFAULT = "default"  # the namespace that USE of a catalog means
+_GIVEN = "esker_given_"  # prefix of the views for DataFrames that a statement was given
+_DEFAULT = "default"  # the namespace that USE of a catalog selects
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class SqlRunner:
-    """Spark SQL over one lake. USE is remembered here, so each lake object has a namespace of its own."""
+    """Runs Spark SQL over one lake. It keeps the namespace of USE, so each lake object has its own."""
 
     def __init__(self, lake: LakeTables, get_spark: Callable[[], SparkSession], catalog: str = "lake") -> None:
         self._lake = lake
         self.catalog = catalog
         self._get_spark = get_spark
         self._current: tuple[str, ...] = ()
-        self._is_used = False  # USE named the lake, or a namespace of it
+        self._is_used = False  # whether USE named the lake or a namespace of it
         self._known = KnownFrames()
         self._cached = CachedTables(frame_of)
 
     def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
-        """Do one statement, and give Spark's answer or an answer as Spark gives it. Parameters are those of
-        ``spark.sql``."""
+        """Run one statement and return the result as a Spark DataFrame. Parameters are those of ``spark.sql``."""
         if args is not None:
             text = with_parameters(text, args)
         if not frames:
@@ -107,9 +106,10 @@ class SqlRunner:
         return answer_frame(found, self._get_spark()) if isinstance(found, Answer) else found
 
     def do(self, text: str) -> DataFrame | Answer:
-        """Do one statement; whatever cannot be taken is refused before anything runs.
+        """Run one statement. Raises ``InvalidInput`` or ``Unsupported`` before anything runs if the statement is not
+        accepted.
 
-        What the lake does by itself starts no Spark.
+        Statements that the lake executes itself start no Spark.
         """
         names = self.names()
         if isinstance(text, str):
@@ -117,23 +117,26 @@ class SqlRunner:
         return self._do(read_statement(text, names), names)
 
     def names(self) -> LakeNames:
-        """The names of the lake as a statement would see them now."""
+        """Return the names of the lake as a statement would see them now."""
         return LakeNames(self._lake, _SparkSide(self._get_spark), self._current, self.catalog)
 
     def changes(self, name: str, options: Mapping[str, object]) -> DataFrame:
-        """The changes of a table between snapshots. ``name`` is that of its changes: ``sales.orders.changes``."""
+        """Return the changes of a table between snapshots. ``name`` is that of its changes:
+        ``sales.orders.changes``."""
         named = Words(name).name("the name of a table")
         found = self.names().must_find(named)
         if found.metadata_table != CHANGES:
             raise InvalidInput(
-                f"cannot read {name} with the option {next(iter(options))!r}: it is one of {name}.{CHANGES}"
+                f"cannot read {name} with the option {next(iter(options))!r}: it is an option of {name}.{CHANGES}"
             )
         return changelog_frame(found.table.scan_changes(*changelog_range(found.table, options)), self._get_spark())
 
     @contextmanager
     def _views(self, text: str, frames: Mapping[str, Any]) -> Iterator[str]:
-        """The text with a view in place of each DataFrame. On Spark Connect the views stay: a query is looked at again
-        when its rows are asked for."""
+        """Yield the text with a view in place of each DataFrame.
+
+        On Spark Connect the views are not dropped, because the query is analysed again when its rows are read.
+        """
         spark, made = self._get_spark(), list[str]()
 
         def view_of(frame: Any) -> str:
@@ -205,7 +208,7 @@ class SqlRunner:
         return NOTHING
 
     def _foreign(self, text: str) -> DataFrame:
-        """A statement that Spark takes. USE leaves the lake, and CLEAR CACHE is about the lake's tables too."""
+        """Run a statement in Spark. USE leaves the lake, and CLEAR CACHE also clears the lake's tables."""
         first = text.split(None, 1)[0].lower()
         if first == "use":
             self._current, self._is_used = (), False
@@ -214,10 +217,10 @@ class SqlRunner:
         return self._get_spark().sql(expanded(text))
 
     def analyse(self, view: TableName, sql: str, namespace: Namespace) -> StructType:
-        """The columns that the query of a view has, as Spark says; names of one part are those of the namespace."""
+        """Return the columns that Spark reports for a view's query. Names of one part are resolved in the namespace."""
         names = LakeNames(self._lake, _SparkSide(self._get_spark), namespace)
         if not at_query(Words(sql)):
-            raise InvalidInput(f"cannot make view {view}: it is made of a query, SELECT … for one")
+            raise InvalidInput(f"cannot make view {view}: its text is not a query; use a query such as SELECT …")
         try:
             text = full_names(sql, Place(names.within(namespace), None, (str(view),)))
         except (InvalidInput, NoSuchTable) as error:
@@ -225,21 +228,20 @@ class SqlRunner:
         return self._query(Query(text, Span(0, len(text))), names).schema
 
     def check_view(self, view: TableName, sql: str, namespace: Namespace) -> None:
-        """Refuse a query that no reader of the view could read. Starts no Spark; its tables may be made later."""
+        """Raise ``InvalidInput`` for a query that no reader of the view could read. Starts no Spark; tables may be
+        missing."""
         names = LakeNames(self._lake, _NoSpark(), namespace)
         try:
             check_text(sql, Place(names.within(namespace), None, (str(view),)))
         except InvalidInput as error:
             raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
 
-    # ------------------------------------------------------------ rows
-
     def _query(self, query: Query, names: LakeNames) -> DataFrame:
         around = Surroundings(names, self._zone, self._moment)
         return run_rewritten(rewrite(query, around), self._get_spark(), self._known, self._cached)
 
     def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
-        """Spark keeps the frame's plan under the name; by SQL it would keep text, and look names up once more."""
+        """Create a temporary view of the frame's plan. SQL would store the text, and resolve its names again."""
         frame = self._query(statement.query, names)
         if statement.columns:
             if len(statement.columns) != len(frame.columns):
@@ -278,19 +280,19 @@ class SqlRunner:
 
     def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
         if statement.replaces or not define_tables.is_there(names, statement):
-            names.full(statement.name)  # a name that cannot be is refused before the query is read
+            names.full(statement.name)  # raises for a wrong name before the query is parsed
             create_table_as(names, statement, self._query(query, names))
 
     def _plan_of(self, text: str, kind: str, names: LakeNames) -> str:
-        """Spark's plan of a query."""
+        """Return Spark's plan of a query."""
         head = f"EXPLAIN {kind} "
         row = self._query(Query(head + text, Span(len(head), len(head) + len(text))), names).head()
         return "" if row is None else str(row[0])
 
     def _cache(self, statement: CacheTable, names: LakeNames) -> None:
         spark = self._get_spark()
-        storage_level(statement.level)  # raises where there is none
-        if statement.query is not None:  # a view of Spark's, over the tables as they are now
+        storage_level(statement.level)  # raises if the level does not exist
+        if statement.query is not None:  # a view in Spark, over the current versions of the tables
             self._query(statement.query, names).createTempView(".".join(statement.name.parts))
             options = f" OPTIONS ('storageLevel' '{statement.level}')" if statement.level else ""
             name = quoted_word(".".join(statement.name.parts))
@@ -300,23 +302,22 @@ class SqlRunner:
         if found is None or found != Found(found.table):
             names.must_find(statement.name)
             raise Unsupported(
-                f"cannot do CACHE TABLE {statement.name} (at {statement.name.place}): only a whole table is kept; "
-                "CACHE TABLE name AS SELECT … keeps the rows of a query",
+                f"cannot do CACHE TABLE {statement.name} (at {statement.name.place}): only a whole table can be "
+                "cached; CACHE TABLE name AS SELECT … caches the rows of a query",
                 feature="CACHE TABLE",
                 place=statement.name.place,
             )
         self._cached.cache(found.table.scan(), spark, level=statement.level, lazy=statement.lazy)
 
-    # ------------------------------------------------------------ the session
-
     def _use(self, namespace: str, is_lake: bool) -> None:
-        """Remember the namespace. USE of the lake itself means its namespace ``default``, or no namespace."""
+        """Set the current namespace. USE of the lake itself selects its namespace ``default`` if it exists, else
+        none."""
         if namespace in self._lake.namespaces():
             self._current = tuple(namespace.split("."))
         elif is_lake:
             self._current = ()
         else:
-            self._lake.tables(namespace)  # says what there is instead
+            self._lake.tables(namespace)  # raises with similar names
             raise NoSuchNamespace(f"there is no namespace {namespace}", namespace=namespace)
         self._is_used = True
 
@@ -324,12 +325,12 @@ class SqlRunner:
         return str(self._get_spark().conf.get(_ZONE, "UTC"))
 
     def _compute(self, expression: str) -> Any:
-        """The value of a constant expression, computed by Spark."""
+        """Return the value of a constant expression, computed by Spark."""
         row = self._get_spark().sql(f"SELECT {expression} AS value").head()
         return None if row is None else row.value
 
     def _moment(self, expression: str) -> int:
-        """An expression for a time, computed by Spark with its session's zone."""
+        """Return a time in milliseconds, computed by Spark in the session's time zone."""
         row = self._get_spark().sql(f"SELECT unix_millis(CAST({expression} AS TIMESTAMP)) AS ms").head()
         if row is None or row.ms is None:
             raise InvalidInput(f"cannot read the table as of {expression}: that is no time")
@@ -337,7 +338,7 @@ class SqlRunner:
 
 
 class _NoSpark:
-    """What is said of names where a view is made and no Spark is to be started."""
+    """Answers about Spark's names when a view is created and no Spark may be started."""
 
     def has_database(self, name: str) -> bool:
         return False
@@ -356,7 +357,7 @@ class _NoSpark:
 
 
 class _SparkSide:
-    """What Spark says of names; it is started only when it must be asked."""
+    """Asks Spark about names. Spark is started only when it is needed."""
 
     def __init__(self, get_spark: Callable[[], SparkSession]) -> None:
         self._get_spark = get_spark
@@ -368,7 +369,7 @@ class _SparkSide:
         from pyspark.errors import PySparkException
 
         catalog = self._get_spark().catalog
-        try:  # what is not there at all is the common case, and an exception on the way from the JVM is slow
+        try:  # most names do not exist, and an exception from the JVM is slow
             return catalog.tableExists(name) and bool(catalog.getTable(name).isTemporary)
         except PySparkException:
             return False
@@ -380,7 +381,7 @@ class _SparkSide:
             return []
         try:
             found = self._get_spark().sql("SHOW VIEWS IN spark_catalog.default").collect()
-        except PySparkException:  # a catalog in its place that has no views
+        except PySparkException:  # the user's catalog may not support views
             return []
         return [row.viewName for row in found if row.isTemporary and not row.viewName.startswith(_GIVEN)]
 
@@ -392,7 +393,7 @@ class _SparkSide:
 
 
 def _is_part_of_a_table(names: LakeNames, name: Named) -> bool:
-    """Whether a name is a metadata table's, which has columns of its own."""
+    """Return whether a name is a metadata table, which has its own columns."""
     found = names.find(name.parts)
     return found is not None and found.metadata_table is not None
 

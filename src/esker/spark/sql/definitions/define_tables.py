@@ -1,4 +1,4 @@
-"""Statements that define namespaces, tables, columns, branches and tags."""
+"""Executes statements that define namespaces, tables, columns, branches and tags."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = "format-version"
 DISTRIBUTION = "write.distribution-mode"
-_NOT_ITS_OWN = (  # what is about one table's files and history, and does not go to another made like it
+_NOT_ITS_OWN = (  # properties about one table's files and history, which CREATE TABLE LIKE does not copy
     "comment",
     "esker.",
     "schema.name-mapping.",
@@ -102,11 +102,12 @@ def create_table(names: LakeNames, statement: CreateTable) -> None:
 
 
 def _create_like(names: LakeNames, statement: CreateTable, like: Named) -> None:
-    """A new table, empty, with another's columns, partitioning, sort order, identifier fields and properties."""
+    """Create an empty table with another table's columns, partitioning, sort order, identifier fields and
+    properties."""
     if statement.replaces:
         raise InvalidInput(
-            f"cannot replace {statement.name} by a table LIKE {like} (at {like.place}): only a new table is made so; "
-            "write REPLACE TABLE … AS SELECT …",
+            f"cannot replace {statement.name} by a table LIKE {like} (at {like.place}): LIKE works only for a new "
+            "table; write REPLACE TABLE … AS SELECT …",
             place=like.place,
         )
     if is_there(names, statement):
@@ -131,24 +132,28 @@ def _create_like(names: LakeNames, statement: CreateTable, like: Named) -> None:
 
 
 def replaced_name(names: LakeNames, statement: CreateTable) -> str | None:
-    """The table that CREATE OR REPLACE or REPLACE TABLE puts another in place of; None where none is to be replaced.
+    """Return the table that CREATE OR REPLACE or REPLACE TABLE replaces. Returns None if no table is to be replaced.
 
-    Raises ``NoSuchTable`` where REPLACE TABLE finds none.
+    Raises ``NoSuchTable`` if REPLACE TABLE finds no table.
     """
     if not statement.replaces:
         return None
     if statement.unless_there:
-        raise InvalidInput(f"cannot make table {statement.name}: it is OR REPLACE or IF NOT EXISTS, not both")
+        raise InvalidInput(
+            f"cannot create table {statement.name}: OR REPLACE and IF NOT EXISTS exclude each other; use one of them"
+        )
     found = names.must_find(statement.name) if statement.must_be_there else names.find(statement.name.parts)
     if found is None or found.metadata_table is not None:
         return None
     if statement.location is not None and statement.location.rstrip("/") != found.table.location.rstrip("/"):
-        raise InvalidInput(f"cannot move {found.table.name} to {statement.location}: a table stays where it is")
+        raise InvalidInput(
+            f"cannot move {found.table.name} to {statement.location}: a table keeps its location; leave out LOCATION"
+        )
     return found.table.name
 
 
 def is_there(names: LakeNames, statement: CreateTable) -> bool:
-    """Whether the table is there already, which IF NOT EXISTS forgives and nothing else does."""
+    """Return whether the table exists. Raises ``AlreadyExists`` if it does and IF NOT EXISTS is not given."""
     found = names.find(statement.name.parts)
     if found is None or found.metadata_table is not None:
         return False
@@ -158,7 +163,7 @@ def is_there(names: LakeNames, statement: CreateTable) -> bool:
 
 
 def split_version(statement: CreateTable) -> tuple[dict[str, str], int]:
-    """The properties without the format's version, and that version."""
+    """Return the properties without the format version, and the version."""
     properties = dict(statement.properties)
     text = properties.pop(FORMAT_VERSION, "2").strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 4):
@@ -174,7 +179,7 @@ def drop_table(names: LakeNames, statement: DropTable) -> None:
 
 
 def rename_table(names: LakeNames, statement: RenameTable) -> None:
-    """ALTER TABLE … RENAME TO; a new name of one part stays in the namespace."""
+    """ALTER TABLE … RENAME TO. A new name of one part stays in the namespace."""
     old = _whole_table(names, statement.name).name
     to = statement.to
     new = names.full(to) if len(to.parts) > 1 else ".".join((old.rpartition(".")[0], to.parts[0]))
@@ -182,7 +187,7 @@ def rename_table(names: LakeNames, statement: RenameTable) -> None:
 
 
 def alter_table(names: LakeNames, statement: AlterTable) -> None:
-    """ALTER TABLE: all changes, or none."""
+    """ALTER TABLE. Either all changes are applied, or none."""
     table = _whole_table(names, statement.name)
     with table.alter() as alteration:
         for change in statement.changes:
@@ -271,11 +276,8 @@ def _remaining_identifiers(table: Table, gone: tuple[str, ...]) -> list[str]:
     ids = {locate(table.schema, parts_of(name))[-1].id: name for name in gone}
     for field_id, name in ids.items():
         if field_id not in table.schema.identifier_field_ids:
-            raise InvalidInput(f"cannot drop identifier field {name!r}: it is no identifier field", column=name)
+            raise InvalidInput(f"cannot drop identifier field {name!r}: it is not an identifier field", column=name)
     return [table.schema.name_by_id[field_id] for field_id in table.schema.identifier_field_ids if field_id not in ids]
-
-
-# ---------------------------------------------------------------- branches and tags
 
 
 def set_ref(names: LakeNames, statement: SetRef) -> None:
@@ -316,8 +318,10 @@ def drop_ref(names: LakeNames, statement: DropRef) -> None:
 
 
 def _whole_table(names: LakeNames, name: Named) -> Table:
-    """The table itself, which alone can be changed; no metadata table, branch or tag of it."""
+    """Return the table itself. Raises ``InvalidInput`` for a metadata table, branch or tag, which cannot be changed."""
     found = names.must_find(name)
     if (found.metadata_table, found.ref, found.snapshot_id, found.as_of_ms) != (None, None, None, None):
-        raise InvalidInput(f"cannot change {name} (at {name.place}): it is a view of {found.table.name}")
+        raise InvalidInput(
+            f"cannot change {name} (at {name.place}): it is not a table, but a part or version of {found.table.name}"
+        )
     return found.table

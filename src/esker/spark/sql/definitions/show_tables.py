@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE: namespaces, tables and their properties, in Spark's columns."""
+"""Executes SHOW and DESCRIBE of namespaces, tables and their properties. The answers have Spark's columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Told = tuple[str, list[tuple[Any, ...]]]  # columns as DDL, and rows
 
 
 def look(names: LakeNames, statement: Looking) -> Answer:
-    """The answer to a statement that only looks."""
+    """Return the answer to a statement that changes nothing."""
     return Answer(*_told(names, statement))
 
 
@@ -76,7 +76,7 @@ def _told(names: LakeNames, statement: Looking) -> Told:
 
 
 def _told_of_view(names: LakeNames, statement: Looking) -> Told | None:
-    """The answer where the name is a view's; None where it is a table's, or no name of either."""
+    """Return the answer if the name is a view. Returns None if it is a table, or neither."""
     if not isinstance(statement, ShowCreateTable | ShowProperties | ShowColumns | DescribeTable):
         return None
     view = names.find_view(statement.table.parts) if names.find(statement.table.parts) is None else None
@@ -96,7 +96,7 @@ def _told_of_view(names: LakeNames, statement: Looking) -> Told | None:
 
 
 def _before(names: LakeNames, view: View) -> str:
-    """The lake's own name to write before a view's, if it would be understood there."""
+    """Return the lake's own name with a dot, if a view's name can have it as a prefix."""
     return f"{names.catalog}." if names.is_called((names.catalog, *view.name.split("."))) else ""
 
 
@@ -109,7 +109,7 @@ def _views(names: LakeNames, statement: ShowViews) -> Told:
 
 
 def create_text(table: Table) -> str:
-    """The statement that would make the table, empty, once more."""
+    """Return the statement that creates the same table, without rows."""
     lines = [
         f"CREATE TABLE {table.name} (",
         ",\n".join(f"  {column_text(field)}" for field in table.schema.fields) + ")",
@@ -135,7 +135,7 @@ def _namespaces(names: LakeNames, inside: Named | None, like: str | None) -> lis
     every = names.lake.namespaces()
     if inside is not None and not names.is_lake(inside):
         prefix = names.namespace_named(inside)
-        names.lake.tables(prefix)  # says so where there is none
+        names.lake.tables(prefix)  # raises if the namespace does not exist
         every = [name for name in every if name.startswith(prefix + ".")]
     return [name for name in every if _is_like(name, like)]
 
@@ -147,19 +147,19 @@ def _tables(names: LakeNames, statement: ShowTables, like: str | None) -> Told:
 
 
 def _looked_in(names: LakeNames, inside: Named | None) -> str | None:
-    """The namespace that is listed; None for all of them."""
+    """Return the namespace to list, or None for all."""
     if inside is None:
         return ".".join(names.current) or None
     return names.namespace_named(inside)
 
 
 def _is_root(names: LakeNames, inside: Named | None) -> bool:
-    """Whether the lake itself is listed. All tables and views are in namespaces, so it holds none."""
+    """Return whether the lake itself is listed. It has no tables or views outside namespaces."""
     return inside is not None and names.is_lake(inside)
 
 
 def _is_like(name: str, pattern: str | None) -> bool:
-    """Spark's pattern of SHOW: ``*`` for anything, ``|`` between choices, case let be."""
+    """Return whether a name matches Spark's pattern of SHOW: ``*`` for anything, ``|`` between choices, in any case."""
     if pattern is None:
         return True
     choices = (".*".join(map(re.escape, choice.strip().split("*"))) for choice in pattern.split("|"))

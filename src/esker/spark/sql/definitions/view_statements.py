@@ -1,6 +1,7 @@
-"""Statements about views: CREATE, ALTER, RENAME and DROP, and what SHOW and DESCRIBE say of a view.
+"""Executes statements about stored views: CREATE, ALTER, RENAME, DROP, SHOW and DESCRIBE.
 
-A view is created with the columns that Spark reports for its query.
+A view is created with the columns that Spark reports for its query. The answers have the columns of Iceberg's own
+runtime.
 """
 
 from __future__ import annotations
@@ -21,17 +22,12 @@ from esker.spark.sql.lake_names import LakeNames
 from esker.view import View
 from esker.write.view_versions import COMMENT, QUERY_COLUMNS
 
-# ---------------------------------------------------------------- define views
-#
-# Statements about views that last: made with the columns that Spark says their query has.
-
-
 _RESERVED = frozenset(("provider", "location", "format-version", QUERY_COLUMNS))
 Analyse = Callable[[TableName, str, Namespace], object]
 
 
 def create_view(names: LakeNames, statement: CreateLakeView, analyse: Analyse) -> None:
-    """CREATE VIEW, and ALTER VIEW … AS. Names of one part are looked for where they are now."""
+    """CREATE VIEW, and ALTER VIEW … AS. Names of one part are resolved in the current namespace."""
     if statement.unless_there and names.holds(statement.name.parts):
         return
     there = names.must_find_view(statement.name) if statement.must_be_there else names.find_view(statement.name.parts)
@@ -60,7 +56,7 @@ def drop_view(names: LakeNames, statement: DropView) -> None:
 
 
 def rename_view(names: LakeNames, statement: RenameView) -> None:
-    """ALTER VIEW … RENAME TO; a new name of one part stays in the namespace."""
+    """ALTER VIEW … RENAME TO. A new name of one part stays in the namespace."""
     old = names.must_find_view(statement.name).name
     to = statement.to
     new = names.full(to) if len(to.parts) > 1 else ".".join((old.rpartition(".")[0], to.parts[0]))
@@ -105,18 +101,13 @@ def _called(fields: tuple[Field, ...], columns: tuple[ViewColumn, ...]) -> tuple
     )
 
 
-# ---------------------------------------------------------------- show views
-#
-# What SHOW and DESCRIBE say of views, in the columns that Iceberg's own runtime gives.
-
-
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 Told = tuple[str, list[tuple[Any, ...]]]  # columns as DDL, and rows
 
 
 def described(view: View, extended: bool, column: str | None, catalog: str) -> Told:
-    """DESCRIBE."""
+    """DESCRIBE a view."""
     if column is not None:
         field = locate(view.schema, parts_of(column))[-1]
         facts = [("col_name", field.name), ("data_type", type_text(field.type)), ("comment", field.doc)]
@@ -129,14 +120,14 @@ def described(view: View, extended: bool, column: str | None, catalog: str) -> T
 
 
 def properties(view: View) -> dict[str, str]:
-    """SHOW TBLPROPERTIES: what was set, and what every view has."""
+    """SHOW TBLPROPERTIES: the properties that were set, and those that every view has."""
     own = {key: value for key, value in view.properties.items() if key != QUERY_COLUMNS}
     held = {"provider": "iceberg", "location": view.location, "format-version": str(view.metadata.format_version)}
     return dict(sorted({**own, **held}.items()))
 
 
 def create_text(view: View, before: str) -> str:
-    """SHOW CREATE TABLE: the statement that would make the view once more."""
+    """SHOW CREATE TABLE: the statement that creates the same view."""
     columns = ",\n".join(
         f"  {_name_text(field.name)}" + (f" COMMENT {string_text(field.doc)}" if field.doc else "")
         for field in view.schema.fields

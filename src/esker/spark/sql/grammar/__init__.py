@@ -1,1 +1,1 @@
-"""The parser: the text of a statement becomes one of the types in ``statements``. No name is resolved here."""
+"""The parser: turns the text of a statement into one of the types in ``statements``. No name is resolved here."""

@@ -43,7 +43,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeColumn:
-    """ALTER COLUMN: whatever is not None changes."""
+    """ALTER COLUMN. Every field that is not None is changed."""
 
     name: str
     type: str | None = None
@@ -53,7 +53,7 @@ class ChangeColumn:
     required: bool = False
     first: bool = False
     after: str | None = None
-    default: Literal | None = None  # the null literal takes the default away
+    default: Literal | None = None  # the null literal removes the default
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class DropPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrder:
-    """WRITE ORDERED BY and its like; ``distribution`` is what the table's property becomes."""
+    """WRITE ORDERED BY and similar clauses. ``distribution`` is the new value of the table's property."""
 
     terms: tuple[str, ...] | None
     distribution: str | None
@@ -125,7 +125,7 @@ Change: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """ALTER TABLE: changes of the definition, one commit."""
+    """ALTER TABLE: changes of the definition, in one commit."""
 
     name: Named
     changes: tuple[Change, ...]

@@ -1,4 +1,5 @@
-"""ALTER TABLE: Spark's clauses, and those of Iceberg's extensions: partition fields, write order, branches and tags."""
+"""Parses ALTER TABLE: Spark's clauses, and those of Iceberg's extensions (partition fields, write order, branches,
+tags)."""
 
 from __future__ import annotations
 
@@ -27,23 +28,18 @@ from esker.spark.sql.grammar.statements import AlterNamespace, AlterView, Create
 from esker.spark.sql.grammar.words import Elsewhere, Named, Territory, Words
 from esker.tree.snapshot import RefKind
 
-# ---------------------------------------------------------------- read refs
-#
-# ALTER TABLE … CREATE, REPLACE and DROP, of branches and tags.
-
-
 _KINDS = {"branch": RefKind.BRANCH, "tag": RefKind.TAG}
 _UNIT_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000}
 
 
 def at_ref(words: Words) -> bool:
-    """Whether a clause about a branch or tag is next."""
+    """Return whether a clause about a branch or tag is next."""
     heads = (("create",), ("create", "or", "replace"), ("replace",), ("drop",))
     return any(words.at(*head, kind) for head in heads for kind in _KINDS)
 
 
 def read_ref(words: Words, table: Named) -> SetRef | DropRef:
-    """The clause."""
+    """Parse a clause about a branch or tag."""
     if words.take("drop"):
         kind = _kind(words)
         if_there = words.take("if", "exists")
@@ -87,13 +83,13 @@ def _ref(words: Words) -> str:
 
 
 def text_in_quotes(words: Words) -> bool:
-    """Whether the next token is a string."""
+    """Return whether the next token is a string."""
     token = words.peek()
     return token is not None and token.kind.name == "STRING"
 
 
 def _snapshot_retention(words: Words) -> tuple[int | None, int | None]:
-    """``WITH SNAPSHOT RETENTION 5 SNAPSHOTS 7 DAYS``, either alone too."""
+    """Parse ``WITH SNAPSHOT RETENTION 5 SNAPSHOTS 7 DAYS``, or one half of it."""
     if not words.take("with", "snapshot", "retention"):
         return None, None
     keep: int | None = None
@@ -112,18 +108,13 @@ def _time(words: Words) -> int:
     return number * _UNIT_MS[unit.removesuffix("s")]
 
 
-# ---------------------------------------------------------------- read alter
-#
-# ALTER TABLE: Spark's clauses, and what Iceberg's extensions add.
-
-
 Altering = AlterNamespace | AlterTable | RenameTable | SetRef | DropRef | AlterView | RenameView | CreateLakeView
 _FIELD = ("partition", "field")
 _COLUMN_CLAUSES = ("not", "default", "comment", "first", "after")
 
 
 def read_alter(words: Words, territory: Territory) -> Altering:
-    """Behind ALTER."""
+    """Parse the rest of ALTER."""
     if words.take("view"):
         return read_alter_view(words, territory)
     if words.take_any(*NAMESPACE_WORDS):
@@ -142,14 +133,16 @@ def read_alter(words: Words, territory: Territory) -> Altering:
 
 
 def _check_no_partition(words: Words) -> None:
-    """Partitions come and go with rows: as in Iceberg's runtime, none is added, dropped or renamed by itself."""
+    """Refuse ADD, DROP and RENAME PARTITION, as Iceberg's runtime does. Rows alone decide which partitions exist."""
     if words.at("partition"):
-        raise words.unsupported("ALTER TABLE … PARTITION", "a partition is what its rows say; UPDATE them")
+        raise words.unsupported("ALTER TABLE … PARTITION", "the values of a row decide its partition; use UPDATE")
     if words.at("recover", "partitions"):
-        raise words.unsupported("RECOVER PARTITIONS", "the table's metadata lists its files; add_files takes others in")
+        raise words.unsupported(
+            "RECOVER PARTITIONS", "the table's metadata lists its files; use add_files to add others"
+        )
     for verb, guard, instead in (
-        ("add", ("if", "not", "exists"), "a partition is there once it has rows; INSERT them"),
-        ("drop", ("if", "exists"), "DELETE FROM … WHERE does it, by metadata alone"),
+        ("add", ("if", "not", "exists"), "a partition exists when it has rows; use INSERT"),
+        ("drop", ("if", "exists"), "use DELETE FROM … WHERE, which changes only metadata"),
     ):
         if words.at(verb, *guard, "partition") or (words.at(verb, "partition") and not words.at(verb, *_FIELD)):
             raise words.unsupported(f"{verb.upper()} PARTITION", instead)
@@ -187,9 +180,6 @@ def _changes(words: Words) -> tuple[Change, ...]:
             raise words.refuse(
                 "expected ADD, DROP, RENAME, ALTER, REPLACE PARTITION FIELD, WRITE, SET, UNSET, CREATE BRANCH or TAG"
             )
-
-
-# ---------------------------------------------------------------- columns
 
 
 def _add(words: Words) -> tuple[Change, ...]:
@@ -239,10 +229,10 @@ def _new_column(words: Words, unless_there: bool) -> AddColumn:
 
 
 def _literal(words: Words) -> Literal:
-    """A default: any literal that a predicate may compare with."""
+    """Parse a default: any literal that a predicate may compare with."""
     span = words.until(*_COLUMN_CLAUSES)
     head = words.in_place(span)[: span.start]
-    # the test stands in the blanks before the value, so that a refusal names the value's place
+    # the test is in the blanks before the value, so that an error has the value's place
     test = (head[:-6] if len(head) >= 6 else "") + "x <=> " + words.text_of(span)
     match parse(test):
         case Same(_, literal) | Comparison(_, _, literal):
@@ -295,9 +285,6 @@ def _drop(words: Words) -> tuple[Change, ...]:
     return tuple(DropColumn(name, if_there) for name in names)
 
 
-# ---------------------------------------------------------------- layout
-
-
 def _partition(words: Words) -> AddPartition:
     term = _term(words)
     return AddPartition(term, words.word("a name") if words.take("as") else None)
@@ -315,7 +302,8 @@ def _term(words: Words) -> str:
 
 
 def _write_order(words: Words) -> WriteOrder:
-    """As Iceberg has it: ORDERED BY sorts over all tasks, LOCALLY within each, DISTRIBUTED BY PARTITION by hash."""
+    """Parse the write order, as Iceberg does: ORDERED BY sorts over all tasks, LOCALLY within each, BY PARTITION by
+    hash."""
     by_partition, unordered, locally = False, False, False
     terms: tuple[str, ...] | None = None
     start = words.place
@@ -341,7 +329,7 @@ def _write_order(words: Words) -> WriteOrder:
 
 
 def _order(words: Words) -> tuple[str, ...]:
-    """``a DESC, bucket(4, b)``, in parentheses or not."""
+    """Parse ``a DESC, bucket(4, b)``, with or without parentheses."""
     opening = words.peek()
     if opening is not None and opening.is_sign and opening.text == "(":
         return words.terms(words.parenthesised())
@@ -362,7 +350,7 @@ def _set(words: Words) -> tuple[Change, ...]:
 
 
 def _dotted(words: Words) -> str:
-    """A column's path as the verbs of alteration take it: a part with a dot of its own stays in backticks."""
+    """Return a column's path for the methods of an alteration. A part that has a dot stays in backticks."""
     return ".".join(map(quote_name, words.name("the name of a column").parts))
 
 

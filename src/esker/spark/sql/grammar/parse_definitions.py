@@ -1,4 +1,4 @@
-"""CREATE and DROP of namespaces, tables and views; ALTER and SHOW of views; ALTER NAMESPACE; COMMENT ON."""
+"""Parses CREATE and DROP of namespaces, tables and views, ALTER and SHOW of views, ALTER NAMESPACE and COMMENT ON."""
 
 from __future__ import annotations
 
@@ -27,21 +27,16 @@ from esker.spark.sql.grammar.words import Elsewhere, Named, Span, Territory, Wor
 __all__ = ["NAMESPACE_WORDS", "QUERY_WORDS", "Named", "query_behind", "read_create", "read_drop", "read_replace"]
 
 
-# ---------------------------------------------------------------- read views
-#
-# CREATE, ALTER, DROP and SHOW of views that last, which are the lake's.
-
-
 _QUERY_WORDS = ("select", "with", "values", "from", "table")
 
 
 def read_create_view(words: Words, territory: Territory, *, replaces: bool) -> CreateLakeView:
-    """Behind CREATE [OR REPLACE] VIEW."""
+    """Parse the rest of CREATE [OR REPLACE] VIEW."""
     place = words.place
     unless_there = words.take("if", "not", "exists")
     name = territory.table(words.name("the name of a view"))
     if replaces and unless_there:
-        raise words.unsupported("CREATE OR REPLACE VIEW IF NOT EXISTS", "it is one or the other", place=place)
+        raise words.unsupported("the two exclude each other; use one of them", "it is one or the other", place=place)
     columns: tuple[ViewColumn, ...] = ()
     if (token := words.peek()) is not None and token.is_sign and token.text == "(":
         columns = _columns(words)
@@ -64,13 +59,13 @@ def read_create_view(words: Words, territory: Territory, *, replaces: bool) -> C
 
 
 def read_drop_view(words: Words, territory: Territory) -> DropView:
-    """Behind DROP VIEW."""
+    """Parse the rest of DROP VIEW."""
     if_there = words.take("if", "exists")
     return DropView(name=_last(words, _view(words, territory)), if_there=if_there)
 
 
 def read_alter_view(words: Words, territory: Territory) -> AlterView | RenameView | CreateLakeView:
-    """Behind ALTER VIEW."""
+    """Parse the rest of ALTER VIEW."""
     name = _view(words, territory)
     if words.take("rename", "to"):
         return RenameView(name=name, to=_last(words, words.name("the new name")))
@@ -88,7 +83,7 @@ def read_alter_view(words: Words, territory: Territory) -> AlterView | RenameVie
 
 
 def read_show_views(words: Words, territory: Territory) -> ShowViews:
-    """Behind SHOW VIEWS."""
+    """Parse the rest of SHOW VIEWS."""
     inside = None
     if words.take_any("in", "from") is not None:
         inside = territory.namespace(words.name("the name of a namespace"))
@@ -138,17 +133,12 @@ def _last(words: Words, found: Named) -> Named:
     return found
 
 
-# ---------------------------------------------------------------- read namespace
-#
-# ALTER NAMESPACE, and COMMENT ON a namespace, a table or a column.
-
-
 NAMESPACE_WORDS = ("namespace", "database", "schema")
 _COMMENT = "comment"
 
 
 def read_alter_namespace(words: Words, territory: Territory) -> AlterNamespace:
-    """Behind ALTER NAMESPACE."""
+    """Parse the rest of ALTER NAMESPACE."""
     name = territory.namespace(words.name("the name of a namespace"))
     if words.take("set", "location"):
         found = AlterNamespace(name=name, updates={"location": words.string("the location")})
@@ -164,7 +154,7 @@ def read_alter_namespace(words: Words, territory: Territory) -> AlterNamespace:
 
 
 def read_comment(words: Words, territory: Territory) -> AlterNamespace | AlterTable:
-    """Behind COMMENT. IS NULL takes the comment away."""
+    """Parse the rest of COMMENT. IS NULL removes the comment."""
     words.expect("on")
     if words.take_any(*NAMESPACE_WORDS):
         name = territory.namespace(words.name("the name of a namespace"))
@@ -192,7 +182,7 @@ def _comment(words: Words) -> str | None:
 
 
 def _column(words: Words, territory: Territory) -> tuple[Named, str]:
-    """``sales.orders.address.city``: the shortest name of a table of the lake, and a column behind it."""
+    """Parse ``sales.orders.address.city``: the shortest name that is a table of the lake, and a column after it."""
     whole = words.name("the name of a column")
     if len(whole.parts) < 2:
         words.tokens.at -= 1
@@ -203,16 +193,13 @@ def _column(words: Words, territory: Territory) -> tuple[Named, str]:
     return table, ".".join(map(quote_name, whole.parts[end:]))
 
 
-# ---------------------------------------------------------------- CREATE and DROP, of namespaces, tables and views
-
-
 QUERY_WORDS = ("select", "with", "values", "from", "table", "map", "reduce")
 PROVIDERS = ("iceberg", "esker")
-_DATA_FORMAT = "parquet"  # of the data files that are written
+_DATA_FORMAT = "parquet"  # the format of new data files
 
 
 def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateTable | CreateView | CreateLakeView:
-    """Behind CREATE."""
+    """Parse the rest of CREATE."""
     replaces = words.take("or", "replace")
     if not replaces and words.take_any(*NAMESPACE_WORDS):
         return _namespace(words, territory)
@@ -228,18 +215,18 @@ def read_create(words: Words, territory: Territory) -> CreateNamespace | CreateT
 
 
 def read_replace(words: Words, territory: Territory) -> CreateTable:
-    """Behind REPLACE."""
+    """Parse the rest of REPLACE."""
     if not words.take("table"):
         raise Elsewhere
     return replace(_table(words, territory), replaces=True, must_be_there=True)
 
 
 def read_drop(words: Words, territory: Territory) -> DropNamespace | DropTable | DropView:
-    """Behind DROP."""
+    """Parse the rest of DROP."""
     if words.take_any(*NAMESPACE_WORDS):
         if_there = words.take("if", "exists")
         name = territory.namespace(words.name("the name of a namespace"))
-        words.take_any("restrict", "cascade")  # a namespace that holds tables stays, as Iceberg's catalogs have it
+        words.take_any("restrict", "cascade")  # a namespace that has tables is not dropped, as in Iceberg's catalogs
         words.expect_end()
         return DropNamespace(name=name, if_there=if_there)
     if words.take("view"):
@@ -326,7 +313,7 @@ def _table(words: Words, territory: Territory) -> CreateTable:
 
 
 def _options(options: dict[str, str]) -> dict[str, str]:
-    """OPTIONS as Spark hands them to a catalog: each is a property, and again with the prefix ``option.``."""
+    """Return OPTIONS as Spark gives them to a catalog: each is a property, and again with the prefix ``option.``."""
     return options | {f"option.{key}": value for key, value in options.items()}
 
 
@@ -345,8 +332,11 @@ def _at_query(words: Words) -> bool:
 
 
 def _of_provider(words: Words, territory: Territory, name: Named) -> dict[str, str]:
-    """The properties that USING sets. Another format makes a table of Spark's own, unless the lake's own name is before
-    the table's: there it is the format of the data files."""
+    """Return the properties that USING sets.
+
+    Another format creates a table in Spark's catalog. If the name starts with the lake's own name, it is the format of
+    the data files.
+    """
     provider = _provider(words)
     if provider is None or provider.text.lower() in PROVIDERS:
         return {}
@@ -355,14 +345,14 @@ def _of_provider(words: Words, territory: Territory, name: Named) -> dict[str, s
     if provider.text.lower() != _DATA_FORMAT:
         raise words.unsupported(
             f"USING {provider.text}",
-            f"tables of the lake are made USING {' or '.join(PROVIDERS)}, with {_DATA_FORMAT} files",
+            f"tables of the lake are created USING {' or '.join(PROVIDERS)}, with {_DATA_FORMAT} files",
             place=provider.place,
         )
     return {"write.format.default": _DATA_FORMAT}
 
 
 def _provider(words: Words) -> Token | None:
-    """The word behind USING, which is not taken yet."""
+    """Return the word after USING, without moving on."""
     depth = 0
     for ahead in range(len(words.tokens.tokens)):
         token = words.peek(ahead)
@@ -376,7 +366,7 @@ def _provider(words: Words) -> Token | None:
 
 
 def query_behind(words: Words, *, before: str = "") -> Query:
-    """The rest as a query; what is before it becomes blanks, but for CTEs that stood there."""
+    """Return the rest as a query. The text before it becomes blanks, except CTEs in front of the statement."""
     span = words.rest()
     head = before + blanked(words.text[len(before) : span.start])
     return Query(head + words.text_of(span), Span(0 if before else span.start, span.end))

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE, USE, REFRESH, CACHE and UNCACHE."""
+"""Parses SHOW, DESCRIBE, USE, REFRESH, CACHE and UNCACHE."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMESPACES = tuple(f"{word}s" for word in NAMESPACE_WORDS)
 
 
 def read_show(words: Words, territory: Territory) -> Statement:
-    """Behind SHOW."""
+    """Parse the rest of SHOW."""
     if words.take_any(*_NAMESPACES):
         inside = _inside(words, territory)
         return _ended(words, ShowNamespaces(inside, _like(words)))
@@ -64,7 +64,7 @@ def read_show(words: Words, territory: Territory) -> Statement:
 
 
 def read_describe(words: Words, territory: Territory) -> Statement:
-    """Behind DESCRIBE, where no query follows."""
+    """Parse the rest of DESCRIBE, if no query follows."""
     if words.at("function"):
         raise Elsewhere
     if words.take_any(*NAMESPACE_WORDS):
@@ -80,7 +80,7 @@ def read_describe(words: Words, territory: Territory) -> Statement:
 
 
 def read_use(words: Words, territory: Territory) -> UseNamespace:
-    """Behind USE."""
+    """Parse the rest of USE."""
     if words.at("catalog") and words.peek(1) is not None:
         raise Elsewhere
     words.take_any(*NAMESPACE_WORDS)
@@ -90,7 +90,7 @@ def read_use(words: Words, territory: Territory) -> UseNamespace:
 
 
 def read_refresh(words: Words, territory: Territory) -> RefreshTable:
-    """Behind REFRESH."""
+    """Parse the rest of REFRESH."""
     if not words.take("table"):
         raise Elsewhere
     found = RefreshTable(_table(words, territory))
@@ -99,7 +99,7 @@ def read_refresh(words: Words, territory: Territory) -> RefreshTable:
 
 
 def read_cache(words: Words, territory: Territory) -> CacheTable:
-    """Behind CACHE."""
+    """Parse the rest of CACHE."""
     lazy = words.take("lazy")
     words.expect("table")
     name = words.name("the name of a table")
@@ -114,7 +114,7 @@ def read_cache(words: Words, territory: Territory) -> CacheTable:
 
 
 def read_uncache(words: Words, territory: Territory) -> UncacheTable:
-    """Behind UNCACHE."""
+    """Parse the rest of UNCACHE."""
     words.expect("table")
     if_there = words.take("if", "exists")
     found = UncacheTable(name=_table(words, territory), if_there=if_there)

@@ -1,4 +1,4 @@
-"""Step *parse*: from text to a statement. The first words select the grammar that parses the rest.
+"""Parses the text of a statement. The first words select the grammar that parses the rest.
 
 Queries, EXPLAIN and CALL are parsed here.
 """
@@ -36,14 +36,11 @@ from esker.spark.sql.grammar.statements import (
 )
 from esker.spark.sql.grammar.words import SUBJECT, Elsewhere, Span, Territory, Words
 
-# ---------------------------------------------------------------- CALL system.procedure(…)
-
-
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def read_call(words: Words) -> Call:
-    """Behind CALL. ``catalog.system.name`` is taken for any catalog but Spark's own."""
+    """Parse the rest of CALL. ``catalog.system.name`` is accepted for any catalog except Spark's own."""
     name = words.name("the name of a procedure")
     if name.parts[0].lower() == "spark_catalog":
         raise Elsewhere
@@ -74,7 +71,7 @@ def _argument(words: Words) -> Argument:
 
 
 def _constant(words: Words, span: Span) -> tuple[bool, Constant | Mapping[Constant, Constant]]:
-    """Whether the value is a plain constant or a map of them, and which; anything else is for Spark to compute."""
+    """Return whether the value is a constant or a map of constants, and its value. Spark computes anything else."""
     inside = [token for token in words.tokens.tokens if span.start <= token.start < span.end]
     signs = [token.text if token.is_sign else None for token in inside]
     if inside[0].word != "map" or len(inside) < 3 or signs[1] != "(" or signs[-1] != ")":
@@ -105,22 +102,17 @@ def _single(inside: Sequence[Token]) -> tuple[bool, Constant]:
     return False, None
 
 
-# ---------------------------------------------------------------- read statement
-#
-# From text to a statement: the first words say which grammar reads the rest.
-
-
 _AFTER_CTES: dict[str, Callable[..., Statement]] = {
     "insert": read_insert,
     "update": read_update,
     "delete": read_delete,
     "merge": read_merge,
 }
-_SETTINGS = ("set", "reset", "add", "list", "declare")  # nothing behind these is a table
+_SETTINGS = ("set", "reset", "add", "list", "declare")  # no table follows these words
 
 
 def read_statement(text: str, territory: Territory) -> Statement:
-    """What the text says. ``InvalidInput`` and ``Unsupported`` name the place of what cannot be taken."""
+    """Return the statement. Raises ``InvalidInput`` or ``Unsupported`` with the place of what is not accepted."""
     if not isinstance(text, str):
         raise InvalidInput(f"cannot read {SUBJECT} {text!r}: give text")
     words = Words(text)
@@ -188,7 +180,7 @@ def _look(words: Words, territory: Territory, first: str | None) -> Statement:
 
 
 def at_query(words: Words) -> bool:
-    """Whether a query is next; DESCRIBE TABLE t looks like TABLE t and is told apart by what it follows."""
+    """Return whether a query is next. DESCRIBE TABLE t looks like the query TABLE t; the word before it decides."""
     ahead = 0
     while (token := words.peek(ahead)) is not None and token.is_sign and token.text == "(":
         ahead += 1
@@ -219,8 +211,8 @@ def _explained(words: Words, territory: Territory) -> Statement:
 
 
 def _analyze(words: Words, territory: Territory) -> Unsupported:
-    """What is about a table of the lake; ``Elsewhere`` where it is not."""
-    if not words.take("table"):  # ANALYZE TABLES IN a database of Spark's
+    """Return the error for ANALYZE of a table of the lake. Raises ``Elsewhere`` if the table is Spark's."""
+    if not words.take("table"):  # ANALYZE TABLES IN a database in Spark
         raise Elsewhere
     name = territory.table(words.name("the name of a table"))
     more = f"every file of {name} records its bounds and counts when it is written, and plans read these"
@@ -228,7 +220,7 @@ def _analyze(words: Words, territory: Territory) -> Unsupported:
 
 
 def _query_or_change(words: Words, territory: Territory) -> Statement:
-    """A query; or CTEs, and behind them a statement that uses them."""
+    """Parse a query, or CTEs and the statement that uses them."""
     tokens, depth = words.tokens.tokens, 0
     for at, token in enumerate(tokens):
         if token.is_sign and token.text in ("(", ")"):
@@ -249,7 +241,8 @@ def _query_or_change(words: Words, territory: Territory) -> Statement:
 
 
 def _into_spark(words: Words) -> Query | None:
-    """Rows that Spark takes into a table of its own, from whatever tables: INSERT, or CREATE TABLE with a query."""
+    """Return a statement that writes rows into a table of Spark, from any tables: INSERT, or CREATE TABLE with a
+    query."""
     if not (words.take("insert") or words.take("create", "table")):
         return None
     words.take("with", "schema", "evolution")
@@ -264,7 +257,7 @@ def _into_spark(words: Words) -> Query | None:
 
 
 def _foreign(words: Words, territory: Territory) -> Foreign:
-    """A statement that Spark is to take may not be about a table that Spark does not know."""
+    """Raise ``Unsupported`` if a statement for Spark names a table of the lake, which Spark does not know."""
     first = words.next()
     if first.word in _SETTINGS:
         return Foreign(words.text)
@@ -275,7 +268,7 @@ def _foreign(words: Words, territory: Territory) -> Foreign:
             continue
         try:
             found = words.name()
-        except InvalidInput:  # a name and a dot, and no name behind it
+        except InvalidInput:  # a name and a dot, with no name after it
             continue
         if territory.holds(found.parts):
             what = f"{first.text} {kind.text if kind is not None else ''}".strip().upper()

@@ -1,4 +1,4 @@
-"""What a statement says, once it has been read. Nothing here has been looked up or done."""
+"""The types of parsed statements. No name in them is resolved yet."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from esker.spark.sql.grammar.words import Named, Span
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Rows to be read: a stretch of the statement that Spark is given, lake tables made frames."""
+    """A query: a part of the statement that Spark executes, with frames in place of lake tables."""
 
     text: str
-    body: Span  # the query itself; EXPLAIN and its like stand before it
+    body: Span  # the query itself, without EXPLAIN or similar words before it
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """No statement about the lake: Spark takes it as it is."""
+    """A statement that is not about the lake. Spark executes it unchanged."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView:
-    """A temporary view of Spark's over a query."""
+    """A temporary view in Spark over a query."""
 
     name: Named
     columns: tuple[str, ...]
@@ -64,7 +64,7 @@ class AlterNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """CREATE TABLE; with a query, the table appears with its rows or not at all."""
+    """CREATE TABLE. With a query, the table and its rows appear together or not at all."""
 
     name: Named
     unless_there: bool
@@ -73,7 +73,7 @@ class CreateTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     query: Query | None = None
-    replaces: bool = False  # a table that is there
+    replaces: bool = False  # may replace an existing table
     must_be_there: bool = False  # REPLACE TABLE
     like: Named | None = None  # the table whose definition it gets
 
@@ -97,11 +97,11 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheTable:
-    """CACHE TABLE: with a query, a temporary view of that name."""
+    """CACHE TABLE. With a query, it also creates a temporary view of that name."""
 
     name: Named
     lazy: bool
-    level: str | None = None  # a storage level of Spark's
+    level: str | None = None  # a storage level in Spark
     query: Query | None = None
 
 
@@ -113,12 +113,9 @@ class UncacheTable:
     if_there: bool
 
 
-# ---------------------------------------------------------------- views that last
-
-
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """What a view calls a column of its query."""
+    """A view's name for a column of its query."""
 
     name: str
     doc: str | None
@@ -160,10 +157,7 @@ class AlterView:
     name: Named
     properties: Mapping[str, str] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
-    if_there: bool = False  # whether what is removed may be missing
-
-
-# ---------------------------------------------------------------- rows
+    if_there: bool = False  # whether a removed property may be missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,38 +170,38 @@ class Insert:
     columns: tuple[str, ...] | None = None
     by_name: bool = False
     partition: Mapping[str, str | None] = field(default_factory=dict)  # a value's text; None: from the query
-    replace_where: str | None = None  # in place: blanks stand for what is before it
+    replace_where: str | None = None  # with blanks for the text before it
     evolves: bool = False  # WITH SCHEMA EVOLUTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """DELETE FROM; without a predicate every row."""
+    """DELETE FROM. Without a predicate, all rows."""
 
     table: Named
     alias: str | None
     where: str | None
-    ctes: str = ""  # WITH and what follows it, before the statement
-    partition: Mapping[str, str] | None = None  # of TRUNCATE: the text of each column's value
+    ctes: str = ""  # WITH and its CTEs, before the statement
+    partition: Mapping[str, str] | None = None  # for TRUNCATE: the text of each column's value
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """An expression of a statement."""
 
-    whole: str  # the statement; its expressions share it, and there may be thousands
+    whole: str  # the whole statement; its expressions share it, and there may be thousands
     span: Span
     place: str
 
     @property
     def text(self) -> str:
-        """The expression."""
+        """The text of the expression."""
         return self.whole[self.span.start : self.span.end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """UPDATE … SET; without a predicate every row."""
+    """UPDATE … SET. Without a predicate, all rows."""
 
     table: Named
     alias: str | None
@@ -218,16 +212,16 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class MergeSource:
-    """What stands behind USING: rows, and what they are called."""
+    """What follows USING: rows, and their name."""
 
     query: Query
     alias: str | None
-    name: str | None  # of a table, where there is no alias
+    name: str | None  # of a table without an alias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """WHEN … THEN; ``values`` is None for a delete and for ``*``."""
+    """WHEN … THEN. ``values`` is None for a delete and for ``*``."""
 
     matched: bool
     by_source: bool
@@ -257,7 +251,7 @@ Constant = str | int | bool | None
 class Argument:
     """An argument of a procedure: a constant, a map of constants, or an expression that Spark computes."""
 
-    name: str | None  # None: by its place
+    name: str | None  # None: by position
     text: str
     place: str
     is_constant: bool
@@ -271,9 +265,6 @@ class Call:
     name: str
     arguments: tuple[Argument, ...]
     place: str
-
-
-# ---------------------------------------------------------------- looking
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,14 +344,14 @@ class DescribeNamespace:
 
 @dataclass(frozen=True, slots=True)
 class UseNamespace:
-    """USE: where names of one part are looked for."""
+    """USE: the namespace in which names of one part are resolved."""
 
     name: Named
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshTable:
-    """REFRESH TABLE: every statement reads the newest version, so there is nothing to do."""
+    """REFRESH TABLE. Nothing to do, because every statement reads the newest version."""
 
     table: Named
 
@@ -370,7 +361,7 @@ class Explain:
     """EXPLAIN of a statement that writes rows."""
 
     statement: Insert | CreateTable | Delete | Update | Merge
-    kind: str  # EXTENDED and its like, or empty
+    kind: str  # EXTENDED or a similar word, or empty
 
 
 Statement: TypeAlias = (

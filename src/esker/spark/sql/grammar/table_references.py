@@ -1,4 +1,4 @@
-"""The tables that a query names, and what the query says of each.
+"""Finds the tables that a query names, and what the query says about each.
 
 sqlglot parses the query. Only two things of its tree are used: the places of table names in the text, and which
 conditions of a SELECT concern which of its sources. The text itself is never generated from the tree.
@@ -14,12 +14,12 @@ from typing import Any
 from esker.errors import InvalidInput
 from esker.spark.sql.grammar.words import SUBJECT, Span
 
-Node = Any  # sqlglot's nodes, which mypy is told nothing of
+Node = Any  # a node of sqlglot, which mypy does not know
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """A table named in a query, where rows are read from."""
+    """A table that a query reads rows from."""
 
     parts: tuple[str, ...]
     span: Span
@@ -28,7 +28,7 @@ class Reference:
 
 
 def parse_query(text: str) -> Node:
-    """sqlglot's tree of a query; ``InvalidInput`` with the place where it is none that sqlglot knows."""
+    """Return sqlglot's tree of a query. Raises ``InvalidInput`` with the place if sqlglot cannot parse it."""
     from sqlglot.errors import SqlglotError
 
     try:
@@ -37,7 +37,7 @@ def parse_query(text: str) -> Node:
         raise _refused(error) from None
     except RecursionError:
         raise InvalidInput(f"cannot read {SUBJECT}: it is nested too deeply") from None
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:  # a slip of the parser's own
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:  # an error in the parser itself
         raise InvalidInput(f"cannot read {SUBJECT}: {error}") from None
     if len(trees) != 1 or trees[0] is None:
         raise InvalidInput(f"cannot read {SUBJECT}: give one query")
@@ -45,7 +45,7 @@ def parse_query(text: str) -> Node:
 
 
 def _trees(text: str) -> list[Node | None]:
-    """All statements; ``column:path`` into a variant, which Spark reads, sqlglot knows as Databricks' alone."""
+    """Return all statements. sqlglot knows the variant path ``column:path`` of Spark only in the Databricks dialect."""
     import sqlglot
     from sqlglot.errors import ErrorLevel, SqlglotError
 
@@ -60,7 +60,7 @@ def _trees(text: str) -> list[Node | None]:
 
 
 def find_references(tree: Node, text: str) -> list[Reference]:
-    """Every table named, but for common table expressions where they are in sight."""
+    """Return every table that is named, except visible common table expressions."""
     from sqlglot import exp
 
     found = []
@@ -79,7 +79,7 @@ def find_references(tree: Node, text: str) -> list[Reference]:
 
 
 def _stands(identifier: Node, text: str) -> bool:
-    """Whether the name is where sqlglot says: trees it makes up have places that are none."""
+    """Return whether the name is where sqlglot says. Nodes that sqlglot generates have wrong places."""
     start, end = identifier.meta.get("start"), identifier.meta.get("end")
     if start is None or end is None:
         return False
@@ -87,7 +87,8 @@ def _stands(identifier: Node, text: str) -> bool:
 
 
 def cte_of(table: Node, name: str) -> Node | None:
-    """The common table expression that a name means, if one is in sight. Within a WITH, only what stands before is."""
+    """Return the visible common table expression that a name means, or None. In a WITH, only earlier ones are
+    visible."""
     from sqlglot import exp
 
     inside: Node = table

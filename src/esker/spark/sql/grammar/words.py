@@ -1,4 +1,4 @@
-"""A statement from left to right: words, names, strings and stretches of its text, each refused with its place.
+"""Reads a statement from left to right: words, names, strings and parts of its text. Errors have the place in the text.
 
 Also decides whether a name is the lake's or Spark's own.
 """
@@ -14,11 +14,6 @@ from typing import Protocol
 from esker.errors import InvalidInput, Unsupported
 from esker.model.parsing.tokens import Kind, Token, TokenStream, tokens_of
 
-# ---------------------------------------------------------------- words
-#
-# A statement from left to right: words, names, strings and stretches of its text, each refused with its place.
-
-
 SUBJECT = "the statement"
 _WORD = re.compile(r"\w+")
 _NOT_BLANK = re.compile(r"[^\n]")
@@ -26,7 +21,7 @@ _NOT_BLANK = re.compile(r"[^\n]")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the text, from one offset up to another."""
+    """A part of the text, from one offset up to another."""
 
     start: int
     end: int
@@ -34,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name of one part or several, and where it stands."""
+    """A name of one or several parts, and its place in the text."""
 
     parts: tuple[str, ...]
     span: Span
@@ -45,66 +40,62 @@ class Named:
 
 
 class Words:
-    """The tokens of one statement. ``take`` moves on if it finds, ``expect`` insists."""
+    """The tokens of one statement. ``take…`` moves on if it finds the words, ``expect…`` raises if it does not."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = TokenStream(text, _without_end(list(_split(text, tokens_of(text, SUBJECT)))), SUBJECT)
 
-    # ------------------------------------------------------------ words
-
     def peek(self, ahead: int = 0) -> Token | None:
-        """The next token, or one beyond it."""
+        """Return the next token, or a later one, without moving on."""
         return self.tokens.peek(ahead)
 
     def next(self, what: str = "more") -> Token:
-        """The next token, taken."""
+        """Return the next token and move on."""
         self.tokens.expect(what)
         return self.tokens.next()
 
     def at(self, *words: str) -> bool:
-        """Whether these bare words are next."""
+        """Return whether these bare words are next."""
         return all((token := self.peek(ahead)) is not None and token.word == word for ahead, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
-        """These bare words, if they are next."""
+        """Move on if these bare words are next. Returns whether they were."""
         found = self.at(*words)
         if found:
             self.tokens.at += len(words)
         return found
 
     def take_any(self, *words: str) -> str | None:
-        """The one of these words that is next."""
+        """Move on if one of these words is next. Returns it, or None."""
         return next((word for word in words if self.take(word)), None)
 
     def expect(self, *words: str) -> None:
-        """These bare words, which must be next."""
+        """Move on. Raises ``InvalidInput`` if these bare words are not next."""
         if not self.take(*words):
             raise self.refuse(f"expected {' '.join(words).upper()}")
 
     def take_sign(self, sign: str) -> bool:
-        """This sign, if it is next."""
+        """Move on if this sign is next. Returns whether it was."""
         return self.tokens.take_sign(sign)
 
     def expect_sign(self, sign: str) -> None:
-        """This sign, which must be next."""
+        """Move on. Raises ``InvalidInput`` if this sign is not next."""
         if not self.take_sign(sign):
             raise self.refuse(f"expected {sign!r}")
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether no token is left."""
         return self.peek() is None
 
     def expect_end(self) -> None:
-        """Nothing may be left."""
+        """Raise ``InvalidInput`` if a token is left."""
         if not self.is_over:
             raise self.refuse("did not expect")
 
-    # ------------------------------------------------------------ names and values
-
     def name(self, what: str = "a name") -> Named:
-        """``a.b.c``, any part in backticks."""
+        """Parse ``a.b.c``. Any part may be in backticks."""
         first = self._part(what)
         parts, end = [first.text], first.end
         while (dot := self.peek()) is not None and dot.is_sign and dot.text == ".":
@@ -115,7 +106,7 @@ class Words:
         return Named(tuple(parts), Span(first.start, end + 1), first.place)
 
     def word(self, what: str) -> str:
-        """A name of one part."""
+        """Parse a name of one part."""
         return self._part(what).text
 
     def _part(self, what: str) -> Token:
@@ -125,20 +116,20 @@ class Words:
         return self.next()
 
     def string(self, what: str) -> str:
-        """Text in quotes."""
+        """Parse text in quotes."""
         if self.tokens.expect(what).kind is not Kind.STRING:
             raise self.refuse(f"expected {what} in quotes")
         return self.next().text
 
     def whole_number(self, what: str) -> int:
-        """A whole number without a sign."""
+        """Parse a whole number without a sign."""
         token = self.tokens.expect(what)
         if token.kind is not Kind.NUMBER or not (token.text.isascii() and token.text.isdecimal()):
             raise self.refuse(f"expected {what}")
         return int(self.next().text)
 
     def property_key(self) -> str:
-        """A property's name: in quotes, or as dotted words, dashes among them."""
+        """Parse a property's name: in quotes, or as words with dots and dashes."""
         token = self.tokens.expect("the name of a property")
         if token.kind is Kind.STRING:
             return self.next().text
@@ -150,7 +141,7 @@ class Words:
         return self.text[start:end].replace("`", "")
 
     def properties(self) -> dict[str, str]:
-        """``('key' = 'value', 'more' 'its value', other.key = 5)``."""
+        """Parse ``('key' = 'value', 'more' 'its value', other.key = 5)``."""
         found: dict[str, str] = {}
         self.expect_sign("(")
         while True:
@@ -162,7 +153,7 @@ class Words:
         return found
 
     def property_keys(self) -> tuple[str, ...]:
-        """``('key', other.key)``."""
+        """Parse ``('key', other.key)``."""
         self.expect_sign("(")
         found = [self.property_key()]
         while self.take_sign(","):
@@ -172,7 +163,7 @@ class Words:
 
     def _property(self) -> tuple[str, str]:
         token = self.tokens.expect("the name of a property")
-        if len(token.pieces) == 2:  # without a sign between them the two strings are one token
+        if len(token.pieces) == 2:  # two strings without a sign between them are one token
             self.next()
             return token.pieces[0], token.pieces[1]
         key = self.property_key()
@@ -188,10 +179,8 @@ class Words:
             raise self.refuse("expected the property's value, in quotes, a number, true or false")
         return sign + self.next().text
 
-    # ------------------------------------------------------------ stretches of text
-
     def parenthesised(self) -> Span:
-        """What stands between the next parenthesis and the one that closes it; takes both."""
+        """Return the text between the next parenthesis and the one that closes it, and move on."""
         opening = self.tokens.expect("'('")
         self.expect_sign("(")
         depth = 1
@@ -202,7 +191,7 @@ class Words:
                 return Span(opening.end + 1, token.start)
 
     def until(self, *words: str) -> Span:
-        """Everything up to one of these words, a comma or a closing bracket at this level, or to the end."""
+        """Return everything up to one of these words, a comma or a closing bracket at this level, or to the end."""
         start = end = self.tokens.expect("more").start
         depth = 0
         while (token := self.peek()) is not None:
@@ -214,14 +203,14 @@ class Words:
         return Span(start, end)
 
     def rest(self) -> Span:
-        """Everything that is left, taken."""
+        """Return everything that is left, and move on."""
         start = self.tokens.expect("more").start
         end = self.tokens.tokens[-1].end + 1
         self.tokens.at = len(self.tokens.tokens)
         return Span(start, end)
 
     def terms(self, span: Span) -> tuple[str, ...]:
-        """What the commas of a stretch divide, as text."""
+        """Return the items of a part that commas separate, as text."""
         inside = [token for token in self.tokens.tokens if span.start <= token.start < span.end]
         cuts, depth = [span.start - 1], 0
         for token in inside:
@@ -232,29 +221,27 @@ class Words:
         return tuple(self.text[a + 1 : b].strip() for a, b in pairwise(cuts))
 
     def text_of(self, span: Span) -> str:
-        """The stretch as it is written."""
+        """Return the part as it is written."""
         return self.text[span.start : span.end]
 
     def in_place(self, span: Span) -> str:
-        """The stretch with blanks for what is before it, so that places in it are places in the statement."""
+        """Return the part with blanks for the text before it, so that places in it are places in the statement."""
         return blanked(self.text[: span.start]) + self.text_of(span)
-
-    # ------------------------------------------------------------ refusals
 
     @property
     def place(self) -> str:
-        """Where the next token stands."""
+        """The place of the next token."""
         token = self.peek()
         return self.tokens.end_place if token is None else token.place
 
     def refuse(self, reason: str) -> InvalidInput:
-        """The next token is not what the statement needs."""
+        """Return the error for a next token that the statement does not allow."""
         token = self.peek()
         shown = "" if token is None else f"{' ' if reason.startswith('did not') else ', not '}{token.shown}"
         return InvalidInput(f"cannot read {SUBJECT} at {self.place}: {reason}{shown}", place=self.place)
 
     def unsupported(self, feature: str, more: str = "", *, place: str | None = None) -> Unsupported:
-        """A statement that is understood and not done."""
+        """Return the error for a statement that is understood but not executed."""
         where = place or self.place
         return Unsupported(
             f"cannot do {feature} (at {where}): {more or 'it is not taken here'}", feature=feature, place=where
@@ -262,12 +249,12 @@ class Words:
 
 
 def blanked(text: str) -> str:
-    """Blanks of the same length, lines kept."""
+    """Return blanks of the same length, with the same lines."""
     return _NOT_BLANK.sub(" ", text)
 
 
 def _steps(token: Token, opening: str, closing: str) -> int:
-    """One level down, one up, or neither."""
+    """Return 1 if the token opens a bracket, -1 if it closes one, else 0."""
     if not token.is_sign or len(token.text) != 1:
         return 0
     return (token.text in opening) - (token.text in closing)
@@ -278,7 +265,7 @@ def _in_key(token: Token) -> bool:
 
 
 def _split(text: str, tokens: list[Token]) -> Iterator[Token]:
-    """sqlglot makes one token of GROUP BY and its like; words are words here. Double angle brackets are two."""
+    """Return single words and signs. sqlglot makes one token of GROUP BY and of double angle brackets."""
     for token in tokens:
         written = text[token.start : token.end + 1]
         if token.is_sign and written in ("<<", ">>"):
@@ -294,7 +281,7 @@ def _split(text: str, tokens: list[Token]) -> Iterator[Token]:
 
 
 def _without_end(tokens: list[Token]) -> list[Token]:
-    """A semicolon may end a statement, and nothing may follow it."""
+    """Remove a semicolon at the end. Raises ``InvalidInput`` if anything follows it."""
     while tokens and _is_semicolon(tokens[-1]):
         tokens.pop()
     more = next((at for at, token in enumerate(tokens) if _is_semicolon(token)), None)
@@ -308,32 +295,29 @@ def _is_semicolon(token: Token) -> bool:
     return token.is_sign and token.text == ";"
 
 
-# ---------------------------------------------------------------- Whose a name is: the lake's, or Spark's own
-
-
 class Elsewhere(Exception):
-    """The statement is none of the lake's: Spark takes it as it is written."""
+    """The statement is not about the lake: Spark executes it unchanged."""
 
 
 class Territory(Protocol):
-    """Asked while a statement is read, as soon as its subject is known."""
+    """Decides, while a statement is parsed, whether a name is the lake's or Spark's."""
 
     def table(self, name: Named) -> Named:
-        """The name, where it is a lake's table or should be one; ``Elsewhere`` where it is Spark's."""
+        """Return the name if it is a table of the lake, or should be one. Raises ``Elsewhere`` if it is Spark's."""
         ...
 
     def namespace(self, name: Named) -> Named:
-        """The name, where it is a lake's namespace or should be one; ``Elsewhere`` where it is Spark's."""
+        """Return the name if it is a namespace of the lake, or should be one. Raises ``Elsewhere`` if it is Spark's."""
         ...
 
     def new(self, name: Named) -> Named:
-        """The name of something to be made, unless it is to be made in Spark's own catalog."""
+        """Return the name of a new object. Raises ``Elsewhere`` if it is created in Spark's own catalog."""
         ...
 
     def holds(self, parts: tuple[str, ...]) -> bool:
-        """Whether the lake has a table, or a metadata table, of that name."""
+        """Return whether the lake has a table, or a metadata table, of that name."""
         ...
 
     def is_called(self, parts: tuple[str, ...]) -> bool:
-        """Whether the lake's own name is before the rest, and no namespace of the lake is meant by it."""
+        """Return whether the name starts with the lake's own name, and this is not a namespace of the lake."""
         ...

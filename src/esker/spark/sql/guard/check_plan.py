@@ -31,11 +31,11 @@ _NODES = frozenset(
 _OF_EXPRESSIONS = ("expressions.", "analysis.", "trees.")
 _CALLS = ("UnresolvedFunction", "UnresolvedTableValuedFunction", "UnresolvedGenerator")
 _RELATION = "UnresolvedRelation"
-_BUILT_IN_FIRST = (4, 3)  # before, a temporary function takes the place of a built-in one without being listed
+_BUILT_IN_FIRST = (4, 3)  # earlier, a temporary function replaces a built-in one without being listed
 
 
 def check_plan(text: str, shape: Shape, session: SparkSession) -> None:
-    """Refuse a text that this session would read otherwise than the strict reader does."""
+    """Raise ``InvalidInput`` for a text that this session would read differently from the strict reader."""
     if not is_connect(session):
         parsed = Jvm(session).session.sessionState().sqlParser().parsePlan(text)
         _check_nodes(json.loads(parsed.toJSON()), shape)
@@ -59,7 +59,7 @@ def _check_nodes(plan: Any, shape: Shape) -> None:
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    """Every node of a plan and of the expressions and subqueries within, from Spark's JSON of it."""
+    """Yield every node of a plan, and of the expressions and subqueries in it, from Spark's JSON."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -73,13 +73,13 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 
 def _called(node: dict[str, Any]) -> str:
     name = node.get("nameParts") or node.get("name")
-    if isinstance(name, dict):  # a generator's
+    if isinstance(name, dict):  # a generator
         name = ".".join(str(name[part]) for part in ("catalog", "database", "funcName") if name.get(part))
     return str(name).removeprefix("[").removesuffix("]").replace(", ", ".").lower()
 
 
 def _check_replaced(shape: Shape, session: SparkSession) -> None:
-    """A function of the session's own under the name of a built-in one is not what the view may call."""
+    """Raise ``InvalidInput`` if the session has its own function under the name of a built-in one."""
     own = {row[0].lower().rpartition(".")[2] for row in session.sql("SHOW USER FUNCTIONS").collect()}
     replaced = sorted(shape.calls & own)
     if not replaced and _version(session) < _BUILT_IN_FIRST:
@@ -97,7 +97,7 @@ def _is_replaced(name: str, session: SparkSession) -> bool:
 
     try:
         class_name = session.catalog.getFunction(name).className
-    except PySparkException:  # a word of the grammar that is no function
+    except PySparkException:  # a keyword that is not a function
         return False
     return not str(class_name).startswith(_CATALYST)
 

@@ -1,4 +1,5 @@
-"""Expressions in a view's query: every call is noted or refused, and queries within are read like any other."""
+"""Reads the expressions in a view's query. Every call is recorded or refused; nested queries are read like any
+other."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A table that a query reads, and where its name is in the text."""
+    """A table that a query reads, and the place of its name in the text."""
 
     parts: tuple[str, ...]
     start: int
@@ -26,7 +27,7 @@ class Named:
 
 @dataclass(slots=True)
 class ExpressionReader(ABC):
-    """The tokens from left to right, and expressions among them."""
+    """Reads tokens from left to right, and expressions in them."""
 
     text: str
     tokens: list[Token]
@@ -38,8 +39,6 @@ class ExpressionReader(ABC):
     calls: set[str] = field(default_factory=set)
     trusted: set[str] = field(default_factory=set)
     in_sight: list[set[str]] = field(default_factory=list)
-
-    # ------------------------------------------------------------ tokens
 
     def peek(self, ahead: int = 0) -> Token | None:
         at = self.at + ahead
@@ -71,7 +70,7 @@ class ExpressionReader(ABC):
         self.at += 1
 
     def name(self) -> Token:
-        """A name that no clause could begin with."""
+        """Return a name that cannot be the start of a clause."""
         token = self.peek()
         if token is None or not token.is_name or token.word in lexer.CLAUSES:
             raise self.unexpected()
@@ -111,16 +110,14 @@ class ExpressionReader(ABC):
 
     @abstractmethod
     def query(self) -> None:
-        """A whole query."""
+        """Read a whole query."""
 
     @abstractmethod
     def query_tail(self) -> None:
-        """What may follow the first term of a query."""
-
-    # ------------------------------------------------------------ expressions
+        """Read what may follow the first term of a query."""
 
     def expression(self, *, commas: bool = False) -> None:
-        """Up to the clause that follows; never empty."""
+        """Read an expression up to the next clause. Raises ``InvalidInput`` if it is empty."""
         with self.deeper():
             count = 0
             while (token := self.peek()) is not None:
@@ -136,11 +133,11 @@ class ExpressionReader(ABC):
                     continue
                 self.term()
                 count += 1
-            if count == 0 or self.wants_operand():  # behind an operator, the clause could be a function's name
+            if count == 0 or self.wants_operand():  # after an operator, the clause could be the name of a function
                 raise self.unexpected()
 
     def at_clause(self) -> bool:
-        """Whether a clause begins here, rather than that an expression goes on."""
+        """Return whether a clause starts here, and the expression does not continue."""
         word, before = self.word(), self.peek(-1)
         if not word or (before is not None and before.is_sign(".")):
             return False
@@ -159,7 +156,7 @@ class ExpressionReader(ABC):
         return word in lexer.CLAUSES - lexer.WITHIN_EXPRESSIONS
 
     def wants_operand(self) -> bool:
-        """Whether the token before leaves an expression open."""
+        """Return whether the previous token needs an operand after it."""
         before = self.peek(-1)
         if before is None or before.kind in (Kind.STRING, Kind.NUMBER, Kind.QUOTED):
             return False
@@ -175,7 +172,7 @@ class ExpressionReader(ABC):
         return before.word in lexer.OPENERS and not (member is not None and member.is_sign("."))
 
     def closes_type(self) -> bool:
-        """Whether the bracket just read is the last of ``array<int>`` or the like."""
+        """Return whether the last bracket closes a type such as ``array<int>``."""
         depth = 0
         for at in range(self.at - 1, 0, -1):
             token = self.tokens[at]
@@ -187,7 +184,7 @@ class ExpressionReader(ABC):
         return False
 
     def term(self) -> None:
-        """One token of an expression, and what is in its parentheses."""
+        """Read one token of an expression, and what is in its parentheses."""
         token = self.next()
         if token.is_sign("("):
             self.parenthesis()
@@ -214,13 +211,13 @@ class ExpressionReader(ABC):
             raise self.unexpected()
         elif token.word == "except" and (star := self.peek(-2)) is not None and star.is_sign("*"):
             self.names_in_parentheses()
-        elif self.sign("(") and not token.is_sign(*lexer.OPERATORS):  # else the parenthesis is the operand
+        elif self.sign("(") and not token.is_sign(*lexer.OPERATORS):  # otherwise the parenthesis is the operand
             if not (token.is_name or token.kind is Kind.STRING):
                 raise self.unexpected()
             self.called(token)
 
     def member_of_variant(self) -> None:
-        """``v:a.b``; with nothing before it, the colon would begin a parameter."""
+        """Read ``v:a.b``. With nothing before it, the colon would start a parameter."""
         before = self.peek(-2)
         if (
             before is None
@@ -231,7 +228,7 @@ class ExpressionReader(ABC):
             raise self.unexpected()
 
     def called(self, token: Token) -> None:
-        """A word with a parenthesis behind it."""
+        """Read a word with a parenthesis after it."""
         before = self.peek(-2)
         qualified = before is not None and before.is_sign(".")
         if token.word in lexer.TYPES and before is not None and (before.word == "as" or not before.is_name):
@@ -247,7 +244,7 @@ class ExpressionReader(ABC):
         self.parenthesis(token.word)
 
     def call(self, token: Token, allowed: frozenset[str], *, qualified: bool = False) -> None:
-        """A call noted, or refused by its name."""
+        """Record a call, or refuse it by its name."""
         bare = token.kind is Kind.WORD and not qualified
         name = token.name if bare else self._qualified(token)
         if self.trust.allows(name):
@@ -264,7 +261,7 @@ class ExpressionReader(ABC):
             )
 
     def _qualified(self, token: Token) -> str:
-        """The whole dotted name that ends in this token."""
+        """Return the whole dotted name that ends in this token."""
         at = self.tokens.index(token)
         parts = [token.name]
         while at >= 2 and self.tokens[at - 1].is_sign(".") and self.tokens[at - 2].is_name:
@@ -273,7 +270,7 @@ class ExpressionReader(ABC):
         return ".".join(parts)
 
     def parenthesis(self, inside: str = "") -> None:
-        """Up to the closing one: a query, or expressions with the few clauses that calls and windows have."""
+        """Read up to the closing parenthesis: a query, or expressions with the clauses that calls and windows have."""
         with self.deeper():
             if self.word() in lexer.QUERIES:
                 self.query()
@@ -291,7 +288,7 @@ class ExpressionReader(ABC):
             self.at += 1
 
     def item(self, inside: str) -> None:
-        """The next piece within parentheses."""
+        """Read the next item inside parentheses."""
         word, before = self.word(), self.peek(-1)
         is_member = before is not None and before.is_sign(".")
         if self.sign(","):

@@ -1,4 +1,7 @@
-"""The tokens and keywords of a query, as the guard reads them."""
+"""The tokens and keywords of a view's query.
+
+The text is cut into tokens by Spark's own lexical rules. A text that could be cut in two ways is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from esker.errors import InvalidInput
-
-# ---------------------------------------------------------------- words
-#
-# The words of Spark's SQL by the part that they have in a query of a view.
 
 
 def _of(text: str) -> frozenset[str]:
@@ -38,41 +37,36 @@ CLAUSES = (
         "cache and or not in is between like ilike rlike regexp case when then else end null distinct all exists"
     )
 )
-"""Words that are no names unless they are in backticks."""
+"""Words that are names only in backticks."""
 
 WITHIN_EXPRESSIONS = JOINS | _of(
     "and or not in is between like ilike rlike regexp case when then else end null distinct all exists as by for to "
     "set window offset pivot unpivot sort cluster distribute update call show use cache describe explain begin"
 )
-"""Of these, words that go on with an expression, or are a column's name in one."""
+"""Those of them that continue an expression, or are the name of a column in one."""
 
 NAMES_BEHIND_AS = WITHIN_EXPRESSIONS - _of("as by")
 
 REFUSED = _of("using insert delete merge into execute declare table")
-"""Words that begin what no expression has: ``USING`` gives rows to a program."""
+"""Words that no expression contains. ``USING`` gives rows to a program."""
 
 OPENERS = _of(
     "select distinct all where having qualify on by and or not in is between like ilike rlike regexp case when then "
     "else from escape div interval as using values"
 )
-"""Words behind which an operand follows."""
+"""Words that an operand follows."""
 
 BEFORE_PARENTHESES = _of(
     "and or not in on when then else case between like ilike rlike regexp any some all exists over filter group by "
     "distinct div escape interval sets within is from where having select values as"
 )
-"""Words that may have a parenthesis behind them without being a call."""
+"""Words that may have a parenthesis after them without being a call."""
 
 CLAUSES_OF_CALLS = {"from": _of("extract trim substring substr overlay"), "where": _of("filter")}
 
 
-# ---------------------------------------------------------------- lexer
-#
-# A view's text cut into tokens by Spark's own lexical rules; whatever could be cut in two ways is refused.
-
-
 class Kind(Enum):
-    """What a token is to the grammar."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -83,21 +77,21 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text, from one offset up to another."""
+    """A part of the text, from one offset up to another."""
 
     kind: Kind
-    text: str  # as it is written
+    text: str  # as written
     start: int
     end: int
 
     @property
     def word(self) -> str:
-        """A bare word in lower case; empty for any other token."""
+        """A bare word in lower case. Empty for any other token."""
         return self.text.lower() if self.kind is Kind.WORD else ""
 
     @property
     def is_name(self) -> bool:
-        """A bare word, or a name in backticks."""
+        """Whether it is a bare word, or a name in backticks."""
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
     @property
@@ -106,7 +100,7 @@ class Token:
         return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
 
     def is_sign(self, *signs: str) -> bool:
-        """Whether it is one of these signs."""
+        """Return whether it is one of these signs."""
         return self.kind is Kind.SIGN and self.text in signs
 
 
@@ -125,11 +119,12 @@ _TOKEN = re.compile(
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _KINDS = {"string": Kind.STRING, "quoted": Kind.QUOTED, "number": Kind.NUMBER, "word": Kind.WORD, "sign": Kind.SIGN}
-SUBSTITUTED = "${"  # Spark puts settings and variables of the process there, before it parses
+SUBSTITUTED = "${"  # Spark replaces this by settings and variables of the process before it parses
 
 
 def without_comments(text: str) -> str:
-    """The text with a blank or a line's end for every comment and hint: what is not there cannot be read otherwise."""
+    """Return the text with a blank or a line end for every comment and hint, so that they cannot be read
+    differently."""
     pieces, at = [], 0
     for start, end, is_comment in _stretches(text):
         if is_comment:
@@ -139,9 +134,10 @@ def without_comments(text: str) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of a text without comments; ``InvalidInput`` names the first character that belongs to none."""
+    """Return the tokens of a text without comments. Raises ``InvalidInput`` with the first character that is in no
+    token."""
     if SUBSTITUTED in text:
-        raise InvalidInput("it has ${…} in it, where Spark would put a setting of the reader's session")
+        raise InvalidInput("it contains ${…}, which Spark would replace by a setting of the reader's session")
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -155,13 +151,13 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def place(text: str, offset: int) -> str:
-    """An offset as line and column."""
+    """Return an offset as line and column."""
     before = text[:offset]
     return f"line {before.count(chr(10)) + 1}, column {offset - before.rfind(chr(10))}"
 
 
 def _stretches(text: str) -> list[tuple[int, int, bool]]:
-    """Every token, blank and comment; what is none of them is a stretch of one character."""
+    """Yield every token, blank and comment. Anything else is a part of one character."""
     found, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -177,7 +173,7 @@ def _stretches(text: str) -> list[tuple[int, int, bool]]:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Behind a comment in brackets; comments nest."""
+    """Return the end of a block comment. Comments can be nested. Raises ``InvalidInput`` if it is not closed."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, at):
         depth += 1 if edge[0] == "/*" else -1

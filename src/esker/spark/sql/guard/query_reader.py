@@ -19,7 +19,7 @@ _SIGNS_OF_OPERATORS = ("+", "-", "*", "/", "||", "%")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a view's query reads and calls."""
+    """The tables and functions that a view's query uses."""
 
     tables: tuple[Named, ...]  # without common table expressions
     common: frozenset[str]  # names of common table expressions, in lower case
@@ -28,7 +28,7 @@ class Shape:
 
 
 def read_shape(text: str, trust: Trust) -> Shape:
-    """The shape of a query without comments; ``InvalidInput`` names what a view may not contain."""
+    """Return the shape of a query without comments. Raises ``InvalidInput`` for what a view may not contain."""
     reader = _Reader(text, tokens_of(text), trust)
     reader.query()
     if reader.peek() is not None:
@@ -38,10 +38,10 @@ def read_shape(text: str, trust: Trust) -> Shape:
 
 @dataclass(slots=True)
 class _Reader(ExpressionReader):
-    """Queries, the relations that they read, and what is joined to them."""
+    """Reads queries, the relations in them, and their joins."""
 
     def query(self) -> None:
-        """WITH …, terms, and what orders and limits them."""
+        """Read WITH …, terms, and the clauses that order and limit them."""
         with self.deeper():
             self.in_sight.append(set())
             if self.take("with"):
@@ -140,10 +140,8 @@ class _Reader(ExpressionReader):
                 return
             self.at += 1
 
-    # ------------------------------------------------------------ relations
-
     def relation(self) -> None:
-        """A table, a query, rows or a function that gives them, and what is joined to it."""
+        """Read a table, a query, rows or a function that returns rows, and its joins."""
         with self.deeper():
             self.primary()
             self.joined()
@@ -179,7 +177,7 @@ class _Reader(ExpressionReader):
         self.alias()
 
     def relation_in_parentheses(self) -> None:
-        """Behind an opening parenthesis: a query, or a relation with its joins."""
+        """Read what follows an opening parenthesis: a query, or a relation with its joins."""
         with self.deeper():
             if self.word() in lexer.QUERIES:
                 self.query()
@@ -207,8 +205,8 @@ class _Reader(ExpressionReader):
                 self.names_in_parentheses()
 
     def table(self, *, behind_from: bool = False) -> None:
-        """A table by its name. Behind FROM, JOIN or a comma the word TABLE begins nothing, so there it is a name."""
-        if self.word() == "stream":  # STREAM t reads another table
+        """Read a table by its name. After FROM, JOIN or a comma, the word TABLE is a name."""
+        if self.word() == "stream":  # STREAM t would read another table
             raise self.unexpected()
         first = self.next() if behind_from and self.word() == "table" else self.name()
         parts, end = [first.name], first.end
@@ -225,7 +223,7 @@ class _Reader(ExpressionReader):
         self.tables.append(Named(tuple(parts), first.start, end))
 
     def travel(self) -> None:
-        """``[FOR] VERSION AS OF …`` and the like."""
+        """Read ``[FOR] VERSION AS OF …`` and similar clauses."""
         ahead = int(self.word() == "for")
         kind = self.word(ahead)
         if kind not in lexer.TRAVELS or [self.word(ahead + 1), self.word(ahead + 2)] != ["as", "of"]:
@@ -243,7 +241,7 @@ class _Reader(ExpressionReader):
             self.operand()
 
     def operand(self) -> None:
-        """One of the operands that may say a time."""
+        """Read one of the operands that may be a time."""
         if self.sign("+", "-"):
             self.at += 1
         if self.sign("(", ahead=1):
@@ -264,7 +262,7 @@ class _Reader(ExpressionReader):
             raise self.unexpected()
 
     def alias(self) -> None:
-        """``[AS] name [(columns)]``, if there is one."""
+        """Read ``[AS] name [(columns)]``, if it is there."""
         token = self.peek()
         said = self.take("as")
         if not said and (token is None or not token.is_name or token.word in lexer.CLAUSES or self.at_join()):
@@ -292,7 +290,7 @@ class _Reader(ExpressionReader):
                 self.name()
 
     def rows(self) -> None:
-        """Rows of VALUES: constants, since a name there could be taken for a table."""
+        """Read rows of VALUES. They must be constants, because a name there could be a table."""
         while True:
             start = self.at
             if self.sign("("):

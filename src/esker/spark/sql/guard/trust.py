@@ -13,13 +13,10 @@ from esker.errors import InvalidInput
 
 # ---------------------------------------------------------------- functions
 #
-# The functions that a view may call without being trusted.
-#
-# The list names Spark's functions that compute from their arguments, and those that depend on the time, on chance, or
-# on who reads. Left out are functions that run code of others (``reflect``, ``java_method``, ``try_reflect``), that
-# open a file or an address by its name (``read_files``, ``from_avro``, ``from_protobuf``, ``from_xml`` by their
-# options, the ``xpath`` family by a document type), that tell where files are located (``input_file_name`` and its
-# like), and those of the session's own.
+# Not in the list: functions that run other code (``reflect``, ``java_method``, ``try_reflect``), that open a file or an
+# address by its name (``read_files``, ``from_avro``, ``from_protobuf``, ``from_xml`` by their options, the ``xpath``
+# family by a document type), that return the location of files (``input_file_name`` and similar ones), and functions of
+# the session.
 
 
 FUNCTIONS = frozenset(
@@ -79,33 +76,28 @@ GENERATORS = frozenset(
     variant_explode variant_explode_outer
     """.split()  # noqa: SIM905
 )
-"""Functions that give rows: in FROM, LATERAL VIEW, or a SELECT list."""
+"""Functions that return rows: in FROM, LATERAL VIEW, or a SELECT list."""
 
 ICEBERG_FUNCTIONS = frozenset(
     f"system.{name}" for name in ("bucket", "truncate", "years", "months", "days", "hours", "iceberg_version")
 )
-"""Iceberg's own functions, which Esker replaces by expressions of Spark's."""
-
-
-# ---------------------------------------------------------------- trust
-#
-# What a reader allows to views beyond what every view may do.
+"""Iceberg's own functions, which Esker replaces by expressions of Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Nothing, a few names, or everything."""
+    """What a reader allows views to use beyond the list: nothing, some names, or everything."""
 
     everything: bool = False
-    names: frozenset[str] = frozenset()  # of functions, and full names of Spark's tables, in lower case
+    names: frozenset[str] = frozenset()  # functions, and full names of tables in Spark, in lower case
 
     def allows(self, name: str) -> bool:
-        """Whether the reader allowed a function or a table by this name."""
+        """Return whether the reader allowed a function or a table of this name."""
         return self.everything or name.lower() in self.names
 
 
 def trust_of(given: bool | Iterable[str]) -> Trust:
-    """What ``trusted_views`` says; ``InvalidInput`` where it is neither a truth value nor names."""
+    """Return what ``trusted_views`` allows. Raises ``InvalidInput`` if it is neither a truth value nor names."""
     if isinstance(given, bool):
         return Trust(everything=given)
     names = [] if isinstance(given, str | bytes) else list(given)

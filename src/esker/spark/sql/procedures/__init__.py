@@ -1,1 +1,1 @@
-"""CALL: Iceberg's procedures."""
+"""Executes CALL: Iceberg's procedures."""

@@ -1,4 +1,4 @@
-"""The arguments of CALL, each asked for by its name, and what procedures work with."""
+"""The arguments of CALL, by name, and what procedures need to run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """What procedures work with."""
+    """What procedures need to run."""
 
     names: LakeNames
-    compute: Callable[[str], Any]  # the value of an expression of Spark's
-    moment: Callable[[str], int]  # a time of Spark's, in milliseconds
+    compute: Callable[[str], Any]  # computes an expression in Spark
+    moment: Callable[[str], int]  # computes a time in Spark, as milliseconds
     get_spark: Callable[[], SparkSession]
 
     def table(self, name: object) -> Table:
-        """The table that an argument names."""
+        """Return the table that an argument names."""
         return self.names.must_find(Words(text_of("table", name)).name("the name of a table")).table
 
 
 class Given:
-    """The arguments of one call, each asked for by its name."""
+    """The arguments of one call. Raises ``InvalidInput`` for unknown or repeated arguments."""
 
     def __init__(self, call: Call, known: Sequence[str], caller: Caller) -> None:
         self._call, self._caller = call, caller
@@ -55,14 +55,14 @@ class Given:
         return InvalidInput(f"cannot call {self._call.name} (at {argument.place}): it {why}", place=argument.place)
 
     def get(self, name: str) -> Any:
-        """The value; None where it was not given."""
+        """Return the value, or None if it is not given."""
         argument = self._found.get(name)
         if argument is None:
             return None
         return argument.value if argument.is_constant else self._caller.compute(argument.text)
 
     def need(self, name: str) -> Any:
-        """The value, which must be given."""
+        """Return the value. Raises ``InvalidInput`` if it is not given."""
         value = self.get(name)
         if value is None:
             raise InvalidInput(
@@ -71,25 +71,25 @@ class Given:
         return value
 
     def number(self, name: str) -> int | None:
-        """A whole number."""
+        """Return a whole number, or None. Raises ``InvalidInput`` for another value."""
         value = self.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise self._refused(f"takes a whole number for {name}, not {value!r}", self._found[name])
         return value
 
     def flag(self, name: str) -> bool | None:
-        """True or false."""
+        """Return true or false, or None. Raises ``InvalidInput`` for another value."""
         value = self.get(name)
         if value is not None and not isinstance(value, bool):
             raise self.refused(f"takes true or false for {name}, not {value!r}", name)
         return value
 
     def refused(self, why: str, name: str) -> InvalidInput:
-        """What says that the call cannot take an argument that was given: ``it`` does something else."""
+        """Return the error for an argument that the call does not accept."""
         return self._refused(why, self._found[name])
 
     def moment(self, name: str) -> int | None:
-        """A time in milliseconds, as Spark understands it in the session's zone."""
+        """Return a time in milliseconds, as Spark reads it in the session's time zone."""
         argument = self._found.get(name)
         return None if argument is None else self._caller.moment(argument.text)
 
@@ -98,16 +98,16 @@ Procedure = Callable[[Given, Caller], Answer]
 
 
 def text_of(name: str, value: object) -> str:
-    """The value of the argument, which must be text."""
+    """Return the value of an argument, which must be text. Raises ``InvalidInput`` otherwise."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"cannot take {value!r} for {name}: give text")
+        raise InvalidInput(f"cannot use {value!r} for {name}: it must be text")
     return value
 
 
 def mapping_of(name: str, value: object) -> dict[str, str]:
-    """The value of the argument, which must be a map; empty where it was not given."""
+    """Return the value of an argument, which must be a map. It is empty if it is not given."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"cannot take {value!r} for {name}: give map('key', 'value', …)")
+        raise InvalidInput(f"cannot use {value!r} for {name}: it must be a map; write map('key', 'value', …)")
     return {str(key): str(one) for key, one in value.items()}

@@ -1,4 +1,4 @@
-"""CALL: Iceberg's procedures, with Iceberg's names, arguments and answers."""
+"""Executes CALL of Iceberg's procedures, with Iceberg's names, arguments and answers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _PICKED = "source_snapshot_id bigint, current_snapshot_id bigint"
 
 
 def call(statement: Call, caller: Caller) -> Answer:
-    """Do what the statement calls for.
+    """Run the procedure and return its answer.
 
-    Raises ``Unsupported`` for a procedure that is not there, and ``InvalidInput`` for arguments that do not fit.
+    Raises ``Unsupported`` for an unknown procedure, and ``InvalidInput`` for arguments that do not fit.
     """
     found = PROCEDURES.get(statement.name)
     if found is None:
@@ -49,9 +49,6 @@ def call(statement: Call, caller: Caller) -> Answer:
     return run(Given(statement, parameters, caller), caller)
 
 
-# ---------------------------------------------------------------- where main is
-
-
 def _rollback_to_snapshot(given: Given, caller: Caller) -> Answer:
     given.need("snapshot_id")
     return _moved(caller.table(given.need("table")), lambda table: table.rollback(given.number("snapshot_id")))
@@ -63,7 +60,7 @@ def _rollback_to_timestamp(given: Given, caller: Caller) -> Answer:
     older = [one for one in _ancestors(table, _current(table)) if one.timestamp_ms < moment]
     if not older:
         raise NoSuchSnapshot(
-            f"cannot roll back {table.name} to {show_ms(moment)}: no snapshot that main came from is older",
+            f"cannot roll back {table.name} to {show_ms(moment)}: no snapshot in the history of main is older",
             table=table.name,
         )
     target = max(older, key=lambda one: one.timestamp_ms).snapshot_id
@@ -121,9 +118,6 @@ def _fast_forward(given: Given, caller: Caller) -> Answer:
     return Answer("branch_updated string, previous_ref bigint, updated_ref bigint", [(branch, before, after)])
 
 
-# ---------------------------------------------------------------- looking, and taking in
-
-
 def _ancestors_of(given: Given, caller: Caller) -> Answer:
     table = caller.table(given.need("table"))
     at = given.number("snapshot_id") or _current(table)
@@ -135,7 +129,7 @@ def _ancestors_of(given: Given, caller: Caller) -> Answer:
 
 
 def _ancestors(table: Table, at: int | None) -> Iterator[Snapshot]:
-    """The snapshot and what it came from, as far as that has not expired."""
+    """Yield the snapshot and its ancestors, as far as they have not expired."""
     while at is not None and (snapshot := table.metadata.snapshot(at)) is not None:
         yield snapshot
         at = snapshot.parent_snapshot_id
@@ -171,9 +165,6 @@ def _create_changelog_view(given: Given, caller: Caller) -> Answer:
     changes = table.scan_changes(start, end, keys=keys if updates is not False else [], net=bool(net))
     changelog_frame(changes, caller.get_spark()).createOrReplaceTempView(text_of("changelog_view", view))
     return Answer("changelog_view string", [(view,)])
-
-
-# ---------------------------------------------------------------- arguments
 
 
 def _current(table: Table) -> int | None:

@@ -1,4 +1,4 @@
-"""CALL system.add_files, snapshot and migrate: existing files become a table's files, and none is copied."""
+"""Executes CALL system.add_files, snapshot and migrate: adds existing files to a table without copying them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from esker.table import Table
 
 _BACKUP = "_BACKUP_"
-_NOT_COPIED = (  # of a Spark table's properties: what is about its own place
+_NOT_COPIED = (  # properties of a Spark table that are about its own location
     "path",
     "transient_lastDdlTime",
     "serialization.format",
@@ -53,7 +53,7 @@ _NOT_COPIED = (  # of a Spark table's properties: what is about its own place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """What files come from, and the table that they would make."""
+    """Where files come from, and the table that is created for them."""
 
     location: str
     files: tuple[ExistingFile, ...]
@@ -63,11 +63,11 @@ class _Source:
 
 
 def add_files(given: Given, caller: Caller) -> Answer:
-    """Take the files of a folder or of a Spark table into a table."""
+    """Add the files of a folder or of a Spark table to a table."""
     table = caller.table(given.need("table"))
     source = _name("source_table", given.need("source_table"))
     chosen = _filter(given.get("partition_filter"))
-    given.flag("check_duplicate_files")  # they always are: a file that a table lists twice is read twice
+    given.flag("check_duplicate_files")  # Esker always checks: a file that a table lists twice would be read twice
     parallelism = _parallelism(given)
     if (folder := _folder(source)) is not None:
         files: list[Any] = [f"{folder.rstrip('/')}/"]
@@ -82,7 +82,8 @@ def add_files(given: Given, caller: Caller) -> Answer:
 
 
 def snapshot(given: Given, caller: Caller) -> Answer:
-    """Make a table over the files of another, which keeps them: nothing that the new one does deletes a file."""
+    """Create a table over the files of another table, which keeps them. The new table never deletes one of these
+    files."""
     source_name = _name("source_table", given.need("source_table"))
     name = caller.names.full(_name("table", given.need("table")))
     location = given.get("location")
@@ -97,12 +98,13 @@ def snapshot(given: Given, caller: Caller) -> Answer:
 
 
 def migrate(given: Given, caller: Caller) -> Answer:
-    """Make the lake the owner of a Spark table's name and, where Spark does not own them, of its files."""
+    """Give the name of a Spark table to a table of the lake. The lake also owns its files, if Spark does not manage
+    them."""
     name = _name("table", given.need("table"))
     parallelism = _parallelism(given)
     _check_missing(given)
     if _folder(name) is not None:
-        raise given.refused("takes over the name of a Spark table, and a folder has none: call snapshot", "table")
+        raise given.refused("replaces a Spark table, and a folder is not one; call snapshot", "table")
     spark = caller.get_spark()
     old = find_spark_table(spark, name)
     drops = given.flag("drop_backup")
@@ -130,7 +132,8 @@ def migrate(given: Given, caller: Caller) -> Answer:
 def _taken_over(
     caller: Caller, old: SparkTable, backup: str, source: _Source, properties: dict[str, str], parallelism: int
 ) -> Table:
-    """The lake's table in place of Spark's, which gets the name of the backup; or Spark's as it was, and an error."""
+    """Create the lake's table and rename Spark's table to the backup name. If this fails, undo it and raise the
+    error."""
     spark, full = caller.get_spark(), f"{old.database}.{old.name}"
     is_new = old.database not in caller.names.lake.namespaces()
     if is_new:
@@ -140,12 +143,12 @@ def _taken_over(
     try:
         if not old.is_managed:
             return _made(caller, full, source, old.location, properties, parallelism)
-        # Spark moved the files with the name, and would delete them with the table: they stay its own.
+        # Spark moved the files with the name, and deletes them with the table. So Spark still owns them.
         moved = _moved(source, str(facts_of(spark, there)["location"]))
         home = caller.names.lake.catalog.location_for(TableName.parse(full))
         _check_apart(home, moved)
         return _made(caller, full, moved, home, {**properties, "gc.enabled": "false"}, parallelism)
-    except OutcomeUnknown as error:  # the lake's table may be there, over files as they are called now
+    except OutcomeUnknown as error:  # the lake's table may exist, over the files at their new location
         error.add_note(f"Spark's table is called {old.database}.{backup} now")
         raise
     except BaseException as error:
@@ -177,9 +180,6 @@ def _made(
     )
 
 
-# ---------------------------------------------------------------- where files come from
-
-
 def _source(name: Named, caller: Caller, parallelism: int) -> _Source:
     folder = _folder(name)
     if folder is None:
@@ -209,7 +209,7 @@ def _of_spark(caller: Caller, table: SparkTable) -> _Source:
 
 
 def _moved(source: _Source, location: str) -> _Source:
-    """The source after its folder was moved; files that are not below it stayed where they are."""
+    """Return the source after its folder was moved. Files outside the folder were not moved."""
     old = Location.parse(source.location)
     ways = [(file, Location.parse(file.location).below(old)) for file in source.files]
     files = [file if way is None else replace(file, location=f"{location.rstrip('/')}/{way}") for file, way in ways]
@@ -217,7 +217,7 @@ def _moved(source: _Source, location: str) -> _Source:
 
 
 def _folder(name: Named) -> str | None:
-    """The folder that ``parquet.`/path` `` means; ``Unsupported`` for the other formats that Spark knows by name."""
+    """Return the folder that ``parquet.`/path` `` names. Raises ``Unsupported`` for other formats that Spark knows."""
     if len(name.parts) != 2 or name.parts[0].lower() not in ("parquet", *OTHER_FORMATS):
         return None
     if name.parts[0].lower() != "parquet":
@@ -235,9 +235,6 @@ def _check_apart(home: str, source: _Source) -> None:
         )
 
 
-# ---------------------------------------------------------------- arguments
-
-
 def _name(argument: str, value: object) -> Named:
     words = Words(text_of(argument, value))
     name = words.name("the name of a table")
@@ -249,7 +246,9 @@ def _filter(value: object) -> dict[str, str | None]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"cannot take {value!r} for partition_filter: give map('column', 'value', …)")
+        raise InvalidInput(
+            f"cannot use {value!r} for partition_filter: it must be a map; write map('column', 'value', …)"
+        )
     return {str(key): None if one is None else str(one) for key, one in value.items()}
 
 

@@ -1,4 +1,4 @@
-"""Tables of Spark's own catalog, as SQL tells of them, so that Spark Connect will do."""
+"""Tables of Spark's own catalog, described by SQL statements, so that it works on Spark Connect too."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CATALOG = "spark_catalog"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTable:
-    """A table of Parquet files that Spark's catalog knows."""
+    """A table of Parquet files in Spark's catalog."""
 
     database: str
     name: str
     location: str
-    is_managed: bool  # Spark deletes its files with it, and moves them with its name
+    is_managed: bool  # Spark deletes its files with the table, and moves them when it is renamed
     partition_by: tuple[str, ...]
     properties: Mapping[str, str]
 
@@ -40,18 +40,20 @@ class SparkTable:
 
 
 def backticked(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
+    """Return a name in backticks, for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def sql_name(database: str, table: str) -> str:
-    """A name of Spark's catalog, for SQL."""
+    """Return a name in Spark's catalog, for SQL."""
     return ".".join(backticked(part) for part in (CATALOG, database, table))
 
 
 def find_spark_table(spark: SparkSession, name: Named) -> SparkTable:
-    """The table. ``NoSuchTable`` where there is none; ``Unsupported`` for a view, for buckets, and for formats other
-    than Parquet."""
+    """Return the table. Raises ``NoSuchTable`` if it does not exist.
+
+    Raises ``Unsupported`` for a view, a bucketed table, and formats other than Parquet.
+    """
     database, table = _database_and_table(spark, name)
     whole = sql_name(database, table)
     if not spark.catalog.tableExists(whole):
@@ -80,19 +82,19 @@ def find_spark_table(spark: SparkSession, name: Named) -> SparkTable:
 
 
 def facts_of(spark: SparkSession, name: str) -> dict[str, Any]:
-    """What Spark says of a table, by the keys of DESCRIBE … AS JSON."""
+    """Return what Spark reports about a table, with the keys of DESCRIBE … AS JSON."""
     row = spark.sql(f"DESCRIBE TABLE EXTENDED {name} AS JSON").head()
     found: dict[str, Any] = json.loads(row[0]) if row is not None else {}
     return found
 
 
 def columns_of(spark: SparkSession, table: SparkTable) -> tuple[Field, ...]:
-    """Its columns with their comments; all may be null."""
+    """Return its columns with their comments, all nullable."""
     return all_optional(Schema(fields=columns_from_spark(spark.table(table.sql).schema)))
 
 
 def files_of(spark: SparkSession, table: SparkTable) -> tuple[ExistingFile, ...]:
-    """Its files that hold rows, wherever its partitions are located, with the partition values as text."""
+    """Return the files that have rows, in all partitions, with the partition values as text."""
     values = ", ".join(f"CAST({backticked(name)} AS STRING)" for name in table.partition_by)
     rows = spark.sql(f"SELECT DISTINCT _metadata.file_path{', ' if values else ''}{values} FROM {table.sql}").collect()
     found = [
@@ -103,13 +105,13 @@ def files_of(spark: SparkSession, table: SparkTable) -> tuple[ExistingFile, ...]
 
 
 def rename_spark_table(spark: SparkSession, database: str, old: str, new: str) -> None:
-    """Give a table another name in its database."""
-    to = f"{backticked(database)}.{backticked(new)}"  # Spark takes no catalog here
+    """Rename a table in its database."""
+    to = f"{backticked(database)}.{backticked(new)}"  # Spark accepts no catalog here
     spark.sql(f"ALTER TABLE {sql_name(database, old)} RENAME TO {to}")
 
 
 def _database_and_table(spark: SparkSession, name: Named) -> tuple[str, str]:
-    """The names as Spark keeps them: in lower case, unless case counts."""
+    """Return the names as Spark stores them: in lower case, unless the session is case-sensitive."""
     parts = name.parts[1:] if name.parts[0].lower() == CATALOG else name.parts
     if str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() != "true":
         parts = tuple(part.lower() for part in parts)

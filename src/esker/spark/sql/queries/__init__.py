@@ -1,1 +1,1 @@
-"""Queries: references to lake tables become frames of exactly the files to read; the rest of the text stays."""
+"""Prepares queries for Spark: references to lake tables become frames of exactly the files to read."""

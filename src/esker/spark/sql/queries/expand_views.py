@@ -1,7 +1,7 @@
-"""Views of the lake in a query, each replaced by its own query in parentheses.
+"""Replaces each view of the lake in a query by the view's own query in parentheses.
 
-The names in a view's query are looked for where its version says, so they become full names before the text moves;
-what is left names tables alone, and is pruned like any other query. The columns are called as the view calls them.
+Names in a view's query are resolved where its version says. So they become full names before the text is moved. The
+resulting text names only tables, and is pruned like any other query. The columns have the view's names.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from esker.spark.sql.queries.query_text import Edits, QueryText, quoted_word
 from esker.view import View
 
 DEEPEST = 50
-LONGEST = 1 << 20  # views that each read another twice double the text with every one
+LONGEST = 1 << 20  # if each view reads another one twice, the text doubles with every view
 SPARK_CATALOG = "spark_catalog"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where names of a view's query are looked for, and the views that lead there."""
+    """Where the names of a view's query are resolved, and the views that lead to it."""
 
-    names: LakeNames  # with the version's namespace as the current one
-    catalog: str | None  # the version's own, where it says one
+    names: LakeNames  # the version's namespace is the current one
+    catalog: str | None  # the version's own catalog, if it has one
     trail: tuple[str, ...]
 
 
 def with_views(query: Query, read: QueryText, views: dict[Reference, View], names: LakeNames) -> Query:
-    """The query with these references made queries. Of a view there is no older version to read."""
+    """Return the query with these references replaced by queries. Raises ``InvalidInput`` for time travel on a view."""
     edits = Edits(read.words)
     for reference, view in views.items():
         if reference.span.end in read.travels:
@@ -46,7 +46,7 @@ def with_views(query: Query, read: QueryText, views: dict[Reference, View], name
 
 
 def view_text(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
-    """The view's query under the view's columns, in parentheses."""
+    """Return the view's query with the view's columns, in parentheses."""
     if view.name in trail:
         raise InvalidInput(f"cannot read view {view.name}: it reads itself ({' → '.join((*trail, view.name))})")
     if len(trail) >= DEEPEST:
@@ -62,8 +62,8 @@ def _body(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
     if sql is None:
         known = ", ".join(version.dialects) or "no SQL at all"
         raise Unsupported(
-            f"cannot read view {view.name}: its query is there in {known}, not in Spark's dialect; "
-            "CREATE OR REPLACE VIEW gives it one",
+            f"cannot read view {view.name}: its query is stored in {known}, not in Spark's dialect; "
+            "write it in Spark's dialect with CREATE OR REPLACE VIEW",
             feature=f"views in {known}",
         )
     namespace = tuple(version.default_namespace)
@@ -76,9 +76,9 @@ def _body(view: View, names: LakeNames, trail: tuple[str, ...]) -> str:
 
 
 def full_names(sql: str, place: Place) -> str:
-    """A view's query with every table of the lake by its full name, and every view by its query.
+    """Return a view's query with the full name of every table of the lake, and with every view replaced by its query.
 
-    ``InvalidInput`` names what is in it that a view may not contain.
+    Raises ``InvalidInput`` for what a view may not contain.
     """
     read, references = _read(sql, place)
     edits = Edits(read.words)
@@ -88,7 +88,7 @@ def full_names(sql: str, place: Place) -> str:
 
 
 def check_text(sql: str, place: Place) -> None:
-    """Refuse what a view's own query may not contain; tables that are not there may be made later."""
+    """Raise ``InvalidInput`` for what a view's own query may not contain. Missing tables may be created later."""
     _, references = _read(sql, place)
     for reference in references:
         with suppress(NoSuchTable):
@@ -110,7 +110,7 @@ def _read(sql: str, place: Place) -> tuple[QueryText, list[Reference]]:
 
 
 def _checked(sql: str, place: Place) -> tuple[str, Shape | None]:
-    """The query as it is to run, and what it reads and calls; all of it as it is where the reader trusts every view."""
+    """Return the query to run, and what it reads and calls. If the reader trusts every view, nothing is changed."""
     trust = place.names.trust()
     if trust.everything:
         return sql, None
@@ -124,12 +124,12 @@ def _replace(edits: Edits, read: QueryText, reference: Reference, new: str | Non
     if new is None:
         return
     start = reference.span.start
-    if start in read.bare and new.startswith("("):  # TABLE v is a query by itself, and so is one in parentheses
+    if start in read.bare and new.startswith("("):  # TABLE v is a query by itself, and so is a query in parentheses
         edits.replace(read.bare[start], reference.span.end, new)
         return
     end = read.end_of(reference)
     if new.startswith("(") and edits.behind_sample(end) != end:
-        # sqlglot reads no alias behind the sample of a query, where Spark has it: so the sample goes inside
+        # sqlglot accepts no alias after the sample of a query, as Spark does. So the sample goes inside.
         edits.replace(start, reference.span.end, f"(SELECT * FROM {new}")
         edits.add_alias(reference, end, before=")")
     else:
@@ -141,7 +141,7 @@ def _replace(edits: Edits, read: QueryText, reference: Reference, new: str | Non
 
 
 def _meant(reference: Reference, place: Place) -> str | None:
-    """What a name of a view's query means, as text; None where it is Spark's own and stays as it is."""
+    """Return the text for a name in a view's query. Returns None if it is Spark's own and stays unchanged."""
     found = _found(reference, place)
     return view_text(found, place.names, place.trail) if isinstance(found, View) else found
 
@@ -164,7 +164,7 @@ def _found(reference: Reference, place: Place) -> View | str | None:
     if parts[0].lower() == "global_temp":
         raise _temporary(".".join(parts))
     if place.names.is_missing_from_lake(parts):
-        place.names.lake.table(".".join(parts))  # raises, and says what there is
+        place.names.lake.table(".".join(parts))  # raises with similar names
     _check_trusted(parts, place)
     return None
 
@@ -177,7 +177,7 @@ def _missing(name: str, place: Place) -> InvalidInput | NoSuchTable:
 
 
 def _temporary(name: str) -> InvalidInput:
-    return InvalidInput(f"{name} is a temporary view, and a view that lasts cannot read what does not")
+    return InvalidInput(f"{name} is a temporary view, which a stored view cannot read")
 
 
 def _elsewhere(parts: tuple[str, ...], place: Place) -> str:
@@ -193,7 +193,8 @@ def _elsewhere(parts: tuple[str, ...], place: Place) -> str:
 
 
 def _check_trusted(parts: tuple[str, ...], place: Place) -> None:
-    """What is Spark's own may be a table of the session, or any file by its path."""
+    """Raise ``InvalidInput`` for a name that may be a table of the session, or a file by its path, unless it is
+    trusted."""
     name = ".".join(parts)
     if not place.names.trust().allows(name):
         raise InvalidInput(
@@ -210,14 +211,14 @@ def _table_text(found: Found, parts: tuple[str, ...]) -> str:
 
 
 def _under_its_columns(view: View, body: str) -> str:
-    """The line's end closes a comment at the query's end."""
+    """Return the body with a line end after it, which closes a comment at the end."""
     names = [field.name for field in view.schema.fields]
     if any(SUBSTITUTED in name for name in (view.name, *names, *view.query_columns)):
         raise InvalidInput(
             f"cannot read view {view.name}: {SUBSTITUTED} in a name would become a setting of the session"
         )
     alias = quoted_word(TableName.parse(view.name).name)
-    if not names:  # a version of somebody's that says nothing of its columns
+    if not names:  # a version by another engine that does not record its columns
         return f"(SELECT * FROM (\n{body}\n) AS {alias})"
     if not view.query_columns:
         return f"(SELECT * FROM (\n{body}\n) AS {alias}({', '.join(map(quoted_word, names))}))"

@@ -1,7 +1,7 @@
-"""Metadata columns in a query: which tables must have them, and the stars that must not show them.
+"""Metadata columns in a query: which tables must have them, and which stars must not show them.
 
-A frame has them as ordinary columns, so each ``*`` that would show them leaves them out by name. What would show them
-in another way is refused.
+A frame has them as ordinary columns, so each ``*`` that would show them excludes them by name. A query that would show
+them in another way is refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _BEFORE_STAR = ("select", "distinct", "all")
 
 @dataclass(slots=True)
 class HiddenColumns:
-    """What a query needs beside the columns that its tables show."""
+    """The metadata columns that a query needs, and the stars to change."""
 
-    place: str = ""  # of the first name that is one
+    place: str = ""  # the place of the first name that is one
     of: dict[Reference, list[str]] = field(default_factory=dict)  # names of metadata columns, each once
-    stars: list[tuple[Token, list[str]]] = field(default_factory=list)  # with what each must leave out
+    stars: list[tuple[Token, list[str]]] = field(default_factory=list)  # with the columns that each must exclude
 
     def refused(self, where: str, instead: str) -> Unsupported:
-        """What is said where metadata columns cannot be read."""
+        """Return the error for a query in which metadata columns cannot be read."""
         return Unsupported(
             f"cannot read a metadata column (at {self.place}) in {where}: {instead}",
             feature="metadata columns",
@@ -37,7 +37,7 @@ class HiddenColumns:
         )
 
     def write(self, edits: Edits, tokens: Sequence[Token]) -> None:
-        """Let the stars leave out what is hidden; one that leaves out columns already has a list to be added to."""
+        """Let the stars exclude what is hidden. If a star excludes columns already, its list gets longer."""
         for star, names in self.stars:
             opening = _except_list(star, tokens)
             if opening is None:
@@ -48,12 +48,12 @@ class HiddenColumns:
 
 @dataclass(slots=True, eq=False)
 class _Source:
-    """A table of the lake in the FROM of one SELECT, and what is hidden of it there."""
+    """A table of the lake in the FROM of one SELECT, and its hidden columns there."""
 
     reference: Reference
     node: Node
     own: frozenset[str]  # the columns that it shows, in lower case
-    shown: bool  # whether the SELECT's star has its columns: not behind a semi or anti join
+    shown: bool  # whether the SELECT's star has its columns: not after a semi or anti join
     hidden: list[str] = field(default_factory=list)
 
     @property
@@ -61,7 +61,7 @@ class _Source:
         return self.reference.alias or self.reference.parts[-1]
 
     def is_called(self, qualifier: Sequence[str]) -> bool:
-        """Whether the words before a column mean this source; none mean any."""
+        """Return whether the qualifier of a column names this source. An empty qualifier names any."""
         words = tuple(word.lower() for word in qualifier)
         full = () if self.reference.alias else tuple(part.lower() for part in self.reference.parts)
         return words in ((), (self.name.lower(),), full)
@@ -70,9 +70,9 @@ class _Source:
 def find_hidden_columns(
     read: QueryText, references: Sequence[Reference], columns_of: Callable[[Reference], Sequence[str] | None]
 ) -> HiddenColumns:
-    """The metadata columns that a query names. ``columns_of`` has the columns of a table; None where it hides none.
+    """Return the metadata columns that a query names. ``columns_of`` returns the columns of a table, or None.
 
-    ``Unsupported`` where a query names one in a way that would show it to all.
+    Raises ``Unsupported`` if the query would show one of them to all.
     """
     tokens = read.words.tokens.tokens
     mentions = [token for token in tokens if is_name(token) and token.text.lower() in METADATA_COLUMN_NAMES]
@@ -82,7 +82,7 @@ def find_hidden_columns(
 
 
 class _Query:
-    """The query once more, with a column in place of each star: sqlglot does not say where a star is."""
+    """Return the query with a column in place of each star, because sqlglot does not report where a star is."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class _Query:
         again = find_references(self._tree, text)
         if [one.parts for one in every] != [one.parts for one in again]:
             raise self._found.refused("this query", "name the columns in place of *")
-        self._sources: dict[int, _Source] = {}  # by the place of a node in memory
+        self._sources: dict[int, _Source] = {}  # by the id of a node
         for was, now in zip(every, again, strict=True):
             reference = first.get(was.span.start)
             columns = None if reference is None else columns_of(reference)
@@ -126,15 +126,13 @@ class _Query:
                     found.stars.append((star, names))
         return found
 
-    # ------------------------------------------------------------ what is named
-
     def _columns(self) -> Iterator[Node]:
         from sqlglot import exp
 
         return (column for column in self._tree.find_all(exp.Column) if isinstance(column.this, exp.Identifier))
 
     def _names(self) -> Iterator[tuple[list[str], Node]]:
-        """Every name of a column in the query, as its parts."""
+        """Yield every name of a column in the query, as its parts."""
         from sqlglot import exp
 
         for column in self._columns():
@@ -144,8 +142,10 @@ class _Query:
                 yield [part.name for part in dot.parts if isinstance(part, exp.Identifier)], dot
 
     def _resolve(self, names: list[str], node: Node) -> None:
-        """Note the metadata column that a name means. As in Spark, the nearest SELECT counts, and a column that a
-        source shows comes before one that it hides."""
+        """Record the metadata column that a name means.
+
+        As in Spark, the nearest SELECT decides, and a column that a source shows has precedence over a hidden one.
+        """
         for at, name in enumerate(names):
             if name.lower() not in METADATA_COLUMN_NAMES:
                 continue
@@ -160,7 +160,7 @@ class _Query:
                     break
 
     def _of(self, select: Node) -> list[_Source]:
-        """The tables in the FROM of a SELECT that have hidden columns there."""
+        """Return the tables in the FROM of a SELECT that have hidden columns there."""
         from sqlglot import exp
 
         tables = (table for table in select.find_all(exp.Table) if table.find_ancestor(exp.Select) is select)
@@ -168,7 +168,7 @@ class _Query:
         return [source for source in sources if source is not None and not _is_renamed(source.node, select)]
 
     def _shows(self, node: Node | None, name: str) -> bool:
-        """Whether the sources of a SELECT have a column of that name to be seen by all."""
+        """Return whether the sources of a SELECT have a column of that name that is not hidden."""
         from sqlglot import exp
 
         if not isinstance(node, exp.Select):
@@ -177,7 +177,7 @@ class _Query:
         return any(self._has(one, name) for one in node.find_all(*inner) if _is_source(one, node))
 
     def _has(self, source: Node, name: str) -> bool:
-        """Whether a source has a column of that name that is not hidden; what is Spark's own is not looked into."""
+        """Return whether a source has a column of that name that is not hidden. Spark's own tables are not checked."""
         from sqlglot import exp
 
         alias = source.args.get("alias")
@@ -192,13 +192,13 @@ class _Query:
         if known is not None:
             return name in known.own
         cte = cte_of(source, source.name) if len(source.parts) == 1 else None
-        if cte is None or any(cte is above for above in _above(source)):  # one that reads itself has nothing more
+        if cte is None or any(cte is above for above in _above(source)):  # a recursive one has nothing more
             return False
         called = cte.args["alias"].args.get("columns")
         return name in [column.name.lower() for column in called] if called else self._gives(cte.this, name)
 
     def _gives(self, query: Node, name: str) -> bool:
-        """Whether a query has a column of that name."""
+        """Return whether a query has a column of that name."""
         from sqlglot import exp
 
         while isinstance(query, exp.SetOperation | exp.Subquery):
@@ -212,10 +212,8 @@ class _Query:
                 return True
         return False
 
-    # ------------------------------------------------------------ what must not show
-
     def _left_out(self, star: Node) -> list[str]:
-        """The columns that a star must leave out, each by its table's name."""
+        """Return the columns that a star must exclude, each with its table's name."""
         if _is_count(star):
             return []
         qualifier = [part.name for part in star.parts][:-1]
@@ -242,11 +240,8 @@ class _Query:
                 raise self._found.refused("a NATURAL JOIN, which joins by every column", "join with USING or ON")
 
 
-# ---------------------------------------------------------------- places in the tree
-
-
 def _selects_around(node: Node) -> Iterator[Node]:
-    """The SELECTs that a name may be of, from the inside out."""
+    """Yield the SELECTs in which a name may be resolved, the innermost first."""
     from sqlglot import exp
 
     select = node.find_ancestor(exp.Select)
@@ -263,7 +258,7 @@ def _above(node: Node) -> Iterator[Node]:
 
 
 def _is_source(node: Node, select: Node) -> bool:
-    """Whether the node is in the FROM of a SELECT, and not in one of its expressions."""
+    """Return whether the node is in the FROM of a SELECT, and not in one of its expressions."""
     from sqlglot import exp
 
     for at in _above(node):
@@ -275,7 +270,7 @@ def _is_source(node: Node, select: Node) -> bool:
 
 
 def _is_filter(table: Node) -> bool:
-    """Whether the table is behind a semi or anti join, so that no star shows it."""
+    """Return whether the table is after a semi or anti join, so that no star shows it."""
     from sqlglot import exp
 
     for at in _above(table):
@@ -287,7 +282,7 @@ def _is_filter(table: Node) -> bool:
 
 
 def _is_renamed(table: Node, select: Node) -> bool:
-    """Whether a list of columns, or an alias of a join in parentheses, hides what the table hides, as in Spark."""
+    """Return whether a list of columns, or an alias of a join in parentheses, hides these columns, as in Spark."""
     from sqlglot import exp
 
     alias = table.args.get("alias")
@@ -302,17 +297,14 @@ def _is_renamed(table: Node, select: Node) -> bool:
 
 
 def _is_count(star: Node) -> bool:
-    """``count(*)`` counts rows, whatever columns they have."""
+    """Return whether this is ``count(*)``, which counts rows with any columns."""
     from sqlglot import exp
 
     return isinstance(star.parent, exp.Count) and len(star.parts) == 1
 
 
-# ---------------------------------------------------------------- stars in the text
-
-
 def _stars(tokens: Sequence[Token]) -> list[Token]:
-    """The stars that stand for columns: a product has something before its sign."""
+    """Return the stars that mean columns. A multiplication sign has an operand before it."""
     return [
         star
         for before, star in pairwise(tokens)
@@ -326,7 +318,7 @@ def _stars(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _marked(text: str, stars: Sequence[Token], tokens: Sequence[Token]) -> str:
-    """The text with a column in place of each star and of what it leaves out."""
+    """Return the text with a column in place of each star and its exclusions."""
     pieces, at = [], 0
     for number, star in enumerate(stars):
         pieces += [text[at : star.start], f"{_MARK}{number}"]
@@ -336,7 +328,7 @@ def _marked(text: str, stars: Sequence[Token], tokens: Sequence[Token]) -> str:
 
 
 def _except_list(star: Token, tokens: Sequence[Token]) -> Token | None:
-    """Where the names begin that a star leaves out: ``* EXCEPT (a, b)``; None where it leaves out none."""
+    """Return the place of the names that a star excludes, as in ``* EXCEPT (a, b)``. Returns None if there are none."""
     at = next(n for n, token in enumerate(tokens) if token is star)
     if len(tokens) < at + 4 or tokens[at + 1].word != "except" or tokens[at + 2].text != "(":
         return None

@@ -1,7 +1,8 @@
-"""Which conditions of a query may prune a table's files.
+"""Finds the conditions of a query that may prune a table's files.
 
-A row may be left out of a table when every row that the query would make of it fails a condition, and leaving it out
-makes no other row pass. The sections below say how this follows from WHERE, ON, outer joins and subqueries.
+A row may be left out of a table if every row that the query would make of it fails a condition, and if leaving it out
+makes no other row pass. Anything that is not known to be safe prunes nothing, because Spark applies the whole condition
+anyway.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from esker.spark.sql.grammar.table_references import Node, Reference, cte_of
 
 # ---------------------------------------------------------------- sources
 #
-# What a FROM or JOIN names, as far as pruning sees it: a table, or a table seen through plain columns of a subquery.
-#
-# Only what is known to be harmless is let through: a source with anything unusual about it (samples, pivots, limits,
-# grouping) is none, and its conditions prune nothing.
+# A source is a table, or a table behind plain columns of a subquery. Anything with samples, pivots, limits or grouping
+# is not a source, and its conditions prune nothing.
 
 
 Schemas = Callable[[Reference], Schema | None]
@@ -32,16 +31,16 @@ _LONGEST = 4  # parts of a column that sqlglot keeps together
 
 @dataclass(slots=True)
 class Source:
-    """A table under the name and the columns by which one SELECT knows it."""
+    """A table, with the name and the columns that one SELECT uses for it."""
 
     reference: Reference
     name: str  # in lower case
-    columns: dict[str, tuple[str, ...]]  # by name in lower case, the path in the table; empty where it is computed
+    columns: dict[str, tuple[str, ...]]  # by name in lower case, the path in the table; empty if it is computed
     full_name: tuple[str, ...] = ()  # of a table without alias, in lower case
-    nullable: bool = False  # an outer join may make its columns null
+    nullable: bool = False  # whether an outer join may make its columns null
 
     def qualifier(self, parts: tuple[str, ...]) -> int:
-        """How many leading parts name the source itself, with a column of its behind them; 0 where they do not."""
+        """Return how many leading parts name the source itself, with a column after them. 0 if they do not."""
         lower = tuple(part.lower() for part in parts)
         width = len(self.full_name)
         if width and len(parts) > width and lower[:width] == self.full_name and lower[width] in self.columns:
@@ -49,7 +48,7 @@ class Source:
         return 1 if len(parts) > 1 and lower[0] == self.name and lower[1] in self.columns else 0
 
     def path(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """The column's path in the table; empty for what the table has not as it is."""
+        """Return the column's path in the table. Empty if it is computed."""
         inner = parts[self.qualifier(parts) :]
         start = self.columns.get(inner[0].lower(), ())
         whole = (*start, *inner[1:])
@@ -57,7 +56,7 @@ class Source:
 
 
 class Sources:
-    """Finds the source behind a node of the tree."""
+    """Finds the source that a node of the tree means."""
 
     def __init__(self, tree: Node, references: list[Reference], schema_of: Schemas) -> None:
         from sqlglot import exp
@@ -68,7 +67,7 @@ class Sources:
         self._uses = Counter(id(cte) for cte in ctes if cte is not None)
 
     def of(self, node: Node) -> Source | None:
-        """A new source; None for what pruning does not look into."""
+        """Return a new source, or None if pruning does not support it."""
         from sqlglot import exp
 
         alias = node.args.get("alias")
@@ -89,14 +88,14 @@ class Sources:
         return Source(reference, (reference.alias or reference.parts[-1]).lower(), columns, full_name)
 
     def _of_cte(self, node: Node) -> Source | None:
-        """Only where it is used once: of two uses, each would need rows that the other leaves out."""
+        """Return the source of a CTE that is used once. With two uses, each could need rows that the other excludes."""
         cte = cte_of(node, node.name) if len(node.parts) == 1 else None
         if cte is None or self._uses[id(cte)] != 1 or cte.args["alias"].args.get("columns"):
             return None
         return self._through(cte.this, node.alias or node.name)
 
     def _through(self, select: Node, name: str, called: Sequence[str] = ()) -> Source | None:
-        """A subquery that only chooses and renames columns of one source; ``called`` names them once more, in order."""
+        """Return the source of a subquery that only selects and renames columns. ``called`` are new names, in order."""
         from sqlglot import exp
 
         if not isinstance(select, exp.Select) or not _has_only(select, _PLAIN_SELECT):
@@ -117,14 +116,14 @@ class Sources:
                 shown.append((projection.alias_or_name, ()))
             else:
                 return None
-        if called and len(called) != len(shown):  # Spark refuses it, or two columns of one name were seen as one
+        if called and len(called) != len(shown):  # Spark refuses it, or two columns have the same name
             return None
         renamed = zip(called, (path for _, path in shown), strict=True) if called else shown
         return Source(inner.reference, name.lower(), _unambiguous(list(renamed)))
 
 
 def _is_row_by_row(projection: Node) -> bool:
-    """Whether it is computed of its own row alone: no window, aggregate or generator, which see or make other rows."""
+    """Return whether it is computed from its own row alone: it has no window, aggregate or generator."""
     from sqlglot import exp
 
     harmless = (exp.Alias, exp.Binary, exp.Boolean, exp.Cast, exp.Column, exp.DataType, exp.Identifier, exp.Literal)
@@ -138,28 +137,24 @@ def _has_only(node: Node, expected: set[str]) -> bool:
 
 
 def _unambiguous(columns: list[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
-    """The columns by name; of those that share one, it is not known which is meant."""
+    """Return the columns by name. A name that several columns share is left out."""
     counts = Counter(name.lower() for name, _ in columns)
     return {name.lower(): path if counts[name.lower()] == 1 else () for name, path in columns}
 
 
 # ---------------------------------------------------------------- conditions
 #
-# Which conditions of a query a table's files may be pruned by.
-#
-# A row may be left out of a table when every row that the query would make of it fails a condition, and leaving it
-# out makes no other row pass. So a WHERE concerns each table that outer joins leave alone, and where they may make its
-# columns null, only by a condition that null does not meet; an ON concerns the sides whose rows must meet it to be
-# joined, and no side that is kept without a match. Whatever is not plainly so prunes nothing: Spark applies the whole
-# condition anyway.
+# A WHERE applies to each table that no outer join changes. If an outer join may make its columns null, only a condition
+# that null does not match applies. An ON applies to the sides whose rows must match it to be joined, and not to a side
+# that is kept without a match.
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on one table's columns as text, columns without qualifier."""
+    """A condition on one table's columns, as text without qualifiers."""
 
     text: str
-    nullable: bool  # whether the columns may be null by an outer join, so that only null-rejecting terms count
+    nullable: bool  # whether an outer join may make the columns null, so that only null-rejecting terms count
 
 
 @dataclass(slots=True)
@@ -167,12 +162,12 @@ class _Scope:
     """The sources of one SELECT, joined from left to right."""
 
     sources: list[Source] = field(default_factory=list)
-    using: set[str] = field(default_factory=set)  # names that stand for columns of several sources
-    unknown: set[str] = field(default_factory=set)  # names of what pruning does not look into
+    using: set[str] = field(default_factory=set)  # names that mean columns of several sources
+    unknown: set[str] = field(default_factory=set)  # names of sources that pruning does not support
     natural: bool = False
 
     def enter(self, node: Node, sources: Sources) -> list[Source]:
-        """What a FROM or JOIN adds: one source, or none that pruning knows."""
+        """Add what a FROM or JOIN names: a source, or an unknown name."""
         source = sources.of(node)
         if source is None:
             self.unknown.add(node.alias_or_name.lower())
@@ -182,7 +177,7 @@ class _Scope:
 
 
 def find_conditions(tree: Node, references: list[Reference], schema_of: Schemas) -> dict[Reference, list[Condition]]:
-    """The conditions on each reference whose columns are known."""
+    """Return the conditions on each reference whose columns are known."""
     from sqlglot import exp
 
     sources = Sources(tree, references, schema_of)
@@ -207,7 +202,7 @@ def _of_select(select: Node, sources: Sources) -> Iterator[tuple[Source, Conditi
 
 
 def _of_join(scope: _Scope, join: Node, sources: Sources) -> Iterator[tuple[Source, Condition]]:
-    """An ON is about the columns as they are below its join: sides become nullable only above it."""
+    """Return the conditions of an ON. It uses the columns as they are before the join makes a side nullable."""
     left = list(scope.sources)
     right = scope.enter(join.this, sources)
     scope.natural |= str(join.method or "").upper() == "NATURAL"
@@ -223,7 +218,7 @@ def _of_join(scope: _Scope, join: Node, sources: Sources) -> Iterator[tuple[Sour
     if kind in ("left", "full"):
         for source in right:
             source.nullable = True
-    if kind in ("semi", "anti"):  # no column of the right side is seen above
+    if kind in ("semi", "anti"):  # no column of the right side is visible after the join
         scope.sources[:] = left
 
 
@@ -244,7 +239,7 @@ def _owned(scope: _Scope, condition: Node, concerned: list[Source]) -> Iterator[
 
 
 def _conjuncts(condition: Node) -> Iterator[Node]:
-    """A AND B AND C, however it is put in parentheses; long chains lean to the left, so no recursion."""
+    """Yield the terms of A AND B AND C. Long chains are nested to the left, so there is no recursion."""
     from sqlglot import exp
 
     waiting = [condition]
@@ -259,7 +254,7 @@ def _conjuncts(condition: Node) -> Iterator[Node]:
 
 
 def _owner(scope: _Scope, term: Node) -> Source | None:
-    """The one source that every column of the term is of."""
+    """Return the one source to which every column of the term belongs, or None."""
     from sqlglot import exp
 
     if term.find(exp.Query, exp.Lambda, exp.Window) is not None or not all(map(is_call, term.find_all(exp.Dot))):
@@ -272,7 +267,7 @@ def _owner(scope: _Scope, term: Node) -> Source | None:
 
 
 def _source_of(scope: _Scope, parts: tuple[str, ...]) -> Source | None:
-    """Spark's own order: a qualifier first, then a column, or a struct of that name."""
+    """Return the source of a column, in Spark's order: first a qualifier, then a column or a struct of that name."""
     qualified = [source for source in scope.sources if source.qualifier(parts)]
     if qualified:
         return qualified[0] if len(qualified) == 1 else None
@@ -283,7 +278,7 @@ def _source_of(scope: _Scope, parts: tuple[str, ...]) -> Source | None:
 
 
 def _unqualified(term: Node, owner: Source) -> str:
-    """The term with the columns that the table itself has."""
+    """Return the term with the table's own columns."""
     from sqlglot import exp
 
     copy = term.copy()

@@ -1,6 +1,7 @@
 """The frames of a query: rows of a scan, of ``t.changes`` or of a metadata table, and the small answers of statements.
 
-Frames are kept between queries: the frame of a table's version never changes, and CACHE TABLE keeps rows of a version.
+Frames are reused between queries, because the frame of a table's version never changes. CACHE TABLE keeps the rows of a
+version.
 """
 
 from __future__ import annotations
@@ -29,27 +30,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# ---------------------------------------------------------------- changelog
-#
-# ``t.changes``, and the range of snapshots that its options name, as in Iceberg's Spark runtime.
-
-
 RANGE_OPTIONS = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 _KIND = CHANGE_COLUMNS[0].name
 
 
 def changelog_frame(changes: ChangeScan, spark: SparkSession) -> DataFrame:
-    """The changes with their kind in capitals: INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER."""
+    """Return the changes with their kind in capitals: INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER."""
     frame = changes.to_spark(spark)
     capital = frame.selectExpr(f"* EXCEPT ({_KIND})", f"upper({_KIND}) AS {_KIND}")
     return capital.select(*(f"`{name.replace('`', '``')}`" for name in frame.columns))
 
 
 def changelog_range(table: Table, options: Mapping[str, object]) -> tuple[int | None, int | None]:
-    """The snapshot after which changes begin, and the last one; None for the first and for the current one.
+    """Return the snapshot after which changes begin, and the last one. None means the first, and the current one.
 
-    Times are in milliseconds, on the way that ``main`` came. A snapshot of exactly the start is left out, as
-    ``start-snapshot-id`` is. ``InvalidInput`` where options are unknown, contradict each other, or are no numbers.
+    Options and meaning are those of Iceberg's Spark runtime. Times are in milliseconds, in the history of ``main``. A
+    snapshot at exactly the start time is left out, like ``start-snapshot-id``. Raises ``InvalidInput`` if options are
+    unknown, contradict each other, or are not numbers.
     """
     unknown = sorted(options.keys() - set(RANGE_OPTIONS))
     if unknown:
@@ -57,7 +54,9 @@ def changelog_range(table: Table, options: Mapping[str, object]) -> tuple[int | 
     start, end, after, until = (_number(name, options.get(name)) for name in RANGE_OPTIONS)
     for which, by_id, by_time in (("start", start, after), ("end", end, until)):
         if by_id is not None and by_time is not None:
-            raise InvalidInput(f"cannot read changes: give one of {which}-snapshot-id and {which}-timestamp")
+            raise InvalidInput(
+                f"cannot read changes: {which}-snapshot-id and {which}-timestamp exclude each other; give one of them"
+            )
     if after is not None and until is not None and after >= until:
         raise InvalidInput("cannot read changes: start-timestamp must be before end-timestamp")
     line = _line(table)
@@ -65,7 +64,7 @@ def changelog_range(table: Table, options: Mapping[str, object]) -> tuple[int | 
         start = next((id_ for id_, moment in line if moment <= after), None)
     if until is not None:
         end = next((id_ for id_, moment in line if moment <= until), None)
-        if end is None:  # before the first snapshot nothing changed
+        if end is None:  # nothing changed before the first snapshot
             return (line[-1][0], line[-1][0]) if line else (None, None)
     return start, end
 
@@ -75,12 +74,12 @@ def _number(name: str, value: object) -> int | None:
         return None
     text = str(value).strip()
     if not text.removeprefix("-").isdecimal() or not text.isascii():
-        raise InvalidInput(f"cannot take {value!r} for the option {name!r}: give a whole number")
+        raise InvalidInput(f"cannot use {value!r} for the option {name!r}: it must be a whole number")
     return int(text)
 
 
 def _line(table: Table) -> list[tuple[int, int]]:
-    """The snapshots that main came by, newest first."""
+    """Return the snapshots in the history of main, the newest first."""
     found, at = [], table.current_snapshot
     while at is not None:
         found.append((at.snapshot_id, at.timestamp_ms))
@@ -90,16 +89,15 @@ def _line(table: Table) -> list[tuple[int, int]]:
 
 # ---------------------------------------------------------------- known frames
 #
-# Frames that were made before: a version of a table never changes, so neither does the frame of its files.
-#
-# To plan a table's files and hand them to Spark takes tens of milliseconds, which a query over eight tables feels.
+# To plan a table's files and give them to Spark takes tens of milliseconds, which is noticeable in a query over eight
+# tables.
 
 
 _KEPT = 64
 
 
 class KnownFrames:
-    """The frames of one session that were used last."""
+    """The most recently used frames of one session."""
 
     def __init__(self) -> None:
         self._session: SparkSession | None = None
@@ -107,9 +105,9 @@ class KnownFrames:
         self._lock = Lock()
 
     def get(self, session: SparkSession, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
-        """The frame known by the key in this session, made if it is not known."""
+        """Return the frame of the key in this session. Make it if it does not exist."""
         with self._lock:
-            if session is not self._session:  # frames of a session that ended are of no use
+            if session is not self._session:  # frames of another session cannot be used
                 self._session = session
                 self._frames.clear()
             found = self._frames.get(key)
@@ -127,11 +125,8 @@ class KnownFrames:
 
 # ---------------------------------------------------------------- cached tables
 #
-# CACHE TABLE over tables of the lake: rows that Spark keeps, for as long as they are the table's own.
-#
-# Kept rows are those of one version. A query that finds the table at another version, by whoever's commit, reads that
-# one, and it takes the place of the old rows. So no commit is hidden. A query of an older version or of a branch reads
-# files.
+# Cached rows belong to one version. If a query finds another version of the table, it reads that version, which
+# replaces the cached rows. So no commit is hidden. A query of an older version or of a branch reads files.
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +140,7 @@ class _Kept:
 
 
 class CachedTables:
-    """The tables that a session caches, each by its id and location."""
+    """The tables that a session caches, by their id and location."""
 
     def __init__(self, frame_of: Callable[[Scan, SparkSession], DataFrame]) -> None:
         self._frame_of = frame_of
@@ -153,7 +148,7 @@ class CachedTables:
         self._lock = Lock()
 
     def cache(self, scan: Scan, spark: SparkSession, *, level: str | None, lazy: bool) -> None:
-        """Keep the rows of a scan of a whole table; those of a table that is cached already stay as they are."""
+        """Cache the rows of a whole table. If the table is cached already, nothing is done."""
         name = _name(scan.metadata)
         stored = storage_level(level)
         with self._lock:
@@ -164,14 +159,14 @@ class CachedTables:
             made.frame.count()
 
     def uncache(self, metadata: TableMetadata) -> None:
-        """Let Spark forget the rows of a table; nothing where it keeps none."""
+        """Remove the rows of a table from the cache, if it has any."""
         with self._lock:
             kept = self._kept.pop(_name(metadata), None)
         if kept is not None:
             kept.frame.unpersist()
 
     def clear(self) -> None:
-        """Forget every table."""
+        """Remove every table from the cache."""
         with self._lock:
             kept = list(self._kept.values())
             self._kept.clear()
@@ -179,7 +174,7 @@ class CachedTables:
             one.frame.unpersist()
 
     def find(self, scan: Scan, spark: SparkSession) -> DataFrame | None:
-        """The rows that are kept of the whole table where the scan is of its current version; None where none are."""
+        """Return the cached rows of the whole table, if the scan is of its current version. Otherwise None."""
         name = _name(scan.metadata)
         with self._lock:
             kept = self._kept.get(name)
@@ -188,7 +183,7 @@ class CachedTables:
             if kept.version != _version(scan):
                 kept.frame.unpersist()
                 kept = self._kept[name] = self._made(scan, spark, kept.level)
-            # Spark forgets what it keeps of a plan when it drops a view of just that plan, as it does after each query
+            # After each query, Spark drops the view of its plan, and with it the cached rows of exactly that plan.
             return kept.frame.where("true")
 
     def _made(self, scan: Scan, spark: SparkSession, level: StorageLevel) -> _Kept:
@@ -197,7 +192,7 @@ class CachedTables:
 
 
 def _name(metadata: TableMetadata) -> str:
-    """What tells a table from any other; old tables have no id."""
+    """Return what identifies a table. Old tables have no id."""
     return f"{metadata.uuid} {metadata.location}"
 
 
@@ -208,14 +203,15 @@ def _is_current(scan: Scan) -> bool:
 
 
 def _version(scan: Scan) -> Hashable:
-    """Metadata changes with every commit; what is not changed by it may be kept."""
+    """Return what identifies the cached rows. Metadata changes with every commit, but not every commit changes rows."""
     metadata = scan.metadata
     mapping = metadata.properties.get("schema.name-mapping.default")
     return metadata.current_snapshot_id, scan.resolved.schema.schema_id, mapping
 
 
 def storage_level(name: str | None) -> StorageLevel:
-    """A level by Spark's name, or the one of CACHE TABLE; ``InvalidInput`` where Spark has none of that name."""
+    """Return a storage level by Spark's name, by default that of CACHE TABLE. Raises ``InvalidInput`` if it is
+    unknown."""
     from pyspark import StorageLevel
 
     found = getattr(StorageLevel, (name or "MEMORY_AND_DISK_DESER").upper(), None)
@@ -224,13 +220,8 @@ def storage_level(name: str | None) -> StorageLevel:
     return found
 
 
-# ---------------------------------------------------------------- frames
-#
-# Frames of Spark: the rows of a scan or of a metadata table, and the small answers of statements.
-
-
 def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
-    """The rows, not read yet where they are a scan's."""
+    """Return a frame of the rows. The rows of a scan are not read yet."""
     if isinstance(rows, Scan):
         return _pruned(rows, spark)
     if isinstance(rows, ChangeScan):
@@ -239,19 +230,20 @@ def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
 
 
 def _pruned(scan: Scan, spark: SparkSession) -> DataFrame:
-    """The rows of the files that the filter leaves. The query filters rows itself: once is enough, but for floats."""
+    """Return the rows of the files that the filter leaves. The query itself filters rows, except for floats."""
     if scan.frames is None:
-        return scan.to_spark(spark)  # says why there are none
+        return scan.to_spark(spark)  # raises with the reason
     return scan.frames.frame(scan.spark_request(), _about_floats(scan.filter), spark)
 
 
 def _about_floats(predicate: Bound) -> Bound:
-    """The conditions on float columns: the query's own may not reach Spark's reader, and in Esker's form they may."""
+    """Return the conditions on float columns. In Esker's form they can reach Spark's reader, in the query's form
+    not."""
     return all_of(part for part in conjuncts(predicate) if any(is_floating(term.field.type) for term in terms(part)))
 
 
 def arrow_frame(table: pa.Table, spark: SparkSession) -> DataFrame:
-    """A frame of rows that are here already. PySpark cannot take a map column without rows, so it gets one row."""
+    """Return a frame of rows in memory. PySpark does not accept a map column without rows, so it gets one row."""
     import pyarrow as pa
 
     schema = pa.schema([_optional(field) for field in table.schema])
@@ -262,7 +254,7 @@ def arrow_frame(table: pa.Table, spark: SparkSession) -> DataFrame:
 
 
 def _optional(field: pa.Field) -> pa.Field:
-    """PySpark refuses a struct that is null where a member may not be."""
+    """Return a nullable field. PySpark refuses a struct that is null if a member is required."""
     import pyarrow as pa
 
     type_ = field.type
@@ -278,7 +270,7 @@ def _optional(field: pa.Field) -> pa.Field:
 def run_rewritten(
     rewritten: Rewritten, spark: SparkSession, known: KnownFrames, cached: CachedTables | None = None
 ) -> DataFrame:
-    """Spark's answer; each frame is known to this one statement only, by a name of its own."""
+    """Run the query in Spark and return its frame. Each frame has a name that only this statement knows."""
 
     def make(name: str, rows: Rows) -> DataFrame:
         if not isinstance(rows, Scan):
@@ -300,7 +292,7 @@ def run_rewritten(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A few rows that are there already, no Spark needed; ``columns`` is DDL, and empty where there is no answer."""
+    """A few rows that need no Spark. ``columns`` is DDL, and empty if there is no answer."""
 
     columns: str
     rows: Sequence[tuple[Any, ...]] = ()
@@ -310,14 +302,14 @@ NOTHING = Answer("")
 
 
 def answer_frame(answer: Answer, spark: SparkSession) -> DataFrame:
-    """The answer as Spark gives it: no rows of no columns where a statement has none."""
+    """Return the answer as a frame, without columns and rows if the statement has no answer."""
     from pyspark.sql.types import StructType
 
     return spark.createDataFrame(list(answer.rows), answer.columns or StructType([]))
 
 
 def commit_answer(snapshot: Snapshot | None) -> Answer:
-    """What a change of rows came to: one row, or none where nothing was to be changed."""
+    """Return the result of a row change: one row, or none if nothing was changed."""
     columns = ", ".join(
         (
             "operation string",

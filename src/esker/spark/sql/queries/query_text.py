@@ -1,7 +1,7 @@
 """The text of a query: its tokens, its tree, its table names and time travel clauses, and replacements by place.
 
-Time travel clauses are found in the tokens and blanked out before sqlglot parses the query, so places stay the same and
-every form of the clause is accepted. What is not replaced stays as it is written.
+Time travel clauses are found in the tokens and replaced by blanks before sqlglot parses the query. So places stay the
+same and every form of the clause is accepted. Text that is not replaced stays unchanged.
 """
 
 from __future__ import annotations
@@ -16,14 +16,6 @@ from esker.spark.sql.grammar.table_references import Node, Reference, find_refer
 from esker.spark.sql.grammar.words import Span, Words, blanked
 from esker.spark.sql.guard.lexer import CLAUSES
 
-# ---------------------------------------------------------------- time travel
-#
-# Time travel in a query: ``VERSION AS OF``, ``TIMESTAMP AS OF`` and their two spellings with SYSTEM.
-#
-# The clauses are found in the tokens and blanked out before sqlglot reads the query, so that places stay what they are
-# and every spelling is taken alike.
-
-
 _VERSIONS = ("version", "system_version")
 _TIMES = ("timestamp", "system_time")
 _OPERATORS = frozenset(("+", "-", "*", "/", "||", "%"))
@@ -32,7 +24,7 @@ _UNITS = ("year", "month", "week", "day", "hour", "minute", "second", "milliseco
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """Where to in the past: a snapshot's id, a ref's name, or the text of an expression for a time."""
+    """A version in the past: a snapshot's id, a ref's name, or the text of an expression for a time."""
 
     span: Span  # the whole clause
     snapshot_id: int | None = None
@@ -41,7 +33,7 @@ class Travel:
 
 
 def find_travels(words: Words, body: Span) -> dict[int, Travel]:
-    """The clauses of a query, by the offset at which the name before each ends."""
+    """Return the clauses of a query, by the offset at which the name before each ends."""
     found: dict[int, Travel] = {}
     tokens = words.tokens.tokens
     for at in range(1, len(tokens)):
@@ -54,7 +46,7 @@ def find_travels(words: Words, body: Span) -> dict[int, Travel]:
 
 
 def without_travels(text: str, travels: dict[int, Travel]) -> str:
-    """The text with blanks for the clauses."""
+    """Return the text with blanks for the clauses."""
     for travel in travels.values():
         text = text[: travel.span.start] + blanked(text[travel.span.start : travel.span.end]) + text[travel.span.end :]
     return text
@@ -84,7 +76,7 @@ def _is_name(token: Token) -> bool:
 
 
 def _expression_end(tokens: list[Token], at: int) -> int | None:
-    """Behind an expression of operands and operators; an alias after an operand ends it."""
+    """Return the end of an expression of operands and operators. An alias after an operand ends it."""
     end = _operand_end(tokens, at)
     while end is not None and end < len(tokens) and tokens[end].is_sign and tokens[end].text in _OPERATORS:
         end = _operand_end(tokens, end + 1)
@@ -112,7 +104,7 @@ def _operand_end(tokens: list[Token], at: int) -> int | None:
 
 
 def _interval_end(tokens: list[Token], at: int) -> int | None:
-    """``INTERVAL 1 DAY 2 HOURS``, ``INTERVAL '1' DAY``, ``INTERVAL '1 day'``."""
+    """Return the end of ``INTERVAL 1 DAY 2 HOURS``, ``INTERVAL '1' DAY`` or ``INTERVAL '1 day'``."""
     end = at
     while end < len(tokens) and tokens[end].kind in (Kind.STRING, Kind.NUMBER):
         end += 1
@@ -131,28 +123,23 @@ def _closed(tokens: list[Token], at: int) -> int | None:
     return None
 
 
-# ---------------------------------------------------------------- query text
-#
-# A query read: its tokens, sqlglot's tree of it, and the tables that it names.
-
-
 _SET_WORDS = ("union", "all", "except", "minus", "intersect", "distinct")
 
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A query whose text is not read yet, with what sqlglot does not know blanked out of it."""
+    """A query that is not parsed yet, with blanks for what sqlglot does not know."""
 
     words: Words
     readable: str
     travels: dict[int, Travel]  # by the offset at which the name before each ends
-    bare: dict[int, int]  # where a name stands behind TABLE, a query by itself that takes no alias: from where it does
+    bare: dict[int, int]  # for a name after TABLE, which accepts no alias: where TABLE is
 
     @classmethod
     def of(cls, query: Query) -> QueryText:
-        """The query as sqlglot knows SQL, every place kept.
+        """Return the query in a form that sqlglot can parse, with all places unchanged.
 
-        Time travel becomes blanks, and ``TABLE t``, a query by itself, becomes ``FROM  t``.
+        Time travel becomes blanks, and ``TABLE t``, a query by itself, becomes ``FROM t``.
         """
         words = Words(query.text)
         travels = find_travels(words, query.body)
@@ -171,46 +158,41 @@ class QueryText:
         return cls(words, text, travels, bare)
 
     def parsed(self) -> tuple[Node, list[Reference]]:
-        """The tree and its references; ``InvalidInput`` with the place where it is none that sqlglot knows."""
+        """Return the tree and its references. Raises ``InvalidInput`` with the place if sqlglot cannot parse it."""
         tree = parse_query(self.readable)
         return tree, find_references(tree, self.readable)
 
     def end_of(self, reference: Reference) -> int:
-        """Where what is read ends: behind the clause that says which version of it."""
+        """Return where a reference ends, including its time travel clause."""
         travel = self.travels.get(reference.span.end)
         return reference.span.end if travel is None else travel.span.end
 
 
 def is_name(token: Token) -> bool:
-    """Whether a name may begin there."""
+    """Return whether a name may begin with this token."""
     return token.is_quoted or token.word is not None
 
 
-# ---------------------------------------------------------------- edits
-#
-# Replacements in the text of a query, by place; everything else stays as it is written.
-
-
 class Edits:
-    """References replaced by something else under the alias that each has by itself."""
+    """Replaces references in the text. Each keeps the alias that it has by itself."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
         self._edits: list[tuple[int, int, str]] = []
 
     def replace(self, start: int, end: int, new: str) -> None:
-        """A stretch of the text by another."""
+        """Replace a part of the text."""
         self._edits.append((start, end, new))
 
     def add_alias(self, reference: Reference, end: int, before: str = "") -> None:
-        """The name's last part as alias, where what is read ends; none where the query gives one."""
+        """Add the name's last part as alias at the end of the reference, unless the query has an alias."""
         alias = f" AS {quoted_word(reference.parts[-1])}" if reference.alias is None else ""
         if before or alias:
             at = self.behind_sample(end)
             self._edits.append((at, at, before + alias))
 
     def shorten_columns(self, reference: Reference) -> None:
-        """``sales.orders.id`` becomes ``orders.id``: what stands for the table has its last name only."""
+        """Change ``sales.orders.id`` to ``orders.id``, because the frame has only the table's last name."""
         wanted = [part.lower() for part in reference.parts]
         tokens = self._words.tokens.tokens
         spans = {start for start, _, _ in self._edits}
@@ -224,7 +206,7 @@ class Edits:
                 self._edits.append((run[0].start, run[-2].start, ""))
 
     def done(self, keep: Callable[[str], str] = str) -> str:
-        """The new text; ``keep`` is what becomes of the stretches that stay."""
+        """Return the new text. ``keep`` is applied to the parts that are not replaced."""
         pieces, at = [], 0
         for start, end, new in sorted(self._edits):
             pieces += [keep(self._words.text[at:start]), new]
@@ -232,7 +214,7 @@ class Edits:
         return "".join([*pieces, keep(self._words.text[at:])])
 
     def behind_sample(self, end: int) -> int:
-        """An alias stands behind TABLESAMPLE (…) [REPEATABLE (…)]."""
+        """Return the place for an alias, which is after TABLESAMPLE (…) [REPEATABLE (…)]."""
         tokens = self._words.tokens.tokens
         at = next((n for n, token in enumerate(tokens) if token.start >= end), len(tokens))
         while at < len(tokens) and tokens[at].word in ("tablesample", "repeatable"):
@@ -244,12 +226,12 @@ class Edits:
 
 
 def quoted_word(name: str) -> str:
-    """A name that others chose: in backticks also where it could be taken for a clause."""
+    """Return a name for SQL, in backticks if it could be read as a clause."""
     return f"`{name}`" if name.lower() in CLAUSES else quote_name(name)
 
 
 def _closing(tokens: list[Token], opening: int) -> int | None:
-    """The parenthesis that closes the one at ``opening``."""
+    """Return the parenthesis that closes the one at ``opening``."""
     depth = 0
     for at in range(opening, len(tokens)):
         depth += (tokens[at].text == "(") - (tokens[at].text == ")") if tokens[at].is_sign else 0

@@ -1,6 +1,6 @@
-"""A query over lake tables as a template for Spark: references become names of frames, and nothing else changes.
+"""Rewrites a query over lake tables as a template for Spark: references become names of frames.
 
-``spark.sql`` takes frames by name in braces, on classic sessions and on Connect, so braces of the text are doubled.
+``spark.sql`` accepts frames by name in braces, on classic sessions and on Connect. So braces in the text are doubled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from esker.view import View
 
 @dataclass(frozen=True, slots=True)
 class MetadataRows:
-    """One of the metadata tables, of the current snapshot or another."""
+    """A metadata table, of the current snapshot or another."""
 
     table: Table
     name: str
@@ -43,24 +43,24 @@ Rows = Scan | ChangeScan | MetadataRows
 
 @dataclass(slots=True)
 class Rewritten:
-    """What Spark is given: text with ``{names}`` in it, and the rows each name stands for."""
+    """The text for Spark with ``{names}`` in it, and the rows of each name."""
 
     template: str
     frames: dict[str, Rows] = field(default_factory=dict)
-    keys: dict[str, Hashable] = field(default_factory=dict)  # what tells the rows of each name from any others
+    keys: dict[str, Hashable] = field(default_factory=dict)  # what identifies the rows of each name
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a query is read in: the lake's names, the session's zone, and who computes times."""
+    """What a query needs to be read: the lake's names, the session's time zone, and a function that computes times."""
 
     names: LakeNames
     zone: Callable[[], str]
-    moment: Callable[[str], int]  # the text of an expression, as milliseconds from 1970
+    moment: Callable[[str], int]  # computes the text of an expression, as milliseconds from 1970
 
 
 def rewrite(query: Query, around: Surroundings) -> Rewritten:
-    """The query for Spark; itself, with no frames, where it names no table of the lake."""
+    """Return the query for Spark. If it names no table of the lake, it is unchanged and has no frames."""
     read = QueryText.of(query)
     try:
         tree, references = read.parsed()
@@ -77,7 +77,7 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
         for ref, one in found.items()
         if isinstance(one, Found)
     }
-    # sqlglot folds the steps of a pipe into one SELECT, and a LIMIT before a WHERE looks like one behind it
+    # sqlglot merges the steps of a pipe into one SELECT, where a LIMIT before a WHERE looks like one after it
     piped = any(token.is_sign and token.text == "|>" for token in read.words.tokens.tokens)
     conditions = {} if piped else find_conditions(tree, list(targets), lambda ref: _schema(targets[ref]))
     hidden = find_hidden_columns(read, list(targets), lambda ref: _columns(targets[ref]))
@@ -86,9 +86,6 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
             raise hidden.refused(f"{targets[ref].found.table.name}.{CHANGES}", "read them from the table itself")
     rows = {ref: _rows_of(targets[ref], conditions.get(ref, []), hidden.of.get(ref, []), around) for ref in targets}
     return _written(read, rows, hidden)
-
-
-# ---------------------------------------------------------------- reading
 
 
 def _names_lake_table(words: Words, body: Span, names: LakeNames) -> bool:
@@ -105,9 +102,6 @@ def _names_lake_table(words: Words, body: Span, names: LakeNames) -> bool:
     return False
 
 
-# ---------------------------------------------------------------- what is meant
-
-
 @dataclass(frozen=True, slots=True)
 class _Target:
     """A table at a version, or one of its metadata tables."""
@@ -119,7 +113,7 @@ class _Target:
 def _find(reference: Reference, names: LakeNames) -> Found | View | None:
     found = names.find(reference.parts) or names.find_view(reference.parts)
     if found is None and names.is_missing_from_lake(reference.parts):
-        names.lake.table(".".join(names.own(reference.parts)))  # raises, and says what there is
+        names.lake.table(".".join(names.own(reference.parts)))  # raises with similar names
     return found
 
 
@@ -145,7 +139,8 @@ def _travelled(found: Found, travel: Travel, around: Surroundings) -> Found:
     if travel.time is not None:
         return Found(table, name, as_of_ms=around.moment(travel.time))
     ref = travel.ref or ""
-    if ref.isascii() and ref.isdecimal():  # a snapshot's id comes before a name of digits, as in Iceberg's runtime
+    # a snapshot's id has precedence over a ref whose name is a number, as in Iceberg's runtime
+    if ref.isascii() and ref.isdecimal():
         is_snapshot = any(snapshot.snapshot_id == int(ref) for snapshot in table.snapshots)
         if is_snapshot or ref not in table.refs:
             return Found(table, name, snapshot_id=int(ref))
@@ -157,7 +152,7 @@ def _schema(target: _Target) -> Schema | None:
 
 
 def _columns(target: _Target) -> list[str] | None:
-    """The columns of a table; a metadata table hides none."""
+    """Return the columns of a table. Returns None for a metadata table, which hides none."""
     return None if target.schema is None else [column.name for column in target.schema.fields]
 
 
@@ -174,7 +169,7 @@ def _rows(target: _Target, where: Unbound | None, hidden: list[str]) -> Rows:
         return MetadataRows(found.table, found.metadata_table, None)
     if found.metadata_table not in SNAPSHOT_TABLES:
         raise InvalidInput(
-            f"cannot read {found.table.name}.{found.metadata_table} as of a version: it is about all of them"
+            f"cannot read {found.table.name}.{found.metadata_table} as of a version: it describes all versions"
         )
     snapshot = resolve_snapshot(
         found.table.metadata, snapshot_id=found.snapshot_id, as_of=found.as_of_ms, ref=found.ref
@@ -190,7 +185,7 @@ def _rows_of(
 
 
 def _key(table: Table, rows: Rows) -> Hashable:
-    """What the rows depend on: the table's version, which a metadata file is, and what is asked of it."""
+    """Return what the rows depend on: the table's metadata file, and what is read from it."""
     version = (table.uuid, table.metadata_location)
     if isinstance(rows, MetadataRows):
         return (*version, rows.name, rows.snapshot_id)
@@ -202,7 +197,7 @@ def _key(table: Table, rows: Rows) -> Hashable:
 
 
 def _where(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> Unbound | None:
-    """The conditions that Esker understands as Spark does; the others are for Spark alone."""
+    """Return the conditions that Esker evaluates as Spark does. Spark alone evaluates the others."""
     terms: list[Unbound] = []
     for condition in conditions:
         assert schema is not None
@@ -215,11 +210,8 @@ def _where(conditions: list[Condition], schema: Schema | None, around: Surroundi
     return AllOf(tuple(terms)) if terms else None
 
 
-# ---------------------------------------------------------------- writing
-
-
 def _written(read: QueryText, rows_of: dict[Reference, tuple[Hashable, Rows]], hidden: HiddenColumns) -> Rewritten:
-    """The template: each reference is the name of a frame, and rows that are the same are one frame."""
+    """Return the template. Each reference becomes the name of a frame, and equal rows share one frame."""
     edits = Edits(read.words)
     names: dict[Hashable, str] = {}
     frames: dict[str, Rows] = {}
