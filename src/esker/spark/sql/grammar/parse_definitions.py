@@ -36,7 +36,7 @@ def read_create_view(words: Words, territory: Territory, *, replaces: bool) -> C
     unless_there = words.take("if", "not", "exists")
     name = territory.table(words.name("the name of a view"))
     if replaces and unless_there:
-        raise words.unsupported("the two exclude each other; use one of them", "it is one or the other", place=place)
+        raise words.unsupported("CREATE OR REPLACE VIEW IF NOT EXISTS", "the two exclude each other", place=place)
     columns: tuple[ViewColumn, ...] = ()
     if (token := words.peek()) is not None and token.is_sign and token.text == "(":
         columns = _columns(words)
