@@ -69,8 +69,10 @@ class Client:
         self._last_error = error.str()
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster. Offsets of one cluster mean nothing in another. Raises ``StorageFailed`` if no
-        broker answers."""
+        """Return the id of the cluster.
+
+        Offsets of one cluster mean nothing in another. Raises ``StorageFailed`` if no broker answers.
+        """
         with self._asking("the cluster"):
             found = self._metadata()
         return str(found.cluster_id or self.source.servers)
@@ -104,8 +106,10 @@ class Client:
         return sorted(Partition(name, number) for name in wanted for number in topics[name].partitions)
 
     def _metadata(self) -> Any:
-        """Return what the brokers report about themselves. The wait is cut into slices, so that Ctrl-C works during
-        it."""
+        """Return what the brokers report about themselves.
+
+        The wait is cut into slices, so that Ctrl-C works during it.
+        """
         from confluent_kafka import KafkaException
 
         end = time.monotonic() + self.source.timeout_s

@@ -100,8 +100,10 @@ class RangeReader:
         return min(self._at, self._wanted.end) - self._wanted.start - self._messages - self.skipped
 
     def __iter__(self) -> Iterator[list[Message]]:
-        """Yield the messages, some at a time. Raises ``InvalidInput`` if messages are lost, ``StorageFailed`` if none
-        arrive."""
+        """Yield the messages, some at a time.
+
+        Raises ``InvalidInput`` if messages are lost, ``StorageFailed`` if none arrive.
+        """
         self._seek()
         timeout_s = self._client.source.timeout_s
         patience = time.monotonic() + timeout_s
@@ -126,8 +128,10 @@ class RangeReader:
         self._client.consumer.assign([TopicPartition(self._wanted.topic, self._wanted.partition, self._at)])
 
     def _taken(self, messages: list[Message]) -> list[Message]:
-        """Return the messages that are in the range. An event that is not a message moves the position or ends the
-        range."""
+        """Return the messages that are in the range.
+
+        An event that is not a message moves the position or ends the range.
+        """
         kept: list[Message] = []
         for message in messages:
             offset = message.offset() or 0

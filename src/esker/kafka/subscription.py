@@ -60,8 +60,10 @@ def as_json(positions: Positions) -> dict[str, dict[str, int]]:
 
 
 def positions_of(given: Any, what: str) -> dict[Partition, int]:
-    """Return the positions in such a document, or in its JSON text. Raises ``InvalidInput`` with the name ``what``
-    otherwise."""
+    """Return the positions in such a document, or in its JSON text.
+
+    Raises ``InvalidInput`` with the name ``what`` otherwise.
+    """
     try:
         document = json.loads(given) if isinstance(given, str) else given
         found = {
@@ -124,8 +126,10 @@ class Source:
 
 
 def topics_of(text: str) -> Topics:
-    """Return the topics in a text of names with commas between them. Raises ``InvalidInput`` for a name that Kafka does
-    not allow."""
+    """Return the topics in a text of names with commas between them.
+
+    Raises ``InvalidInput`` for a name that Kafka does not allow.
+    """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):

@@ -1,5 +1,7 @@
-"""Spark as an engine. Esker plans and commits in Python. Spark's own readers and Spark's workers read and write the
-rows."""
+"""Spark as an engine.
+
+Esker plans and commits in Python. Spark's own readers and Spark's workers read and write the rows.
+"""
 
 from __future__ import annotations
 

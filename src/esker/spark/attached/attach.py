@@ -193,8 +193,10 @@ def _context_of_frames(session: Any) -> Any:
 
 
 def _teach_frames_of(session: Any) -> None:
-    """Give the session's existing DataFrames the class whose writers know the lake. Other DataFrames are not
-    changed."""
+    """Give the session's existing DataFrames the class whose writers know the lake.
+
+    Other DataFrames are not changed.
+    """
     import gc
 
     from pyspark.sql.classic.dataframe import DataFrame
@@ -246,8 +248,10 @@ def _reading(base: Any) -> Any:
 
 
 def _clause(option: str, value: Any) -> str:
-    """Return a reader's option as a clause of SQL. Raises ``InvalidInput`` if a number is needed and the value is
-    none."""
+    """Return a reader's option as a clause of SQL.
+
+    Raises ``InvalidInput`` if a number is needed and the value is none.
+    """
     clause = _VERSIONS[option]
     if "{number}" not in clause:
         return clause.format(text=literal_text(str(value)))

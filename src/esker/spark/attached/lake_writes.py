@@ -50,14 +50,18 @@ class LakeWrites:
 
     @_at_work
     def owns(self, name: str) -> bool:
-        """Whether the name belongs to the lake, for an existing or a new table. A table of Spark with that name has
-        precedence."""
+        """Whether the name belongs to the lake, for an existing or a new table.
+
+        A table of Spark with that name has precedence.
+        """
         return self._named(name) is not None
 
     @_at_work
     def append(self, frame: DataFrame, name: str, *, by_name: bool = True, overwrite: bool = False) -> None:
-        """Add the rows, with columns matched by name or by position. With ``overwrite``, replace rows as INSERT
-        OVERWRITE does."""
+        """Add the rows, with columns matched by name or by position.
+
+        With ``overwrite``, replace rows as INSERT OVERWRITE does.
+        """
         names, named = self._names(name)
         found = names.must_find(named)
         statement = Insert(

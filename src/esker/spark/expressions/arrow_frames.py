@@ -1,5 +1,7 @@
-"""Makes frames of small Arrow tables, with values that no session setting changes. Also returns a frame's rows as
-Arrow."""
+"""Makes frames of small Arrow tables, with values that no session setting changes.
+
+Also returns a frame's rows as Arrow.
+"""
 
 from __future__ import annotations
 

@@ -103,8 +103,10 @@ def plain_literal(type_: Type, value: Any) -> Column:
 
 
 def is_beyond(type_: Type, value: Any) -> bool:
-    """Return whether a time is outside the years that Spark supports. Spark can store it, but fails on it as text and
-    in filters."""
+    """Return whether a time is outside the years that Spark supports.
+
+    Spark can store it, but fails on it as text and in filters.
+    """
     match type_:
         case DateType():
             return not _FIRST <= value * _DAY <= _LAST

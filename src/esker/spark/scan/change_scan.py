@@ -227,8 +227,10 @@ def _net_frame(reader: SparkReader, session: SparkSession, request: ChangeReques
 
 
 def _is_shown(schema: Schema) -> bool:
-    """Return whether Spark has a type for every column. Rows are compared by all columns, also those that are not
-    wanted."""
+    """Return whether Spark has a type for every column.
+
+    Rows are compared by all columns, also those that are not wanted.
+    """
     try:
         shown_schema(schema)
     except Unsupported:

@@ -84,8 +84,10 @@ class Survey:
         get_mapping: GetMapping,
         constants_of: Callable[[DataFile], frozenset[int]],
     ) -> list[Layout]:
-        """Return one layout per file. ``constants_of`` returns the ids of columns whose value the file's partition has
-        (E1)."""
+        """Return one layout per file.
+
+        ``constants_of`` returns the ids of columns whose value the file's partition has (E1).
+        """
 
         def look(file: DataFile) -> Layout:
             key = (file.path, schema.schema_id)
@@ -205,8 +207,10 @@ def _parquet(type_: Type, held: pa.DataType) -> bool:
 
 
 def _orc(type_: Type, held: pa.DataType) -> bool:
-    """Return whether ORC is exact. Times are left to Arrow, because Spark reads them in the time zone of its JVM. So
-    are promoted columns."""
+    """Return whether ORC is exact.
+
+    Times are left to Arrow, because Spark reads them in the time zone of its JVM. So are promoted columns.
+    """
     match type_:
         case BooleanType():
             return pa.types.is_boolean(held)

@@ -71,7 +71,9 @@ class FileScan:
 
     @property
     def digest(self) -> str:
-        """A digest that identifies the list of files. Spark treats two scans of one path as equal, whatever they
-        read."""
+        """A digest that identifies the list of files.
+
+        Spark treats two scans of one path as equal, whatever they read.
+        """
         facts = "\n".join(f"{file.uri}\t{file.size}\t{file.number}" for file in self.files)
         return hashlib.sha256(f"{self.file_format}\n{facts}".encode()).hexdigest()[:32]

@@ -32,8 +32,10 @@ class LateFrames:
         return reader.frame(session if session is not None else self._sessions.get(), request, predicate)
 
     def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
-        """Return a frame of the changed rows, in no order. Nothing is read yet. Raises ``Unsupported`` without
-        PySpark."""
+        """Return a frame of the changed rows, in no order.
+
+        Nothing is read yet. Raises ``Unsupported`` without PySpark.
+        """
         reader = self._reader
         from esker.spark.scan.change_scan import change_frame
 

@@ -191,8 +191,10 @@ class PathRoute:
 
 
 def _cloned(session: SparkSession) -> SparkSession:
-    """Return a clone. A server knows a session only after its first request, and can clone only a session that it
-    knows."""
+    """Return a clone.
+
+    A server knows a session only after its first request, and can clone only a session that it knows.
+    """
     session.conf.get("spark.sql.session.timeZone")
     return session.cloneSession()
 

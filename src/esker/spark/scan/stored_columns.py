@@ -141,8 +141,10 @@ class StoredColumns:
         return self.made[field_id] if name is None else F.col(quoted(name))
 
     def at(self, path: Sequence[Field], *, pushes: bool = False) -> Column:
-        """Return a column at any depth. It is null if a struct above it is null. With ``pushes``, filters may be pushed
-        to it."""
+        """Return a column at any depth.
+
+        It is null if a struct above it is null. With ``pushes``, filters may be pushed to it.
+        """
         column, field = self._raw(path[0].id), self.fields[path[0].id]
         for part in path[1:]:
             assert isinstance(field.type, StructType)

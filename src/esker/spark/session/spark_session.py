@@ -167,8 +167,10 @@ def driver_memory() -> int:
 
 @contextmanager
 def _workers_like_us() -> Iterator[None]:
-    """Let workers run this Python, which has the installed packages. PySpark would use the first python3 on the
-    path."""
+    """Let workers run this Python, which has the installed packages.
+
+    PySpark would use the first python3 on the path.
+    """
     name = "PYSPARK_PYTHON"
     if name in os.environ:
         yield

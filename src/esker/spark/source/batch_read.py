@@ -35,8 +35,10 @@ _FILE_COST = 4 << 20  # opening a file takes as long as reading this many bytes
 
 
 def pin(given: dict[str, str], registered: Address | None) -> bytes:
-    """Return the scan that the options describe, of the current snapshot. Raises ``InvalidInput`` for a wrong
-    option."""
+    """Return the scan that the options describe, of the current snapshot.
+
+    Raises ``InvalidInput`` for a wrong option.
+    """
     options = read_options(given, Use.READ, Use.STREAM_READ)
     return pinned(open_table(options, registered), options)
 

@@ -99,8 +99,10 @@ def schema_of(given: Mapping[str, str]) -> StructType:
 
 
 def plan(given: Mapping[str, str], schema: StructType, *, stream: bool) -> bytes:
-    """Check the options, and return them pickled. No broker is asked yet. Raises ``InvalidInput`` for a wrong option or
-    schema."""
+    """Check the options, and return them pickled.
+
+    No broker is asked yet. Raises ``InvalidInput`` for a wrong option or schema.
+    """
     options = read_kafka_options(given, stream=stream)
     if schema.simpleString() != schema_of(given).simpleString():
         raise InvalidInput(

@@ -36,8 +36,10 @@ class Part:
 
 
 def run(order: bytes, part: bytes | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part of a plan, in the types that Spark expects. An empty plan has one part, which is
-    None."""
+    """Yield the rows of a part of a plan, in the types that Spark expects.
+
+    An empty plan has one part, which is None.
+    """
     if part is None:
         return
     told: Order = pickle.loads(order)

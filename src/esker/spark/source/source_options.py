@@ -97,8 +97,10 @@ class Options:
         return _listed(self.given.get(name, ""))
 
     def one_of(self, *names: str) -> str | None:
-        """Return which of these options is given. Raises ``InvalidInput`` if two are given, because they contradict
-        each other."""
+        """Return which of these options is given.
+
+        Raises ``InvalidInput`` if two are given, because they contradict each other.
+        """
         found = [name for name in names if name in self.given]
         if len(found) > 1:
             raise InvalidInput(f"cannot take both {found[0]} and {found[1]}: give one", option=found[1])

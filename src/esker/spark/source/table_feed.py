@@ -222,8 +222,10 @@ class Feed:
         raise self._gone(snapshot_id)
 
     def _is_passed(self, snapshot: Snapshot) -> bool:
-        """Return whether a snapshot adds no rows. Raises ``Unsupported`` if it changes rows that the stream has read
-        already."""
+        """Return whether a snapshot adds no rows.
+
+        Raises ``Unsupported`` if it changes rows that the stream has read already.
+        """
         match snapshot.operation:
             case "append" | None:
                 return False

@@ -176,8 +176,10 @@ class LakeNames:
         return name if self.is_called(name.parts) else self._lake_or_spark(name, name.parts)
 
     def new(self, name: Named) -> Named:
-        """Return the name of a new object. It is the lake's, unless Spark's catalog is named: then raises
-        ``Elsewhere``."""
+        """Return the name of a new object.
+
+        It is the lake's, unless Spark's catalog is named: then raises ``Elsewhere``.
+        """
         if name.parts[0].lower() in SPARK_CATALOGS:
             raise Elsewhere
         return name
@@ -257,8 +259,10 @@ class LakeNames:
         return self.is_called(parts) or (len(parts) > 1 and self._namespace(parts[:-1]) is not None)
 
     def full(self, name: Named) -> str:
-        """Return the full name of a table, which need not exist. Raises ``InvalidInput`` if the namespace is not
-        known."""
+        """Return the full name of a table, which need not exist.
+
+        Raises ``InvalidInput`` if the namespace is not known.
+        """
         parts = self.own(name.parts)
         if len(parts) > 1:
             namespace = self._namespace(parts[:-1]) or parts[:-1]

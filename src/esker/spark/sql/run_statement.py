@@ -121,8 +121,10 @@ class SqlRunner:
         return LakeNames(self._lake, _SparkSide(self._get_spark), self._current, self.catalog)
 
     def changes(self, name: str, options: Mapping[str, object]) -> DataFrame:
-        """Return the changes of a table between snapshots. ``name`` is that of its changes:
-        ``sales.orders.changes``."""
+        """Return the changes of a table between snapshots.
+
+        ``name`` is that of its changes: ``sales.orders.changes``.
+        """
         named = Words(name).name("the name of a table")
         found = self.names().must_find(named)
         if found.metadata_table != CHANGES:
@@ -228,8 +230,10 @@ class SqlRunner:
         return self._query(Query(text, Span(0, len(text))), names).schema
 
     def check_view(self, view: TableName, sql: str, namespace: Namespace) -> None:
-        """Raise ``InvalidInput`` for a query that no reader of the view could read. Starts no Spark; tables may be
-        missing."""
+        """Raise ``InvalidInput`` for a query that no reader of the view could read.
+
+        Starts no Spark; tables may be missing.
+        """
         names = LakeNames(self._lake, _NoSpark(), namespace)
         try:
             check_text(sql, Place(names.within(namespace), None, (str(view),)))
@@ -310,8 +314,10 @@ class SqlRunner:
         self._cached.cache(found.table.scan(), spark, level=statement.level, lazy=statement.lazy)
 
     def _use(self, namespace: str, is_lake: bool) -> None:
-        """Set the current namespace. USE of the lake itself selects its namespace ``default`` if it exists, else
-        none."""
+        """Set the current namespace.
+
+        USE of the lake itself selects its namespace ``default`` if it exists, else none.
+        """
         if namespace in self._lake.namespaces():
             self._current = tuple(namespace.split("."))
         elif is_lake:

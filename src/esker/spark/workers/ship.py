@@ -104,8 +104,10 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 
 def _has_source(spec: ModuleSpec) -> bool:
-    """Whether the module can be sent. A compiled module cannot: the executor may be another kind of machine. It has a
-    version in Python."""
+    """Whether the module can be sent.
+
+    A compiled module cannot: the executor may be another kind of machine. It has a version in Python.
+    """
     return spec.origin is None or spec.origin.endswith(".py")
 
 
@@ -137,8 +139,10 @@ def use_this_python(session: SparkSession) -> None:
 
 
 def lacking_packages(text: str) -> Unsupported | None:
-    """Return the error to raise if Spark's message says that the workers' Python lacks a package. Returns None
-    otherwise."""
+    """Return the error to raise if Spark's message says that the workers' Python lacks a package.
+
+    Returns None otherwise.
+    """
     if not any(sign in text for sign in _MISSING):
         return None
     return Unsupported(

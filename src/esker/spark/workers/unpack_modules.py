@@ -18,8 +18,10 @@ _PACKAGE, _MARK = "esker", "__parcel__"
 
 
 class Parcel(MetaPathFinder, Loader):
-    """Finds modules by name among those that were sent. No other Esker module is found: it would be of another
-    version."""
+    """Finds modules by name among those that were sent.
+
+    No other Esker module is found: it would be of another version.
+    """
 
     def __init__(self, modules: dict[str, tuple[bool, CodeType]]) -> None:
         self._modules = modules

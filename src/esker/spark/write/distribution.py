@@ -71,8 +71,10 @@ def keys_of(schema: Schema, frame: StructType, source_id: int, transform: Transf
 
 
 def _found(frame: StructType, path: Sequence[Field]) -> tuple[Column, DataType] | None:
-    """Return the frame's column for a column of the table, matched as ``fit`` does. Returns None if the frame does not
-    have it."""
+    """Return the frame's column for a column of the table, matched as ``fit`` does.
+
+    Returns None if the frame does not have it.
+    """
     column: Any = None
     type_: Any = frame
     for field in path:

@@ -21,8 +21,10 @@ def is_spark_frame(data: object) -> bool:
 
 
 def arrow_schema_of(struct: Any) -> pa.Schema:
-    """Return the Arrow schema of a ``StructType``. Raises ``InvalidInput`` if a table cannot store the type of a
-    column."""
+    """Return the Arrow schema of a ``StructType``.
+
+    Raises ``InvalidInput`` if a table cannot store the type of a column.
+    """
     try:
         fields = columns_from_spark(struct)
     except InvalidInput as error:

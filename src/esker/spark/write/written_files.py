@@ -58,8 +58,10 @@ def rows_of(files: Iterable[DataFile], types: tuple[Type, ...]) -> pa.RecordBatc
 
 
 def refusal_of(error: InvalidInput) -> pa.RecordBatch:
-    """Return a refusal as a row. If the error were raised, Spark would run the task again, and then report its own
-    error."""
+    """Return a refusal as a row.
+
+    If the error were raised, Spark would run the task again, and then report its own error.
+    """
     said = json.dumps([error.message, error.facts], default=str)
     return pa.RecordBatch.from_pylist([{"refusal": said}], schema=SCHEMA)
 

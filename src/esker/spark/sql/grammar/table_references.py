@@ -87,8 +87,10 @@ def _stands(identifier: Node, text: str) -> bool:
 
 
 def cte_of(table: Node, name: str) -> Node | None:
-    """Return the visible common table expression that a name means, or None. In a WITH, only earlier ones are
-    visible."""
+    """Return the visible common table expression that a name means, or None.
+
+    In a WITH, only earlier ones are visible.
+    """
     from sqlglot import exp
 
     inside: Node = table

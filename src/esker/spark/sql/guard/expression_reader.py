@@ -1,5 +1,7 @@
-"""Reads the expressions in a view's query. Every call is recorded or refused; nested queries are read like any
-other."""
+"""Reads the expressions in a view's query.
+
+Every call is recorded or refused; nested queries are read like any other.
+"""
 
 from __future__ import annotations
 

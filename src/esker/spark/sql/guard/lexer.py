@@ -134,8 +134,10 @@ def without_comments(text: str) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of a text without comments. Raises ``InvalidInput`` with the first character that is in no
-    token."""
+    """Return the tokens of a text without comments.
+
+    Raises ``InvalidInput`` with the first character that is in no token.
+    """
     if SUBSTITUTED in text:
         raise InvalidInput("it contains ${…}, which Spark would replace by a setting of the reader's session")
     found: list[Token] = []

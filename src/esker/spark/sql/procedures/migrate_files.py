@@ -82,8 +82,10 @@ def add_files(given: Given, caller: Caller) -> Answer:
 
 
 def snapshot(given: Given, caller: Caller) -> Answer:
-    """Create a table over the files of another table, which keeps them. The new table never deletes one of these
-    files."""
+    """Create a table over the files of another table, which keeps them.
+
+    The new table never deletes one of these files.
+    """
     source_name = _name("source_table", given.need("source_table"))
     name = caller.names.full(_name("table", given.need("table")))
     location = given.get("location")
@@ -98,8 +100,10 @@ def snapshot(given: Given, caller: Caller) -> Answer:
 
 
 def migrate(given: Given, caller: Caller) -> Answer:
-    """Give the name of a Spark table to a table of the lake. The lake also owns its files, if Spark does not manage
-    them."""
+    """Give the name of a Spark table to a table of the lake.
+
+    The lake also owns its files, if Spark does not manage them.
+    """
     name = _name("table", given.need("table"))
     parallelism = _parallelism(given)
     _check_missing(given)
@@ -132,8 +136,10 @@ def migrate(given: Given, caller: Caller) -> Answer:
 def _taken_over(
     caller: Caller, old: SparkTable, backup: str, source: _Source, properties: dict[str, str], parallelism: int
 ) -> Table:
-    """Create the lake's table and rename Spark's table to the backup name. If this fails, undo it and raise the
-    error."""
+    """Create the lake's table and rename Spark's table to the backup name.
+
+    If this fails, undo it and raise the error.
+    """
     spark, full = caller.get_spark(), f"{old.database}.{old.name}"
     is_new = old.database not in caller.names.lake.namespaces()
     if is_new:

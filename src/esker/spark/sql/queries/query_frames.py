@@ -210,8 +210,10 @@ def _version(scan: Scan) -> Hashable:
 
 
 def storage_level(name: str | None) -> StorageLevel:
-    """Return a storage level by Spark's name, by default that of CACHE TABLE. Raises ``InvalidInput`` if it is
-    unknown."""
+    """Return a storage level by Spark's name, by default that of CACHE TABLE.
+
+    Raises ``InvalidInput`` if it is unknown.
+    """
     from pyspark import StorageLevel
 
     found = getattr(StorageLevel, (name or "MEMORY_AND_DISK_DESER").upper(), None)
@@ -237,8 +239,10 @@ def _pruned(scan: Scan, spark: SparkSession) -> DataFrame:
 
 
 def _about_floats(predicate: Bound) -> Bound:
-    """Return the conditions on float columns. In Esker's form they can reach Spark's reader, in the query's form
-    not."""
+    """Return the conditions on float columns.
+
+    In Esker's form they can reach Spark's reader, in the query's form not.
+    """
     return all_of(part for part in conjuncts(predicate) if any(is_floating(term.field.type) for term in terms(part)))
 
 
