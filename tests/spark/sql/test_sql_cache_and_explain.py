@@ -165,7 +165,7 @@ def test_an_explained_change_of_a_table_in_audit_makes_no_branch(lake: Lake, spa
 def test_what_a_change_would_refuse_its_explanation_refuses(lake: Lake) -> None:
     with pytest.raises(NoSuchTable):
         lake.sql("EXPLAIN DELETE FROM n.none WHERE id = 1")
-    with pytest.raises(esker.EskerError, match="it is there already"):
+    with pytest.raises(esker.EskerError, match="it exists already"):
         lake.sql("EXPLAIN CREATE TABLE n.t AS SELECT 1 AS id")
     assert (
         "nothing: the table is there already"

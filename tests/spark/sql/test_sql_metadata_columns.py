@@ -298,7 +298,10 @@ def test_a_reader_chooses_the_changes_of_some_snapshots(lake: Lake, spark: Any) 
         assert read(end_timestamp=one.timestamp_ms - 1) == []
         assert read(end_snapshot_id=one.snapshot_id) == [(id_, "INSERT", 0) for id_ in (1, 2, 3, 4)]
         for options, why in (
-            ({"start_snapshot_id": 1, "start_timestamp": 1}, "start-snapshot-id and start-timestamp exclude each other"),
+            (
+                {"start_snapshot_id": 1, "start_timestamp": 1},
+                "start-snapshot-id and start-timestamp exclude each other",
+            ),
             ({"start_timestamp": 5, "end_timestamp": 5}, "must be before end-timestamp"),
             ({"start_snapshot_id": "x"}, "it must be a whole number"),
             ({"start_snapshot_id": 1, "branch": "b"}, "cannot take the option 'branch'"),

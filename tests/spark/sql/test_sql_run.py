@@ -83,7 +83,7 @@ def test_time_travel_reads_old_rows_in_the_sessions_zone(lake: Lake, orders: esk
     assert second.snapshot_id != first.snapshot_id
     with pytest.raises(NoSuchSnapshot, match="the table's history begins later"):
         lake.sql("SELECT * FROM sales.orders TIMESTAMP AS OF '2001-01-01'")
-    with pytest.raises(InvalidInput, match="that is no time"):
+    with pytest.raises(InvalidInput, match="that is not a time"):
         lake.sql("SELECT * FROM sales.orders TIMESTAMP AS OF (NULL)")
 
 

@@ -257,7 +257,7 @@ def test_files_of_a_spark_table_are_added_wherever_its_partitions_are(lake: Lake
         ("CREATE TABLE taken.b (id bigint) USING parquet CLUSTERED BY (id) INTO 2 BUCKETS", "it is in buckets"),
         ("CREATE TABLE taken.c (id bigint) USING csv", "its files are of the format csv"),
         ("CREATE TABLE taken.o (id bigint) USING orc", "files of the format orc"),
-        ("CREATE VIEW taken.v AS SELECT 1 AS id", "it is no table of files"),
+        ("CREATE VIEW taken.v AS SELECT 1 AS id", "it is not a table of files"),
     ):
         spark.sql(made)
         with pytest.raises(Unsupported, match=says):

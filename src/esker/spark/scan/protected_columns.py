@@ -1,17 +1,17 @@
-"""Columns that Spark must push no filter to, because its reader would drop rows that match.
+"""Columns to which Spark must not push a filter, because its reader would drop rows that match.
 
-Spark hands a filter to the Parquet library, which drops whole row groups by their statistics, dictionaries and Bloom
-filters. For some columns the library and Spark do not mean the same:
+Spark gives a filter to the Parquet library, which skips whole row groups by their statistics, dictionaries and Bloom
+filters. For some columns, the library and Spark do not compare in the same way:
 
-- float and double: the minimum and maximum leave NaN out, which Spark takes for the largest number; a dictionary holds
-  the two zeros apart, which Spark takes for one. Safe in files that are known to hold neither
+- float and double: the minimum and maximum do not include NaN, which is the largest number in Spark. A dictionary
+  distinguishes the two zeros, which are equal in Spark. Files that are known to hold neither are safe
   (``read/prune_manifest.py``).
-- a decimal of fewer digits in the file than in the table: Spark cuts the literal to the file's width. Rows are lost,
+- a decimal with fewer digits in the file than in the table: Spark cuts the literal to the file's width. Rows are lost,
   or the read fails.
 - an instant in milliseconds: Spark cuts the literal to milliseconds, so ``<`` and ``<>`` lose rows.
 
-Above the scan such a column is an expression with the same value that Spark cannot push a filter through. So the
-protection holds for any filter that a user puts on the frame later.
+Above the scan, such a column is an expression with the same value, through which Spark cannot push a filter. So the
+protection also applies to filters that a user puts on the frame later.
 """
 
 from __future__ import annotations

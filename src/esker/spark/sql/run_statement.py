@@ -339,7 +339,7 @@ class SqlRunner:
         """Return a time in milliseconds, computed by Spark in the session's time zone."""
         row = self._get_spark().sql(f"SELECT unix_millis(CAST({expression} AS TIMESTAMP)) AS ms").head()
         if row is None or row.ms is None:
-            raise InvalidInput(f"cannot read the table as of {expression}: that is no time")
+            raise InvalidInput(f"cannot read the table as of {expression}: that is not a time")
         return int(row.ms)
 
 

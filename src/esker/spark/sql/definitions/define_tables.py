@@ -159,7 +159,7 @@ def is_there(names: LakeNames, statement: CreateTable) -> bool:
         return False
     if statement.unless_there:
         return True
-    raise AlreadyExists(f"cannot make table {found.table.name}: it is there already", table=found.table.name)
+    raise AlreadyExists(f"cannot create table {found.table.name}: it exists already", table=found.table.name)
 
 
 def split_version(statement: CreateTable) -> tuple[dict[str, str], int]:

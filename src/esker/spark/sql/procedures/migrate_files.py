@@ -235,7 +235,7 @@ def _check_apart(home: str, source: _Source) -> None:
     one, other = Location.parse(home), Location.parse(source.location)
     if one.is_within(other) or other.is_within(one):
         raise InvalidInput(
-            f"cannot make a table at {home} over the files of {source.location}: the one is inside of the other, so "
+            f"cannot create a table at {home} over the files of {source.location}: one is inside the other, so "
             "that files of both would mix; give another location",
             location=home,
         )

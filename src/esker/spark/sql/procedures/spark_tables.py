@@ -61,7 +61,7 @@ def find_spark_table(spark: SparkSession, name: Named) -> SparkTable:
     facts = facts_of(spark, whole)
     kind, provider = str(facts.get("type", "")).upper(), str(facts.get("provider", "")).lower()
     if kind not in ("MANAGED", "EXTERNAL") or not facts.get("location"):
-        raise _refused(name, "it is no table of files", kind.lower())
+        raise _refused(name, "it is not a table of files", kind.lower())
     if "parquet" not in f"{provider} {facts.get('serde_library', '')}".lower():
         raise (
             not_taken(provider, f"{name} (at {name.place})")
@@ -69,7 +69,7 @@ def find_spark_table(spark: SparkSession, name: Named) -> SparkTable:
             else _refused(name, f"its files are of the format {provider}, and only Parquet can be taken in", provider)
         )
     if facts.get("num_buckets"):
-        raise _refused(name, "it is in buckets of Spark's, which Iceberg does not have", "buckets")
+        raise _refused(name, "it is in buckets of Spark, which Iceberg does not have", "buckets")
     comment = {"comment": facts["comment"]} if facts.get("comment") else {}
     return SparkTable(
         database=database,
