@@ -202,11 +202,11 @@ def test_a_delete_file_that_cannot_be_meant_is_corrupt_and_named() -> None:
     with pytest.raises(Corrupt, match=r"00002.parquet is corrupt: it deletes by the field 77, which no schema"):
         read(files, of, task(data_file, unknown))
     lacking = files.equality_deletes(schema(A), [{"a": 1}], 1, 2)
-    with pytest.raises(Corrupt, match="it lacks the column 'b' that its equality deletes compare"):
+    with pytest.raises(Corrupt, match="it does not have the column 'b' that its equality deletes compare"):
         read(files, of, task(data_file, lacking))
     from dataclasses import replace
 
-    with pytest.raises(Corrupt, match="does not say which columns"):
+    with pytest.raises(Corrupt, match="does not record which columns"):
         read(files, of, task(data_file, replace(lacking, equality_ids=())))
 
 

@@ -117,7 +117,7 @@ def test_h9_a_vector_is_read_from_inside_its_puffin_frame() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"content_offset": None}, "does not say where in it the deletion vector lies"),
+        ({"content_offset": None}, "does not record where the deletion vector is"),
         ({"content_offset": -1}, "puts a deletion vector of"),
         ({"content_size": 1 << 40}, "puts a deletion vector of"),
         ({"content_size": 1000}, "bytes before the deletion vector at 4 does"),
@@ -170,7 +170,7 @@ def test_h12_a_null_or_negative_position_is_corrupt(pos: int | None, why: str) -
 def test_a_delete_file_without_its_columns_is_corrupt() -> None:
     files = Files()
     data_file = numbers(files, 3)
-    with pytest.raises(Corrupt, match="has a column 'file_path', this one has not"):
+    with pytest.raises(Corrupt, match="needs a column 'file_path', this one does not have it"):
         left(files, data_file, numbers(files, content=FileContent.POSITION_DELETES))
 
 

@@ -126,7 +126,7 @@ def test_e1_a_required_column_that_nothing_fills_is_an_error_that_names_it() -> 
     files = Files()
     data_file = files.rows(schema(column(1, "a", INT)), [{"a": 1}])
     of = metadata(schema(column(1, "a", INT), column(2, "b", INT, required=True)))
-    with pytest.raises(Corrupt, match=r"00001.parquet is corrupt: it lacks the required column 'b'"):
+    with pytest.raises(Corrupt, match=r"00001.parquet is corrupt: it does not have the required column 'b'"):
         read(files, of, task(data_file))
 
 

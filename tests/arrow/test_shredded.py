@@ -182,7 +182,7 @@ def hostile(value: bytes, keys: bytes = EMPTY_METADATA) -> pa.Array:
 @pytest.mark.parametrize(
     ("array", "why"),
     [
-        (hostile(int_value(1)), "a value beside an object's members is no object"),
+        (hostile(int_value(1)), "the value beside an object's fields is not an object"),
         (hostile(b""), "it ends too early"),
         (hostile(object_value([(9, int_value(1))])), "a key is not in its metadata"),
         (hostile(b"\x02\x02\x00\x01\x00\x00\x02\x0c\x01"), "two of its values share bytes"),
@@ -190,11 +190,11 @@ def hostile(value: bytes, keys: bytes = EMPTY_METADATA) -> pa.Array:
         (hostile(object_value([(0, int_value(1))]), b"\x02"), "its metadata is not of version 1"),
         (
             pa.array([{"metadata": EMPTY_METADATA, "typed_value": {"a": 1}}]),
-            "the member 'a' is no group of value and typed_value",
+            "the field 'a' is not a group of value and typed_value",
         ),
         (
             pa.array([{"metadata": EMPTY_METADATA, "typed_value": [1]}]),
-            "an array's items are no groups of value and typed_value",
+            "the items of an array are not groups of value and typed_value",
         ),
     ],
 )
@@ -208,7 +208,9 @@ def test_a_column_of_a_type_that_no_variant_has_is_refused_by_name() -> None:
         [{"metadata": EMPTY_METADATA, "typed_value": 1}],
         pa.struct([("metadata", pa.binary()), ("typed_value", pa.uint32())]),
     )
-    with pytest.raises(Unsupported, match="the variant column 'v' is shredded: there is no variant of uint32") as info:
+    with pytest.raises(
+        Unsupported, match="the variant column 'v' is shredded: cannot read a variant shredded as uint32"
+    ) as info:
         read_column(array)
     assert info.value.feature == "variant shredded as uint32"
 

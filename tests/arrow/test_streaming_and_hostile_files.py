@@ -154,7 +154,7 @@ def test_a_column_of_another_kind_is_corrupt_and_named() -> None:
     files = Files()
     data_file = files.rows(schema(column(1, "a", INT)), [{"a": 1}])
     as_list = metadata(schema(column(1, "a", ListType(element_id=2, element=INT))))
-    with pytest.raises(Corrupt, match="column 'a' holds int32, which cannot be read as list<int>"):
+    with pytest.raises(Corrupt, match="column 'a' is int32, which cannot be read as list<int>"):
         read(files, as_list, task(data_file))
 
 

@@ -118,17 +118,17 @@ def test_every_sound_variant_is_taken(values: list[Any]) -> None:
     [
         (None, b"\0", "a variant has no metadata"),
         (b"\x01\0\0", None, "a variant has no value"),
-        (b"", b"\0", "its bytes are no variant: its metadata is not of version 1"),
-        (b"\x01\x02\0", b"\0", "its bytes are no variant: its metadata ends too early"),
-        (b"\x01\x01\0\x01\xff", b"\0", "its bytes are no variant: a key of it is not UTF-8"),
-        (b"\x01\0\0", b"", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\x18\0", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\x09a", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\x40\xff\xff\xff\xff", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\x03\x02\0\x01", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\x42\xff\xff\xff\xff\0", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\x03\x01\0\x05\0", "its bytes are no variant: it ends too early"),
-        (b"\x01\0\0", b"\xfc", "its bytes are no variant: there is no primitive of kind 63"),
+        (b"", b"\0", "its bytes are not a variant: its metadata is not of version 1"),
+        (b"\x01\x02\0", b"\0", "its bytes are not a variant: its metadata ends too early"),
+        (b"\x01\x01\0\x01\xff", b"\0", "its bytes are not a variant: one of its keys is not UTF-8"),
+        (b"\x01\0\0", b"", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\x18\0", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\x09a", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\x40\xff\xff\xff\xff", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\x03\x02\0\x01", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\x42\xff\xff\xff\xff\0", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\x03\x01\0\x05\0", "its bytes are not a variant: it ends too early"),
+        (b"\x01\0\0", b"\xfc", "its bytes are not a variant: there is no primitive of kind 63"),
     ],
 )
 def test_bytes_that_are_no_variant_are_refused_with_their_row(
@@ -172,9 +172,9 @@ def test_a_variant_is_no_key_and_has_no_bloom_filter() -> None:
 def test_a_footer_without_such_groups_is_left_alone() -> None:
     written = write(table_of(ID), [{"id": 1}])
     data = written.storage.read(written.files[0].path)
-    with pytest.raises(ValueError, match="has no plain groups"):
+    with pytest.raises(ValueError, match="has no groups"):
         annotated(data, [("v",)])
-    with pytest.raises(ValueError, match="do not end as a Parquet file does"):
+    with pytest.raises(ValueError, match="are not the end of a Parquet file"):
         annotated(data[:-1], [("v",)])
     assert annotated(data, []) == data
 

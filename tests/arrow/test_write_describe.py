@@ -71,7 +71,7 @@ def test_names_stand_for_ids_where_the_table_maps_them() -> None:
 
 
 def test_a_file_without_ids_needs_a_mapping() -> None:
-    with pytest.raises(InvalidInput, match=r"its columns carry no field ids, and the table has no name mapping"):
+    with pytest.raises(InvalidInput, match=r"its columns have no field ids, and the table has no name mapping"):
         describe(table_of(ID), pa.table({"id": [1]}))
 
 
@@ -108,7 +108,7 @@ def test_a_partition_follows_from_bounds_that_fall_together(
 
 UNDECIDED = [
     (STRING, IDENTITY, ["a", "b"], "'p' runs from 'a' to 'b', over several partitions"),
-    (STRING, IDENTITY, ["a", None], "column 'p' holds both nulls and values"),
+    (STRING, IDENTITY, ["a", None], "column 'p' has both nulls and values"),
     (LONG, BucketTransform(2), [1, 2, 3, 4], "over several partitions"),
     (DOUBLE, IDENTITY, [1.0, 1.0], "do not show NaN"),
     (STRING, IDENTITY, ["x" * 9000] * 2, "its footer has no bounds of 'p'"),
@@ -164,7 +164,7 @@ def test_hive_folders_tell_a_column_that_the_file_leaves_out(type_: Any, text: s
 @pytest.mark.parametrize(("type_", "text"), [(INT, "x"), (INT, str(2**31)), (DATE, "1.1.2024"), (DOUBLE, "nan")])
 def test_a_folder_that_makes_no_sense_is_refused(type_: Any, text: str) -> None:
     metadata = mapped(ID, Field(id=2, name="p", type=type_), partition=[(2, IDENTITY)])
-    with pytest.raises(InvalidInput, match=f"the folder's value '{text}' is no {type_}"):
+    with pytest.raises(InvalidInput, match=f"the folder's value '{text}' is not a valid {type_}"):
         describe(metadata, pa.table({"id": [1]}), f"mem:/x/p={text}/f.parquet")
 
 

@@ -57,7 +57,7 @@ def test_pandas_is_taken_without_its_index_and_with_its_floats_for_integers_with
 
 
 def test_pandas_columns_of_mixed_objects_are_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match=r"cannot take the data as Arrow columns: .*name"):
+    with pytest.raises(InvalidInput, match=r"cannot read the data as Arrow columns: .*name"):
         fit(SCHEMA, pd.DataFrame({"id": [1, 2], "name": ["a", object()]}))
 
 
@@ -74,13 +74,13 @@ def test_rows_may_leave_keys_out_and_no_rows_are_no_rows() -> None:
 
 
 def test_a_python_column_of_mixed_types_is_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match="column 'name' holds what is no column of one type"):
+    with pytest.raises(InvalidInput, match="cannot write column 'name': its values do not have one type"):
         fit(SCHEMA, [{"id": 1, "name": "a"}, {"id": 2, "name": 3}])
 
 
 @pytest.mark.parametrize("data", [None, 5, "text", object(), [1, 2]], ids=lambda data: type(data).__name__)
 def test_anything_else_is_refused_with_what_is_taken(data: object) -> None:
-    with pytest.raises(InvalidInput, match=r"cannot take rows from a .*: give a pyarrow table or reader"):
+    with pytest.raises(InvalidInput, match=r"cannot write rows from a .*: give a pyarrow table or reader"):
         fit(SCHEMA, data)
 
 

@@ -217,7 +217,7 @@ def test_a_union_walked_over_is_checked_too() -> None:
 def test_a_null_that_stands_for_very_many_bytes_is_refused() -> None:
     huge = raw_container(one(["null", {"type": "fixed", "name": "f", "size": 1 << 24}]), (20, long(0) * 20))
     assert refused(huge, Limits(buffers=1 << 20)) == "it decodes to too many bytes (block 0)"
-    with pytest.raises(Corrupt, match="it decodes to far more bytes than it holds"):
+    with pytest.raises(Corrupt, match="it decodes to far more bytes than it has"):
         decode(huge, file="f")
     sizes = [batch.num_rows for batch in iter_batches(io.BytesIO(huge), file="f", limits=Limits(batch=1 << 24))]
     assert sizes == [1] * 20

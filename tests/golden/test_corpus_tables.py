@@ -75,7 +75,7 @@ def test_a_table_without_its_data_files_can_still_be_planned(entry: dict[str, An
 
 @by_id([entry for entry in corpus_index() if "manifest-list(current)" in entry["missing"]])
 def test_a_table_without_its_manifest_list_says_which_file_is_gone(entry: dict[str, Any]) -> None:
-    with pytest.raises(esker.NoSuchFile, match=r"its manifest list .*snap-.*\.avro is gone"):
+    with pytest.raises(esker.NoSuchFile, match=r"its manifest list .*snap-.*\.avro is missing"):
         esker.open_table(directory(entry)).scan().to_arrow()
 
 

@@ -98,7 +98,7 @@ def test_an_encrypted_snapshot_is_refused_by_name() -> None:
 
 def test_a_missing_list_is_named() -> None:
     snapshot = Snapshot(snapshot_id=5, timestamp_ms=0, manifest_list="mem://t/gone.avro")
-    with pytest.raises(NoSuchFile, match=r"its manifest list mem://t/gone\.avro is gone"):
+    with pytest.raises(NoSuchFile, match=r"its manifest list mem://t/gone\.avro is missing"):
         IcebergFormat(MemoryStorage()).manifests(TABLE, snapshot)
 
 
@@ -107,7 +107,7 @@ def test_a_missing_manifest_is_named(threads: int) -> None:
     storage = MemoryStorage()
     manifests = [stored(storage, number) for number in range(200)]
     storage.delete(manifests[150].path)
-    with pytest.raises(NoSuchFile, match=r"its manifest mem://t/metadata/m0150\.avro is gone") as caught:
+    with pytest.raises(NoSuchFile, match=r"its manifest mem://t/metadata/m0150\.avro is missing") as caught:
         paths(IcebergFormat(storage, threads=threads), manifests)
     assert caught.value.file == "mem://t/metadata/m0150.avro"
 

@@ -138,7 +138,9 @@ def test_e11_unknown_is_always_optional_and_defaults_only_to_null() -> None:
 def test_e12_defaults_are_decoded_by_the_columns_type() -> None:
     field = decoded("date", **{"initial-default": "1970-01-02", "write-default": "1969-12-31"})
     assert (field.initial_default, field.write_default) == (1, -1)
-    with pytest.raises(Corrupt, match=r"m.json is corrupt: field 'x' \(id 1\): 'initial-default' is no int: a whole"):
+    with pytest.raises(
+        Corrupt, match=r"m.json is corrupt: field 'x' \(id 1\): 'initial-default' is not a valid int: a whole"
+    ):
         decoded("int", **{"initial-default": "one"})
 
 

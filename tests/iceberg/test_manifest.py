@@ -263,7 +263,7 @@ def test_native_maps_whose_keys_are_no_ids_are_corrupt() -> None:
 
     row, data = a_manifest([a_file(metrics=METRICS)])
     bent = rewritten(data, schema=native, record=in_file(null_value_counts={"id": 0}))
-    with pytest.raises(Corrupt, match=r"field 110 \(null_value_counts\) has keys that are no field ids"):
+    with pytest.raises(Corrupt, match=r"field 110 \(null_value_counts\) has keys that are not field ids"):
         read_entries((row, bent), metrics=(2,))
 
 

@@ -214,7 +214,7 @@ def test_a_manifest_listed_twice_is_read_once() -> None:
 
 
 def test_a_manifest_listed_twice_and_differently_is_corrupt() -> None:
-    with pytest.raises(Corrupt, match=r"it lists mem://t/metadata/m0\.avro twice, and differently"):
+    with pytest.raises(Corrupt, match=r"it lists mem://t/metadata/m0\.avro twice, with different values"):
         decode_manifest_list(LIST, encoded(manifest(), manifest(sequence_number=5)))
 
 
@@ -283,5 +283,5 @@ def test_i3_each_manifest_takes_ids_for_all_its_live_rows() -> None:
 
 
 def test_i3_rows_that_nobody_counted_cannot_be_numbered() -> None:
-    with pytest.raises(InvalidInput, match=r"cannot assign row ids: mem://t/metadata/m0.avro does not say"):
+    with pytest.raises(InvalidInput, match=r"cannot assign row ids: mem://t/metadata/m0.avro does not record"):
         assign_first_row_ids([manifest(existing_rows=None)], 0)

@@ -183,8 +183,8 @@ def test_a_member_in_an_unusual_form_is_understood(type_: Type, avro: Any, store
     [
         (LONG, "string", "5", "partition field 'x_part' is string where int64 belongs"),
         (DecimalType(9, 2), "long", 5, "partition field 'x_part' is int64 where a decimal belongs"),
-        (DecimalType(38, 2), "bytes", b"\x01" * 17, "partition field 'x_part' holds a decimal of more than 16 bytes"),
-        (UUID, "string", "nonsense", "partition field 'x_part' holds text that is no uuid"),
+        (DecimalType(38, 2), "bytes", b"\x01" * 17, "partition field 'x_part' has a decimal of more than 16 bytes"),
+        (UUID, "string", "nonsense", "partition field 'x_part' has text that is not a uuid"),
     ],
 )
 def test_a_member_of_the_wrong_kind_is_corrupt(type_: Type, avro: Any, stored: Any, reason: str) -> None:

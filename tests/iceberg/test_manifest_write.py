@@ -165,7 +165,7 @@ def test_b6_a_removed_path_may_stand_beside_others_and_vectors_may_share_a_file(
 
 
 def test_b7_a_manifest_holds_one_kind_and_one_spec() -> None:
-    with pytest.raises(InvalidInput, match="a manifest holds data files or delete files, not both"):
+    with pytest.raises(InvalidInput, match="a manifest has data files or delete files, not both"):
         a_manifest([a_delete()])
     with pytest.raises(InvalidInput, match=r"cannot list .*: it is of spec 0, its manifest of 3"):
         a_manifest([a_file(partition=("eu",))], spec=BY_REGION)

@@ -65,7 +65,7 @@ def test_e2_mappings_of_other_engines_tables_are_read() -> None:
         ('[{"names": ["a"], "field-id": "1"}]', "'field-id' must be a whole number, not '1'"),
         ('[{"names": ["a"]}, {"names": ["b", "a"]}]', "the name mapping has the name 'a' twice"),
         ('[{"names": ["a"], "fields": 5}]', "the name mapping must be a JSON array"),
-        ('[{"names": ["\ud800"]}]', "the name mapping is no Unicode text"),
+        ('[{"names": ["\ud800"]}]', "the name mapping is not valid Unicode text"),
         ("[" * 5000, "nested too deeply"),
     ],
 )

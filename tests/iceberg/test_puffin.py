@@ -200,12 +200,12 @@ def test_a_cut_or_empty_frame_is_corrupt(codec: str) -> None:
     frame = lz4.frame.compress(b"abc") if codec == "lz4" else pa.compress(b"abc", codec="zstd", asbytes=True)
     with pytest.raises(Corrupt, match=f"cannot be decompressed as {codec}"):
         read_blob("f", blob_of(len(frame) - 2, codec), reader(frame))
-    with pytest.raises(Corrupt, match=f"is empty where a {codec} frame belongs"):
+    with pytest.raises(Corrupt, match=f"is empty where a {codec} frame is expected"):
         read_blob("f", blob_of(0, codec), reader(frame))
 
 
 def test_a_file_shorter_than_its_footer_promised_is_corrupt() -> None:
-    with pytest.raises(Corrupt, match="100 bytes expected at 0, only 3 are there"):
+    with pytest.raises(Corrupt, match="100 bytes expected at 0, only 3 found"):
         read_blob("f", blob_of(100, None), reader(b"abc"))
     with pytest.raises(Corrupt, match="is above the limit of 10"):
         read_blob("f", blob_of(100, None), reader(b"abc"), limit=10)

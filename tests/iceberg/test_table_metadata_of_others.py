@@ -157,7 +157,7 @@ INVALID = {
     "iceberg-java/TableMetadataV2MissingSchemas": "format version 2 requires 'schemas'",
     "iceberg-java/TableMetadataV2MissingSortOrder": "format version 2 requires 'sort-orders'",
     "iceberg-java/TableMetadataUnsupportedVersion": "has format version 42, the newest known is 3",
-    "iceberg-rust/TableMetadataV1NoValidSchema": "neither 'current-schema-id' nor 'schema' says which",
+    "iceberg-rust/TableMetadataV1NoValidSchema": "it has no 'current-schema-id' or 'schema'",
     "iceberg-rust/TableMetadataV2CurrentSchemaNotFound": "the current schema 2 is not among its schemas",
     "iceberg-rust/TableMetadataV2MissingLastPartitionId": "format version 2 requires 'last-partition-id'",
     "iceberg-rust/TableMetadataV2MissingPartitionSpecs": "format version 2 requires 'partition-specs'",

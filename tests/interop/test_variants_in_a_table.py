@@ -83,7 +83,7 @@ def test_a_scan_asks_whether_variants_are_there_and_nothing_more(lake: esker.Lak
 def test_a_variant_tells_no_rows_apart(lake: esker.Lake) -> None:
     table = table_of(lake)
     for what in ({"partition_by": ["v"]}, {"partition_by": ["bucket(4, v)"]}, {"sort_by": ["v"]}):
-        with pytest.raises(InvalidInput, match="takes no column of type variant"):
+        with pytest.raises(InvalidInput, match="cannot be used on a column of type variant"):
             lake.create_table("n.other", COLUMNS, format_version=3, **what)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="cannot use 'v' as part of a key"):
         table.upsert([row(1)], on=["v"])
@@ -103,7 +103,7 @@ def test_bytes_that_are_no_variant_leave_the_table_as_it_was(lake: esker.Lake, t
     table = table_of(lake)
     files = set(tmp_path.rglob("*.parquet"))
     bad = pa.table({"id": [1], "v": [{"metadata": b"\x01\0\0", "value": b"\x18"}]})
-    with pytest.raises(InvalidInput, match="column 'v' does not fit in row 0: its bytes are no variant"):
+    with pytest.raises(InvalidInput, match="column 'v' does not fit in row 0: its bytes are not a variant"):
         table.append(bad)
     assert table.refresh().scan().count() == 10
     assert set(tmp_path.rglob("*.parquet")) == files

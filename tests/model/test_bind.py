@@ -160,8 +160,8 @@ def test_n3_nan_has_a_term_of_its_own(text: str, expected: str) -> None:
     [
         ("nope = 1", "no column 'nope'.* at line 1, column 1"),
         ("i = 1 and dt2 = 1", "no column 'dt2': did you mean 'dt'.* at line 1, column 11"),
-        ("li.element.x = 1", "lies under a list or map"),
-        ("mp.value = 1", "cannot filter by mp.value at line 1, column 1: it lies under a list or map"),
+        ("li.element.x = 1", "is inside a list or map"),
+        ("mp.value = 1", "cannot filter by mp.value at line 1, column 1: it is inside a list or map"),
         ("s = 5", r"column 's' of type string with the literal at line 1, column 5: 5 \(long\) is not a string"),
         ("s = X'ff'", "is not UTF-8"),
         ("ok = 1", r"1 \(long\) is not a boolean"),
@@ -182,11 +182,11 @@ def test_n3_nan_has_a_term_of_its_own(text: str, expected: str) -> None:
         ("v = 5", "only IS NULL and IS NOT NULL"),
         ("geo <> 'x'", "only IS NULL and IS NOT NULL"),
         ("st = 5", "only IS NULL and IS NOT NULL"),
-        ("i like 'x'", "a int is no string"),
-        ("isnan(s)", "a string is no number"),
-        (r"s like 'a\\'", "ends in its escape character"),
+        ("i like 'x'", "a int is not a string"),
+        ("isnan(s)", "a string is not a number"),
+        (r"s like 'a\\'", "ends with its escape character"),
         (r"s like 'a\\b'", "escapes 'b', which needs no escape"),
-        ("s like 'a' escape 'xy'", "escape is one character"),
+        ("s like 'a' escape 'xy'", "must be one character"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name_and_place(text: str, reason: str) -> None:

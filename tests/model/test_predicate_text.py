@@ -185,7 +185,7 @@ def test_a_name_in_backticks_keeps_its_dots_and_backticks() -> None:
         ("a in ()", "line 1, column 7", r"expected a column or a value, not '\)'"),
         ("a in (b)", "line 1, column 7", "IN takes values"),
         ("a in (1 2)", "line 1, column 9", r"expected '\)', not '2'"),
-        ("5 in (1)", "line 1, column 1", "IN can be asked of a column only"),
+        ("5 in (1)", "line 1, column 1", "IN needs a column"),
         ("a between 1", r"line 1, column 12 \(the end\)", "expected AND and an upper limit"),
         ("a like 5", "line 1, column 1", "LIKE takes a pattern in quotes"),
         ("a not 5", "line 1, column 7", "NOT here must be followed by IN, BETWEEN or LIKE"),
@@ -196,11 +196,11 @@ def test_a_name_in_backticks_keeps_its_dots_and_backticks() -> None:
         ("a = X'0g'", "line 1, column 1", "not hexadecimal"),
         ("cast(a as int) = 5", "line 1, column 6", "CAST takes values"),
         ("a = cast('x' as int)", "line 1, column 5", "'x' is not a whole number"),
-        ("a = cast('5' as blob)", "line 1, column 5", "that type is not known here"),
+        ("a = cast('5' as blob)", "line 1, column 5", "the type is not known"),
         ("a = 300Y", "line 1, column 5", "it is out of range"),
         ("a = DATE '2020-02-30'", "line 1, column 5", "month 2 of 2020 has no day 30"),
         ("a = TIMESTAMP '2020-01-01 25:00:00'", "line 1, column 5", "has no valid time of day"),
-        ("a = TIMESTAMP '2020-01-01 00:00:00 Nowhere/At_All'", "line 1, column 5", "is no time zone known here"),
+        ("a = TIMESTAMP '2020-01-01 00:00:00 Nowhere/At_All'", "line 1, column 5", "is not a known time zone"),
         ("a = 1" + "0" * 90, "line 1, column 5", "has too many digits"),
         ("a; drop table t", "line 1, column 2", "';' cannot be used"),
         ("a = 1 = 2", "line 1, column 1", "cannot compare conditions"),
@@ -225,7 +225,7 @@ def test_nesting_is_counted_before_it_exhausts_the_stack() -> None:
 
 
 def test_a_text_beyond_the_limit_is_not_read() -> None:
-    with pytest.raises(InvalidInput, match=f"{MAX_TEXT} is the most that is read"):
+    with pytest.raises(InvalidInput, match=f"{MAX_TEXT} is the most"):
         parse("a" * (MAX_TEXT + 1))
 
 

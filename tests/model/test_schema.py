@@ -50,7 +50,7 @@ def test_a_name_that_fits_twice_is_ambiguous_unless_one_fits_exactly() -> None:
     twins = Schema(fields=(Field(id=1, name="a", type=INT), Field(id=2, name="A", type=INT)))
     assert twins.find("A").id == 2
     spread = Schema(fields=(Field(id=1, name="Ab", type=INT), Field(id=2, name="aB", type=INT)))
-    with pytest.raises(InvalidInput, match="column 'ab' is ambiguous: it may mean Ab, aB"):
+    with pytest.raises(InvalidInput, match="column 'ab': it is ambiguous, it may mean Ab, aB"):
         spread.find("ab")
 
 

@@ -86,8 +86,8 @@ def test_a_column_moves_among_its_siblings_only() -> None:
     assert [field.name for field in moved] == ["n", "id", "point", "points", "attrs", "d"]
     assert [f.name for f in move_column(SCHEMA, "point.y", Place(before="x")).find("point").type] == ["y", "x"]  # type: ignore[union-attr]
     for place, said in (
-        (Place(), "say once where the column goes"),
-        (Place(first=True, after="id"), "say once where the column goes"),
+        (Place(), "cannot place the column"),
+        (Place(first=True, after="id"), "cannot place the column"),
         (Place(after="nope"), "cannot put column 'n' beside 'nope': there is no such column"),
     ):
         with pytest.raises(InvalidInput, match=said):
@@ -99,9 +99,9 @@ def test_a_column_moves_among_its_siblings_only() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("id", "cannot name a column 'id': there is one already"),
-        ("ID", "there is one already as 'id', and case does not tell columns apart"),
-        ("point.X", "there is one already as 'x'"),
+        ("id", "cannot name a column 'id': it exists already"),
+        ("ID", "it exists already as 'id', and names that differ only in case are not allowed"),
+        ("point.X", "it exists already as 'x'"),
         ("n.inside", "cannot add column 'n.inside': 'n' is a int, not a struct"),
         ("nope.x", "no column 'nope'"),
         ("attrs.key.z", "cannot add column 'attrs.key.z': the keys of a map do not change"),
@@ -137,7 +137,7 @@ def test_e3_ids_stop_where_reserved_ones_begin() -> None:
 
 
 def test_e4_a_required_column_needs_a_default_and_so_version_3() -> None:
-    with pytest.raises(InvalidInput, match="cannot add required column 'a': the rows that are there have no value"):
+    with pytest.raises(InvalidInput, match="cannot add required column 'a': existing rows have no value"):
         added("a", required=True, version=3)
     with pytest.raises(InvalidInput, match="cannot give column 'a' a default in format version 2: defaults came with"):
         added("a", required=True, default=5)
@@ -153,15 +153,15 @@ def test_e4_only_the_write_default_ever_changes() -> None:
     assert (taken.initial_default, taken.write_default) == (5, None)
     with pytest.raises(InvalidInput, match="cannot give column 'n' a default in format version 2"):
         set_default(SCHEMA, "n", 7, 2)
-    with pytest.raises(InvalidInput, match="cannot take the default of column 'r': it was added as required"):
+    with pytest.raises(InvalidInput, match="cannot remove the default of column 'r': it was added as required"):
         set_default(added("r", required=True, default=1, version=3), "r", None, 3)
-    with pytest.raises(InvalidInput, match=r"cannot give column 'n' the default 'x' \(string\): it is no int"):
+    with pytest.raises(InvalidInput, match=r"cannot give column 'n' the default 'x' \(string\): it is not a valid int"):
         set_default(SCHEMA, "n", "x", 3)
 
 
 def test_e4_types_without_values_have_no_default_but_null() -> None:
     for type_ in ("unknown", "variant", "geometry", "geography", "array<int>", "struct<a: int>"):
-        with pytest.raises(InvalidInput, match="has no default but null"):
+        with pytest.raises(InvalidInput, match="can have no default except null"):
             added("a", type_, default=1, version=3)
         assert added("a", type_, version=3).find("a").initial_default is None
 
@@ -189,7 +189,7 @@ def test_a_dropped_column_is_gone_and_the_rest_stays() -> None:
         ("point", "cannot drop column 'point': the partition field 'p' is made of 'point.x'"),
         ("point.x", "cannot drop column 'point.x': the partition field 'p' is made of 'point.x'"),
         ("id", "cannot drop column 'id': rows are identified by 'id'"),
-        ("points.element", "cannot drop 'points.element': it is part of 'points', no column"),
+        ("points.element", "cannot drop 'points.element': it is a part of 'points', not a column"),
         ("points.element.x", "a struct without members cannot be written; drop the struct"),
         ("attrs.key", "the keys of a map do not change"),
         ("attrs.key.k", "the keys of a map do not change"),
@@ -219,11 +219,11 @@ def test_a_renamed_column_keeps_its_id() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("n", "id", "cannot name a column 'id': there is one already"),
-        ("n", "Id", "there is one already as 'id'"),
+        ("n", "id", "cannot name a column 'id': it exists already"),
+        ("n", "Id", "it exists already as 'id'"),
         ("n", "_file", "Iceberg reserves that name"),
-        ("point.x", "other.x", "cannot rename column 'point.x' to 'other.x': it stays in its struct"),
-        ("points.element", "x", "it is part of 'points', no column"),
+        ("point.x", "other.x", "cannot rename column 'point.x' to 'other.x': a column cannot move out of its struct"),
+        ("points.element", "x", "it is a part of 'points', not a column"),
         ("attrs.key.k", "x", "the keys of a map do not change"),
     ],
 )
@@ -283,10 +283,14 @@ def test_t15_widening_keeps_the_column_and_names_the_rule_when_it_cannot() -> No
     assert widened("attrs.value.y", "bigint").type == LONG
     assert widened("id", "bigint").type == LONG  # which it is already
     for name, type_, said in (
-        ("n", "string", "cannot widen column 'n' from int to string: what grows is int to long, float to double"),
+        (
+            "n",
+            "string",
+            "cannot widen column 'n' from int to string: the allowed changes are int to long, float to double",
+        ),
         ("id", "int", "cannot widen column 'id' from long to int"),
-        ("d", "timestamp_ntz", "cannot widen column 'd' from date to timestamp: that came with format version 3"),
-        ("d", "timestamp", "cannot widen column 'd' from date to timestamptz: what grows is"),
+        ("d", "timestamp_ntz", "cannot widen column 'd' from date to timestamp: this needs format version 3"),
+        ("d", "timestamp", "cannot widen column 'd' from date to timestamptz: the allowed changes are"),
         ("attrs.key.k", "bigint", "cannot widen column 'attrs.key.k': the keys of a map do not change"),
     ):
         with pytest.raises(InvalidInput) as refusal:
@@ -344,8 +348,8 @@ def test_e8_identifier_columns_must_tell_rows_apart() -> None:
         ("n", "it is optional"),
         ("f", "a double has values that do not equal themselves"),
         ("ok", "it is a struct, not a primitive"),
-        ("maybe.a", "the struct it lies in is optional"),
-        ("xs.element.a", "it lies inside a list or map"),
+        ("maybe.a", "the struct around it is optional"),
+        ("xs.element.a", "it is inside a list or map"),
     ):
         with pytest.raises(InvalidInput, match=f"cannot identify rows by column '{name}': {why}"):
             set_identifier_fields(schema, [name])

@@ -103,7 +103,7 @@ def test_t7_f5_sixteen_buckets(type_: Type, value: Any, bucket: int) -> None:
 def test_t7_the_hashes_kept_for_types_that_are_not_bucketed_are_those_of_murmur3() -> None:
     assert mmh3.hash((1).to_bytes(8, "little"), 0) == 1392991556
     for type_ in (BOOLEAN, FLOAT, DOUBLE):
-        with pytest.raises(InvalidInput, match=f"cannot bucket a column of type {type_}"):
+        with pytest.raises(InvalidInput, match=f"cannot use bucket on a column of type {type_}"):
             bucket_hash(type_, 1)
 
 

@@ -61,7 +61,7 @@ def test_operators_bind_as_in_sql(text: str, meaning: str) -> None:
 )
 def test_what_is_richer_is_named_and_left_to_spark(text: str) -> None:
     with pytest.raises(
-        Unsupported, match=r"without Spark: at .*, .* is more than columns, literals and \+ - \* /"
+        Unsupported, match=r"without Spark: at .*, .* is not one of columns, literals and \+ - \* /"
     ) as caught:
         parse_value(text)
     assert "lake.sql('UPDATE …')" in str(caught.value)

@@ -110,9 +110,9 @@ def test_e6_many_bounds_of_mixed_lengths_decode_as_each_alone() -> None:
 @pytest.mark.parametrize(
     ("type_", "data", "reason"),
     [
-        (INT, b"\x00", "1 bytes where 4 or 8 belong"),
-        (UUID, b"\x00", "1 bytes where 16 belong"),
-        (FixedType(2), b"\x00", "1 bytes where 2 belong"),
+        (INT, b"\x00", "1 bytes where 4 or 8 are expected"),
+        (UUID, b"\x00", "1 bytes where 16 are expected"),
+        (FixedType(2), b"\x00", "1 bytes where 2 are expected"),
         (DecimalType(9, 2), b"", "0 bytes cannot be a decimal"),
         (UNKNOWN, b"", "a unknown has no single-value form"),
     ],

@@ -155,14 +155,14 @@ def test_json_has_all_digits_and_the_names_of_what_is_no_number() -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({1: 2}, "cannot make a variant: the key 1 is no text"),
+        ({1: 2}, "cannot make a variant: the key 1 is not text"),
         (object(), "cannot make a variant of a object"),
         ("\ud800", "half of a surrogate pair"),
         ({"\ud800": 1}, "half of a surrogate pair"),
         (10**38, "a decimal of more than 38 digits"),
         (Decimal("1e60"), "a decimal of more than 38 digits"),
         (Decimal("1e-39"), "a decimal of more than 38 digits"),
-        (Decimal("NaN"), "cannot make a variant of the decimal NaN: it is no number"),
+        (Decimal("NaN"), "cannot make a variant of the decimal NaN: it is not a number"),
         (time(1, tzinfo=UTC), "cannot make a variant of a time"),
         (Moment(1 << 70, "us"), "is out of range"),
     ],
@@ -186,7 +186,7 @@ def test_what_no_variant_can_hold_is_refused_by_name(value: Any, why: str) -> No
         (EMPTY_METADATA, b"\x05\xff", "a text is not UTF-8"),
         (EMPTY_METADATA, object_value([(0, b"\0")]), "a key is not in its metadata"),
         (metadata_of([b"a"]), object_value([(0, b"\0"), (0, b"\0")]), "an object has the key 'a' twice"),
-        (b"\x01\x01\x05\x09a", object_value([(0, b"\0")]), "a key lies outside of its metadata"),
+        (b"\x01\x01\x05\x09a", object_value([(0, b"\0")]), "a key is outside of its metadata"),
     ],
 )
 def test_bytes_that_are_no_variant_are_refused_by_what_is_wrong(metadata: bytes, value: bytes, why: str) -> None:

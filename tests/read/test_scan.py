@@ -410,5 +410,5 @@ def test_columns_are_names(columns: Any) -> None:
 
 
 def test_a_column_below_a_list_cannot_be_filtered_by() -> None:
-    with pytest.raises(InvalidInput, match=r"cannot filter by tags.element.*: it lies under a list or map"):
+    with pytest.raises(InvalidInput, match=r"cannot filter by tags.element.*: it is inside a list or map"):
         people().table().scan("tags.element = 'a'")

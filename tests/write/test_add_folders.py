@@ -149,7 +149,7 @@ def test_a_column_renamed_since_is_found_by_either_name(lake: Lake, given: Path)
         (["bucket(4, n)"], ["n=1"], "no partition spec of the table is by just these columns as they are"),
         (["bucket(4, n)"], ["flat"], r"its partition 'n_bucket' \(bucket\[4\]\) cannot be decided"),
         (["n"], ["flat"], "nor a folder n=… above it"),
-        (["n"], ["n=x"], "the folder's value 'x' is no int"),
+        (["n"], ["n=x"], "the folder's value 'x' is not a valid int"),
         (["n"], ["n=1", "r=2"], "they are in folders of different names"),
         (["n"], ["n=1", "n=2/r=3"], "they are in folders of different names"),
     ],
@@ -172,7 +172,7 @@ def test_a_file_that_contradicts_its_folder_is_refused(lake: Lake, given: Path) 
     table.add_files([str(given / "good")])
     assert sorted(str(file.partition) for file in live_files(table)) == ["('a b',)", "('c',)"]
     put(given / "bad" / "r=eu", [2], r=["us"])
-    with pytest.raises(InvalidInput, match="column 'r' holds 'us' in the file, and its folder says 'eu'"):
+    with pytest.raises(InvalidInput, match="column 'r' is 'us' in the file and 'eu' in its folder"):
         table.add_files([str(given / "bad")])
 
 
@@ -188,7 +188,7 @@ def test_columns_that_the_table_does_not_have_are_refused_or_ignored(lake: Lake,
     )
     (given / "other").mkdir()
     pq.write_table(other, given / "other" / "a.parquet")
-    with pytest.raises(InvalidInput, match="it has none of the table's columns, but y"):
+    with pytest.raises(InvalidInput, match="it has none of the table's columns, only y"):
         table.add_files([str(given / "other")], ignore_extra_columns=True)
 
 

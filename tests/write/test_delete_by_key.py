@@ -89,7 +89,9 @@ def test_h2_keys_that_do_not_tell_the_partition_are_refused(memory: MemoryLake) 
     table = orders(memory.lake(), partition_by=["region"])
     table.append(rows([1]))
     there = memory.files()
-    with pytest.raises(Unsupported, match=r"partitioned by 'region', which is not told by the key; .* or use upsert"):
+    with pytest.raises(
+        Unsupported, match=r"partitioned by 'region', which the key does not determine; .* or use upsert"
+    ):
         stream(table, rows([1]), ["id"])
     assert memory.files() == there
 
@@ -163,5 +165,5 @@ def test_v1_has_no_deletes(memory: MemoryLake) -> None:
 
 def test_keys_that_are_missing_are_named(memory: MemoryLake) -> None:
     table = orders(memory.lake())
-    with pytest.raises(InvalidInput, match="the rows have no column 'id', which is part of the key"):
+    with pytest.raises(InvalidInput, match="they have no column 'id', which is part of the key"):
         stream(table, {"n": [1]}, ["id"])

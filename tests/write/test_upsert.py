@@ -98,11 +98,11 @@ def test_a_key_that_the_table_has_twice_is_replaced_twice(memory: MemoryLake, pr
     ("data", "on", "message"),
     [
         (rows([1, 2, 1]), ["id"], r"the key id = 1 occurs twice in the rows given"),
-        (rows([1]), [], "on is a list of the columns that make the key"),
-        (rows([1]), "id", "on is a list of the columns that make the key"),
+        (rows([1]), [], "as the key: give a list of columns"),
+        (rows([1]), "id", "as the key: give a list of columns"),
         (rows([1]), ["nope"], "nope"),
         (rows([1]).drop_columns(["id"]), ["id"], "id"),
-        (object(), ["id"], "cannot take rows from"),
+        (object(), ["id"], "cannot write rows from"),
     ],
 )
 def test_what_cannot_be_upserted_is_refused_and_leaves_nothing_behind(

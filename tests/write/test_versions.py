@@ -85,7 +85,7 @@ def test_a_ref_without_a_snapshot_is_of_the_one_the_user_sees(table: Versioned) 
     ("name", "said"),
     [
         ("", "is no name for a ref: it is empty"),
-        (" x", "begins or ends with a blank"),
+        (" x", "begins or ends with a space"),
         ("a\nb", "control characters and over 200 bytes are out"),
         ("x" * 201, "control characters and over 200 bytes are out"),
         (5, "5 is no name for a ref"),

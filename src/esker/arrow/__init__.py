@@ -1,1 +1,1 @@
-"""The embedded engine: pyarrow reads and writes the rows, with no JVM."""
+"""The embedded engine: reads and writes rows with pyarrow, without a JVM."""

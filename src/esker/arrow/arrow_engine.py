@@ -1,4 +1,4 @@
-"""The embedded engine: reads planned files into Arrow batches, with no JVM."""
+"""The embedded engine: reads planned files into Arrow batches, without a JVM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ParseNameMapping = Callable[[str], tuple[MappedField, ...]]
 
 
 class ArrowEngine:
-    """Reads data files with pyarrow, in task order, holding about a row group at a time."""
+    """Reads data files with pyarrow, in task order. Memory is about one row group at a time."""
 
     def __init__(self, storage: Storage, *, parse_name_mapping: ParseNameMapping) -> None:
         self._storage = storage
@@ -29,16 +29,16 @@ class ArrowEngine:
 
     @property
     def storage(self) -> Storage:
-        """Where it reads from."""
+        """The storage that it reads from."""
         return self._storage
 
     def arrow_schema(self, projection: Schema) -> pa.Schema:
-        """The Arrow schema that batches of this projection have."""
+        """The Arrow schema of the batches of this projection."""
         return to_arrow_schema(projection)
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """Rows that pass filter and deletes, in task order, in bounded memory."""
-        # Imported late: Arrow's readers and kernels take longer to load than a look at a table's metadata.
+        """The rows that pass the filter and the deletes, in task order, in bounded memory."""
+        # Imported late: Arrow's readers and kernels load slower than a table's metadata.
         from esker.arrow.deletes.delete_store import DeleteStore
         from esker.arrow.read.task_reader import TaskReader
 
@@ -56,7 +56,7 @@ class ArrowEngine:
                     return
 
     def read_changes(self, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
-        """Changed rows, commit by commit; a row that is on both sides of a commit is no change."""
+        """The changed rows, commit by commit. A row that is on both sides of a commit is no change."""
         from esker.arrow.read.change_feed import read_changes
 
         return read_changes(self.read, request)
@@ -76,7 +76,7 @@ class ArrowEngine:
             yield pa.RecordBatch.from_arrays([path, pa.array(pos)], names=["file_path", "pos"])
 
     def deleted_positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> BitMap64:
-        """Every position that these position deletes and vectors take out of the data file."""
+        """Every position that these position deletes and vectors remove from the data file."""
         from pyroaring import BitMap64
 
         from esker.arrow.deletes.deleted_positions import bitmap_of, read_deletion_vector, read_position_deletes
@@ -93,7 +93,8 @@ class ArrowEngine:
         return found
 
     def name_mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
-        """The table's name mapping, or None; names as they are now, where it cannot be meant for this table."""
+        """The table's name mapping, or None. If the mapping cannot be for this table, a mapping of the current
+        names."""
         from esker.arrow.read.open_data import usable_mapping
 
         text = request.metadata.properties.get(NAME_MAPPING)

@@ -1,7 +1,7 @@
 """Esker's types as Arrow types: the schema in which rows are returned.
 
-Every Arrow field carries its Iceberg id as ``PARQUET:field_id``, the key that pyarrow itself writes and reads, so a
-batch written with pyarrow keeps the ids of its columns.
+Every Arrow field has its Iceberg id as ``PARQUET:field_id``. pyarrow writes and reads this key, so a batch that pyarrow
+writes keeps the ids of its columns.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 
 def to_arrow(type_: Type) -> pa.DataType:
-    """The Arrow type that holds a table's values of this type."""
+    """The Arrow type for values of this type."""
     match type_:
         case StructType(fields):
             return pa.struct([to_arrow_field(field) for field in fields])

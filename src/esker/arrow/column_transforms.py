@@ -1,6 +1,7 @@
-"""Partition transforms over whole columns, value for value equal to ``model.transform.apply_transform``.
+"""Partition transforms over whole columns. The results equal those of ``model.transform.apply_transform``.
 
-Murmur3 over whole columns is the hash of the bucket transform.
+The result of a transform is *coded*: a number per row that means a distinct partition value, and these values in the
+held form. Rows are grouped by the numbers, so Python handles each distinct value once.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ from esker.model.transform import (
 from esker.model.types import DateType, DoubleType, FloatType, IntType, LongType, TimestampType, TimeType, Type
 from esker.model.values import decimal_to_bytes
 
-# ---------------------------------------------------------------- murmur
-#
-# Murmur3 over whole columns: Iceberg's bucket hash, as ``model.transform.bucket_hash`` gives it for one value.
+# ---------------------------------------------------------------- Murmur3, the hash of the bucket transform
 
 
 Hashes = npt.NDArray[np.uint32]
@@ -43,7 +42,7 @@ _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 def hash_longs(numbers: npt.NDArray[np.int64]) -> Hashes:
     """The hash of each number's eight little-endian bytes, seed 0."""
     bits = numbers.view(np.uint64)
-    with np.errstate(over="ignore"):  # 32-bit arithmetic is meant to wrap
+    with np.errstate(over="ignore"):  # 32-bit arithmetic wraps around
         found = _mixed(np.zeros(len(bits), dtype=np.uint32), (bits & np.uint64(0xFFFFFFFF)).astype(np.uint32))
         found = _mixed(found, (bits >> np.uint64(32)).astype(np.uint32))
         return _finished(found ^ np.uint32(8))
@@ -69,12 +68,7 @@ def _finished(state: Hashes) -> Hashes:
     return state ^ (state >> np.uint32(16))
 
 
-# ---------------------------------------------------------------- transforms
-#
-# Partition transforms over whole columns, equal value for value to ``model.transform.apply_transform``.
-#
-# The result of a transform is *coded*: a number per row that stands for a distinct partition value, and those values
-# in held form. Rows are grouped by the numbers; Python sees each distinct value once.
+# ---------------------------------------------------------------- Transforms
 
 
 Int64s = npt.NDArray[np.int64]
@@ -85,21 +79,21 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """Per row the place of its partition value in ``values``."""
+    """Per row the index of its partition value in ``values``."""
 
     codes: Int64s
     values: tuple[Any, ...]
 
 
 def transformed(transform: Transform, source: Type, array: pa.Array, column: str) -> Coded:
-    """The partition value of every row; ``InvalidInput`` names the column where one cannot be."""
+    """The partition value of every row. Raises ``InvalidInput`` with the column if it cannot be computed."""
     held = held_array(array, source)
     match transform:
         case VoidTransform():
             return Coded(np.zeros(len(array), dtype=np.int64), (None,))
         case UnknownTransform(text):
             raise InvalidInput(
-                f"cannot write with the partition transform {text!r} on {column!r}: it is not known here",
+                f"cannot write with the partition transform {text!r} on {column!r}: the transform is unknown",
                 transform=text,
                 column=column,
             )
@@ -120,7 +114,7 @@ def transformed(transform: Transform, source: Type, array: pa.Array, column: str
 
 
 def _coded(array: pa.Array) -> Coded:
-    """A code per distinct value, null among them."""
+    """A code per distinct value, including null."""
     encoded = array.dictionary_encode()
     codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
     values = tuple(encoded.dictionary.to_pylist())
@@ -128,7 +122,7 @@ def _coded(array: pa.Array) -> Coded:
 
 
 def _floats(array: pa.Array, source: Type) -> Coded:
-    """Floats are told apart by their bits, so that the zeros stay two; every NaN is one (checklist F10)."""
+    """Floats are compared by their bits, so the two zeros are two values. Every NaN is one value (checklist F10)."""
     kind, bits = (np.float32, np.uint32) if isinstance(source, FloatType) else (np.float64, np.uint64)
     numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(kind, copy=True)
     numbers[np.isnan(numbers)] = np.nan
@@ -145,7 +139,7 @@ def _by_numbers(array: pa.Array, make: Callable[[Int64s], Int64s]) -> Coded:
 
 
 def _by_values(array: pa.Array, make: Callable[[list[Any]], list[Any]]) -> Coded:
-    """Through Python, but each distinct value only once."""
+    """Computed in Python, each distinct value once."""
     source = _coded(array)
     present = [value for value in source.values if value is not None]
     made = make(present)
@@ -157,7 +151,7 @@ def _by_values(array: pa.Array, make: Callable[[list[Any]], list[Any]]) -> Coded
 
 def _bucket_of_longs(numbers: Int64s, source: Type, buckets: int) -> Int64s:
     if isinstance(source, TimestampType) and source.nanos:
-        numbers = np.floor_divide(numbers, 1000)  # nanoseconds are hashed as the micros they lie in
+        numbers = np.floor_divide(numbers, 1000)  # nanoseconds are hashed as microseconds, rounded down
     return (hash_longs(np.ascontiguousarray(numbers)) & np.uint32(0x7FFFFFFF)).astype(np.int64) % buckets
 
 
@@ -174,7 +168,7 @@ def _hashed_bytes(value: Any, source: Type) -> bytes:
 
 def _floored(numbers: Int64s, width: int, source: Type, column: str) -> Int64s:
     low = _INT_RANGE[0] if isinstance(source, IntType) else -(2**63)
-    if width >= 2**63:  # no number is as large: the positive ones floor to 0, the others leave the type
+    if width >= 2**63:  # no number is so large: positive ones round down to 0, the others are outside of the type
         if numbers.size and int(numbers.min()) < 0:
             raise _leaves_type(int(numbers.min()), f"truncate[{width}]", column)
         return np.zeros_like(numbers)
@@ -201,6 +195,6 @@ def _ordinals(numbers: Int64s, unit: TimeUnit, source: Type, column: str) -> Int
 
 def _leaves_type(value: int, transform: str, column: str) -> InvalidInput:
     return InvalidInput(
-        f"cannot partition column {column!r} by {transform}: around {value} the result is beyond its type",
+        f"cannot partition column {column!r} by {transform}: near {value} the result is outside of its type",
         column=column,
     )

@@ -1,6 +1,6 @@
 """Values of SQL expressions over Arrow columns, and their assignment to a column of the table.
 
-Whole numbers are computed as long and floats as double; a number that is too large for its column is refused, as in
+Whole numbers are computed as long and floats as double. A number that is too large for its column is refused, as in
 Spark's ANSI mode.
 """
 
@@ -30,13 +30,13 @@ _KERNELS: Mapping[str, Callable[..., Any]] = {
 
 
 def bind_value(value: Value, schema: Schema) -> Value:
-    """The value with its columns spelt as the table has them; ``InvalidInput`` for one it has not."""
+    """The value with its columns named as in the table. Raises ``InvalidInput`` for an unknown column."""
     match value:
         case Name(parts, place):
             field = schema.find(str(value))
             if schema.id_by_name.get(field.name) != field.id or len(parts) > 1:
                 raise Unsupported(
-                    f"cannot compute with {value}, which lies inside another column, without Spark; update the table "
+                    f"cannot compute with {value}, which is inside another column, without Spark; update the table "
                     "with lake.sql('UPDATE …')",
                     feature="nested columns in updates",
                 )
@@ -48,7 +48,7 @@ def bind_value(value: Value, schema: Schema) -> Value:
 
 
 def assigned(field: Field, value: Value, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """The values as a column of the table; ``InvalidInput`` where one does not fit it."""
+    """The values as a column of the table. Raises ``InvalidInput`` if one does not fit."""
     array = _literal_for(field, value, rows) if isinstance(value, Literal) else _computed(value, columns, rows)
     if isinstance(field.type, DecimalType) and pa.types.is_decimal(array.type) and array.type.scale > field.type.scale:
         array = _rounded(array, field.type.scale)
@@ -61,7 +61,7 @@ def assigned(field: Field, value: Value, columns: Mapping[str, pa.Array], rows: 
 
 
 def _rounded(array: pa.Array, scale: int) -> pa.Array:
-    """A decimal of fewer places, halves away from zero."""
+    """A decimal with fewer digits after the point. Halves round away from zero."""
     return _told(
         lambda: pc.round(array, ndigits=scale, round_mode="half_towards_infinity").cast(pa.decimal128(38, scale))
     )
@@ -71,10 +71,10 @@ def _literal_for(field: Field, literal: Literal, rows: int) -> pa.Array:
     if literal.type is None:
         return pa.nulls(rows, to_arrow(field.type))
     if isinstance(literal.type, TimestampType | TimeType):
-        if isinstance(field.type, TimestampType | TimeType):  # a moment is in nanoseconds, whatever it is for
+        if isinstance(field.type, TimestampType | TimeType):  # literals of times are in nanoseconds, for any column
             nanos = isinstance(field.type, TimestampType) and field.type.nanos
             return repeated(field.type, literal.value if nanos else literal.value // 1000, rows)
-        raise InvalidInput(f"column {field.name!r} is a {field.type} and cannot hold a time", column=field.name)
+        raise InvalidInput(f"cannot set column {field.name!r} to a time: it is a {field.type}", column=field.name)
     return repeated(literal.type, literal.value, rows)
 
 
@@ -103,7 +103,7 @@ def _numeric(array: pa.Array) -> pa.Array:
 
 
 def _alike(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both as doubles if one is, both as decimals if one is."""
+    """Both as doubles if one is a double, both as decimals if one is a decimal."""
     if pa.types.is_floating(one.type) or pa.types.is_floating(other.type):
         return one.cast(pa.float64()), other.cast(pa.float64())
     if pa.types.is_decimal(one.type) and not pa.types.is_decimal(other.type):
@@ -114,7 +114,7 @@ def _alike(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _as_decimal(whole: pa.Array) -> pa.Array:
-    """No wider than its values need: the result of a product is as wide as both together."""
+    """The narrowest decimal for the values: the result of a product is as wide as both together."""
     largest = max((abs(int(end.as_py())) for end in pc.min_max(whole).values() if end.is_valid), default=0)
     return whole.cast(pa.decimal128(19, 0)).cast(pa.decimal128(len(str(largest)), 0))
 
@@ -129,7 +129,7 @@ def _apply(sign: str, one: pa.Array, other: pa.Array) -> pa.Array:
         )
     zero = pc.and_(pc.equal(other, Decimal(0) if pa.types.is_decimal(other.type) else 0), one.is_valid())
     if pc.any(zero).as_py():
-        raise InvalidInput("cannot update: an expression divides by zero")
+        raise InvalidInput("cannot update: an expression divides by zero; exclude these rows with a condition")
     return pc.divide(one.cast(pa.float64()), other.cast(pa.float64()))
 
 
@@ -137,4 +137,4 @@ def _told(compute: Callable[[], pa.Array]) -> pa.Array:
     try:
         return compute()
     except pa.ArrowException as error:
-        raise InvalidInput(f"cannot update: an expression gives what no number holds: {error}") from error
+        raise InvalidInput(f"cannot update: the result of an expression is too large: {error}") from error

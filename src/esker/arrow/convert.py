@@ -1,4 +1,4 @@
-"""Columns converted: primitive values to the table's present type, and lists and maps rebuilt over new values."""
+"""Convert columns: primitive values to the table's current type, and lists and maps rebuilt with new values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,12 @@ from esker.model.types import (
     UuidType,
 )
 
-# ---------------------------------------------------------------- convert
+# ---------------------------------------------------------------- Primitive values
 #
-# Primitive values as a file holds them, to the type the table has now.
-#
-# Covers the spec's promotions (checklist T15: int to long, float to double, wider decimals, date to timestamp) and
-# what real writers do to the physical type: INT96, missing UTF8 marks, dictionaries, large offsets, nanoseconds where
-# micros belong, a UTC flag that contradicts the table (E10: the table's type decides, the number is the same).
-# Whatever is neither is refused, because guessing would give wrong rows.
+# Covers the spec's promotions (checklist T15: int to long, float to double, wider decimals, date to timestamp), and
+# differences between writers: INT96, missing UTF8 marks, dictionaries, large offsets, nanoseconds instead of
+# microseconds, a UTC flag that contradicts the table (E10: the table's type is used, the number is the same).
+# Everything else is refused, because a guess could return wrong rows.
 
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -43,7 +41,7 @@ _DAY = 86_400
 
 
 def convert(array: pa.Array, type_: Type, *, file: str, column: str) -> pa.Array:
-    """The array in the table's type; ``Corrupt`` naming file and column where it cannot be."""
+    """The array in the table's type. Raises ``Corrupt`` with file and column if it cannot be converted."""
     array = plain(array)
     if pa.types.is_null(array.type) or isinstance(type_, UnknownType):
         return pa.nulls(len(array), to_arrow(type_))
@@ -52,12 +50,12 @@ def convert(array: pa.Array, type_: Type, *, file: str, column: str) -> pa.Array
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError) as error:
         raise Corrupt(file, f"column {column!r} cannot be read as {type_}: {error}") from None
     if found is None:
-        raise Corrupt(file, f"column {column!r} holds {array.type}, which cannot be read as {type_}")
+        raise Corrupt(file, f"column {column!r} is {array.type}, which cannot be read as {type_}")
     return found
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Without extension, dictionary, views or 64-bit offsets: only what a value is, not how it is kept."""
+    """The values without extension type, dictionary, views or 64-bit offsets."""
     kinds = pa.types
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -107,8 +105,8 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 def _time(array: pa.Array) -> pa.Array | None:
     if pa.types.is_time(array.type):
-        return array.cast(pa.time64("us"), safe=False)  # never negative, so cutting is flooring
-    return array.cast(pa.time64("us")) if array.type == pa.int64() else None  # ORC keeps times as plain longs
+        return array.cast(pa.time64("us"), safe=False)  # never negative, so cutting rounds down
+    return array.cast(pa.time64("us")) if array.type == pa.int64() else None  # ORC stores times as plain longs
 
 
 def _timestamp(array: pa.Array, type_: TimestampType) -> pa.Array | None:
@@ -130,7 +128,7 @@ def _rescaled(ticks: pa.Array, held: int, wanted: int) -> pa.Array:
         return ticks
     if held < wanted:
         return _times(ticks, wanted // held)
-    # Finer than the table keeps: floor, so that an instant before 1970 stays in its own microsecond.
+    # Finer than the table's unit: round down, so that a time before 1970 stays in its microsecond.
     floored = np.floor_divide(ticks.fill_null(0).to_numpy(zero_copy_only=False), held // wanted)
     return pa.array(floored, pa.int64(), mask=ticks.is_null().to_numpy(zero_copy_only=False))
 
@@ -141,19 +139,16 @@ def _times(numbers: pa.Array, factor: int) -> pa.Array:
     return pc.multiply_checked(numbers, pa.scalar(factor, pa.int64()))
 
 
-# ---------------------------------------------------------------- lists
+# ---------------------------------------------------------------- Lists and maps, rebuilt by their offsets
 #
-# Lists and maps of any make, taken apart and put together again over other values.
-#
-# Done on offsets rather than with Arrow's kernels, which do not know maps, nor lists of extension types, and which get
-# slices of list views wrong.
+# Arrow's kernels do not support maps or lists of extension types, and handle slices of list views wrongly.
 
 
 Int64s = npt.NDArray[np.int64]
 
 
 def values_inside(array: pa.Array) -> pa.Array:
-    """What all lists hold, in order, or all maps as structs of key and value; what null ones hide is left out."""
+    """The values of all lists in order, or of all maps as structs of key and value. Values below null are left out."""
     starts, lengths = _spans(array)
     total = int(lengths.sum())
     values = _raw_values(array)
@@ -166,7 +161,7 @@ def values_inside(array: pa.Array) -> pa.Array:
 
 
 def over(array: pa.Array, type_: pa.DataType, inner: pa.Array, *, nulls: bool = True) -> pa.Array:
-    """Lists or maps of the same lengths over other values, null where ``array`` is unless that is not wanted."""
+    """Lists or maps of the same lengths with other values. Null where ``array`` is null, unless ``nulls`` is false."""
     ends = np.zeros(len(array) + 1, dtype=np.int32)
     np.cumsum(_spans(array)[1], out=ends[1:], dtype=np.int32)
     valid = array.is_valid().buffers()[1] if array.null_count and nulls else None
@@ -174,7 +169,7 @@ def over(array: pa.Array, type_: pa.DataType, inner: pa.Array, *, nulls: bool = 
 
 
 def _spans(array: pa.Array) -> tuple[Int64s, Int64s]:
-    """Where in the raw values each list begins and how long it is; a null one has no length."""
+    """Where each list starts in the raw values, and its length. A null list has length 0."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         starts = (array.offset + np.arange(len(array), dtype=np.int64)) * size

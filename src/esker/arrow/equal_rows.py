@@ -1,6 +1,7 @@
 """Keys of rows, and equal rows found without a loop.
 
-The columns that can be a key, sets of keys for equality deletes and upserts, and numbers that equal rows share.
+The columns that can be a key, sets of keys for equality deletes and upserts, and numbers that are the same for equal
+rows. Values compare as Java's boxed values: null equals null, NaN equals NaN, and -0.0 is not 0.0 (checklist H3).
 """
 
 from __future__ import annotations
@@ -18,20 +19,18 @@ from esker.errors import InvalidInput
 from esker.model.schema import Schema
 from esker.model.types import PrimitiveType, VariantType, is_floating
 
-# ---------------------------------------------------------------- keys
-#
-# The columns that identify a row in an upsert or a delete by key.
+# ---------------------------------------------------------------- The columns of a key
 
 
 def key_schema(schema: Schema, on: Sequence[str]) -> Schema:
-    """The key's columns, in the table's order; ``InvalidInput`` says why one cannot be part of a key."""
+    """The key's columns, in the table's order. Raises ``InvalidInput`` if a column cannot be part of a key."""
     if isinstance(on, str) or not on:
-        raise InvalidInput(f'on is a list of the columns that make the key: ["id"], not {on!r}', on=on)
+        raise InvalidInput(f'cannot use on={on!r} as the key: give a list of columns: ["id"]', on=on)
     wanted = [schema.find(name).id for name in on]
     fields = tuple(field for field in schema if field.id in wanted)
     if len(fields) < len(set(wanted)):
         nested = next(name for name in on if schema.find(name).id not in {field.id for field in fields})
-        raise InvalidInput(f"cannot use {nested!r} as part of a key: it lies inside another column", column=nested)
+        raise InvalidInput(f"cannot use {nested!r} as part of a key: it is inside another column", column=nested)
     for field in fields:
         if not isinstance(field.type, PrimitiveType) or isinstance(field.type, VariantType) or is_floating(field.type):
             raise InvalidInput(
@@ -42,23 +41,17 @@ def key_schema(schema: Schema, on: Sequence[str]) -> Schema:
     return Schema(fields=fields, schema_id=schema.schema_id)
 
 
-# ---------------------------------------------------------------- Distinct numbers in order
-
-
 Int64s = npt.NDArray[np.int64]
 
 
 def distinct(numbers: Int64s) -> Int64s:
-    """Each number once, sorted. ``np.unique`` builds a hash table, which takes twenty times as long for a million."""
+    """Each number once, sorted. ``np.unique`` uses a hash table, which needs twenty times as long for a million
+    numbers."""
     found = np.sort(numbers)
     return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
 
 
-# ---------------------------------------------------------------- equality keys
-#
-# Equality deletes: sets of keys, matched null-safe and without a loop over rows.
-#
-# Keys compare as Java's boxed values do: null equals null, NaN equals NaN, and -0.0 is not 0.0 (checklist H3).
+# ---------------------------------------------------------------- Sets of keys
 
 
 Bools = npt.NDArray[np.bool_]
@@ -67,8 +60,8 @@ Bools = npt.NDArray[np.bool_]
 class KeySet:
     """Rows to delete, by the values of some columns.
 
-    Each column's distinct values are numbered; numbers of two columns make a pair, and the pairs that occur are
-    numbered again, so that any number of columns of any type comes down to one integer per row.
+    The distinct values of each column get numbers. The numbers of two columns make a pair, and the pairs get numbers
+    again. So any number of columns of any type becomes one integer per row.
     """
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
@@ -92,7 +85,7 @@ class KeySet:
 
     @property
     def nbytes(self) -> int:
-        """About how much memory the keys take."""
+        """The approximate memory of the keys, in bytes."""
         return sum(column.nbytes for column in self._columns) + sum(pairs.nbytes for pairs in self._pairs)
 
     def hits(self, columns: Sequence[pa.Array]) -> Bools:
@@ -100,7 +93,7 @@ class KeySet:
         return self.numbers(columns) >= 0
 
     def numbers(self, columns: Sequence[pa.Array]) -> Int64s:
-        """The number of each row's key among the ``count`` keys of the set, -1 where it is none of them."""
+        """The number of each row's key among the ``count`` keys of the set. -1 if it is not in the set."""
         numbers = self._columns[0].numbers(comparable(columns[0]))
         for column, known, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
             own = known.numbers(comparable(column))
@@ -109,7 +102,7 @@ class KeySet:
 
 
 class _Integers:
-    """Distinct whole numbers, sorted, so that a lookup builds no table."""
+    """Distinct whole numbers, sorted, so that a lookup needs no hash table."""
 
     def __init__(self, keys: pa.Array) -> None:
         self._sorted: Int64s = distinct(_whole_numbers(keys.drop_null()))
@@ -141,7 +134,8 @@ class _Values:
     def numbers(self, keys: pa.Array) -> Int64s:
         values, places = self._values, None
         if len(values) > 2 * len(keys):
-            # A table is made of the right side each time: make it of the few keys, and look for the rest only.
+            # Arrow builds a hash table of the right side each time. So it is built of the few keys, and only the other
+            # rows are looked up.
             asked = pc.is_in(values, value_set=keys.unique(), skip_nulls=False)
             places = np.flatnonzero(asked.to_numpy(zero_copy_only=False))
             values = values.filter(asked)
@@ -154,7 +148,7 @@ _Column: TypeAlias = _Integers | _Values
 
 
 def comparable(column: pa.Array) -> pa.Array:
-    """The column in a form where equal keys are equal values: floats by their bits, times by their ticks."""
+    """The column in a form in which equal keys are equal values: floats by their bits, times by their ticks."""
     column = plain(column)
     if pa.types.is_null(column.type):
         return column.cast(pa.int8())
@@ -174,19 +168,16 @@ def _whole_numbers(keys: pa.Array) -> Int64s:
 
 
 def _places(numbers: Int64s, known: Int64s) -> Int64s:
-    """Where each number stands among the sorted known ones, -1 where it does not."""
+    """The index of each number among the sorted known ones. -1 if it is not there."""
     if not len(known):
         return np.full(len(numbers), -1, dtype=np.int64)
     place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
     return np.where(known[place] == numbers, place, -1)
 
 
-# ---------------------------------------------------------------- row numbers
+# ---------------------------------------------------------------- Numbers of rows: equal rows get the same number
 #
-# Rows as numbers: equal rows get the same one, whatever their columns are, and no loop goes over them.
-#
-# Values compare as the keys of equality deletes do: null equals null, NaN equals NaN, and -0.0 is not 0.0. A map is
-# compared with its entries in their order, so two that hold the same in another order differ.
+# Maps are compared with their entries in order, so two maps with the same entries in another order are different.
 
 
 _NOTHING: Int64s = np.empty(0, dtype=np.int64)
@@ -198,7 +189,7 @@ def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Int64s:
 
 
 def unmatched(ours: Int64s, theirs: Int64s) -> tuple[Bools, Bools]:
-    """Which rows of each side are left when equal ones cancel out, one for one."""
+    """Which rows of each side are left when equal rows cancel out, one for one."""
     size = int(max(ours.max(initial=-1), theirs.max(initial=-1))) + 1
     mine, other = np.bincount(ours, minlength=size), np.bincount(theirs, minlength=size)
     common = np.minimum(mine, other)
@@ -206,10 +197,10 @@ def unmatched(ours: Int64s, theirs: Int64s) -> tuple[Bools, Bools]:
 
 
 def net_rows(numbers: Int64s, signs: Int64s) -> Int64s:
-    """Which rows of a feed are left when those put in (1) and those taken out (-1) cancel out, number by number.
+    """Which rows of a feed are left when inserted rows (1) and deleted rows (-1) with the same number cancel out.
 
-    As in Iceberg, rows that are left are told by the first one since all that came before it cancelled out: it is
-    there as often as rows are left.
+    As in Iceberg, the first row after everything before it cancelled out represents the rows that are left. It is
+    repeated as often as rows are left.
     """
     order = np.argsort(numbers, kind="stable")
     if not len(order):
@@ -226,9 +217,9 @@ def net_rows(numbers: Int64s, signs: Int64s) -> Int64s:
 
 
 def _beyond(numbers: Int64s, common: Int64s, has_more: Bools) -> Bools:
-    """Of the rows with a number, all but the first so many."""
+    """The rows with a number, without the first ``common`` ones of each."""
     left: Bools = common[numbers] == 0
-    some = np.flatnonzero((has_more & (common > 0))[numbers])  # few: rows must be counted off only where sides differ
+    some = np.flatnonzero((has_more & (common > 0))[numbers])  # few: rows are counted only where the sides differ
     order = some[np.argsort(numbers[some], kind="stable")]
     ordered = numbers[order]
     first = np.searchsorted(ordered, ordered, side="left")
@@ -239,7 +230,7 @@ def _beyond(numbers: Int64s, common: Int64s, has_more: Bools) -> Bools:
 def _of_chunks(column: pa.ChunkedArray) -> Int64s:
     if pa.types.is_nested(column.type):
         return _numbers(plain(column)) if len(column) else _NOTHING
-    # Chunks are numbered together but never put together: a column of text may be too large for one array.
+    # Chunks are numbered together but never joined: a column of text may be too large for one array.
     if not len(column):
         return _NOTHING
     encoded = pa.chunked_array([comparable(chunk) for chunk in column.chunks]).dictionary_encode(null_encoding="encode")
@@ -274,7 +265,7 @@ def _combined(columns: Sequence[Int64s], rows: int) -> Int64s:
 
 
 def _sequences(lists: pa.Array, inner: Int64s) -> Int64s:
-    """Lists by the numbers of their items, each list being so many bytes."""
+    """Lists by the numbers of their items. Each list is compared as bytes."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64) * 8
     validity = None if not lists.null_count else lists.is_valid().buffers()[1]
     held = [validity, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(inner))]
@@ -292,5 +283,5 @@ def _truth(array: pa.BooleanArray) -> Int64s:
 
 
 def _compact(array: pa.Array) -> pa.Array:
-    """From position 0 on, since offsets are used as they stand."""
+    """A copy that starts at position 0, because its offsets are used directly."""
     return pa.concat_arrays([array]) if array.offset else array

@@ -1,4 +1,10 @@
-"""Parquet footers by hand: Thrift's compact encoding, the statistics of row groups, and the annotation of variants."""
+"""Parquet footers, read and changed as bytes: Thrift's compact encoding, the statistics of row groups, and the
+annotation of variants.
+
+pyarrow's own accessors end the process on a footer that contradicts itself: a C++ exception reaches Python. So the
+statistics for pruning are decoded here. A footer that makes no sense has no statistics, which prunes nothing. The
+reader of the rows then reports what is wrong with the file.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +15,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-# ---------------------------------------------------------------- compact thrift
+# ---------------------------------------------------------------- Thrift's compact encoding
 #
-# A cursor over Thrift's compact encoding, in which Parquet writes its footers.
-#
-# Input is hostile: nothing is read past the end, nothing is nested deeper than a footer can be, and whatever makes no
-# sense is a ``ValueError``.
+# The input may be hostile: reads and nesting are limited, and a fault is a ``ValueError``.
 
 
 _MAX_DEPTH = 32
@@ -23,21 +26,21 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range
 
 
 class Cursor:
-    """Where reading has come to in some bytes."""
+    """A position in some bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.at = 0
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """Id and kind of each field; the caller reads or skips its value before asking for the next."""
+        """The id and kind of each field. The caller reads or skips its value before the next."""
         last = 0
         while head := self._data[self.take(1)]:
             last = last + (head >> 4) if head >> 4 else self.number()
             yield last, head & 15
 
     def items(self, expected: int) -> range:
-        """The places of a list of that kind; the caller reads or skips each item."""
+        """The indices of a list of that kind. The caller reads or skips each item."""
         head = self._data[self.take(1)]
         count = head >> 4 if head >> 4 != 15 else self.varint()
         if head & 15 != expected or count > len(self._data):
@@ -45,7 +48,7 @@ class Cursor:
         return range(count)
 
     def skip(self, kind: int, depth: int = 0) -> None:
-        """Step over a value."""
+        """Skip a value."""
         if depth > _MAX_DEPTH:
             raise ValueError("nested too deep")
         if kind in (I16, I32, I64):
@@ -64,7 +67,7 @@ class Cursor:
             count = head >> 4 if head >> 4 != 15 else self.varint()
             for _ in range(count):
                 self.take(1) if head & 15 in (TRUE, FALSE) else self.skip(head & 15, depth + 1)
-        elif kind not in (TRUE, FALSE):  # maps, which Parquet has none of, included
+        elif kind not in (TRUE, FALSE):  # includes maps, which Parquet does not use
             raise ValueError(f"no field of kind {kind}")
 
     def bytes(self) -> bytes:
@@ -79,7 +82,7 @@ class Cursor:
         return number >> 1 ^ -(number & 1)
 
     def varint(self) -> int:
-        """An unsigned one."""
+        """An unsigned number."""
         number = shift = 0
         while True:
             byte = self._data[self.take(1)]
@@ -91,7 +94,7 @@ class Cursor:
             shift += 7
 
     def take(self, length: int) -> int:
-        """Step over so many bytes; where they start."""
+        """Skip ``length`` bytes. Returns where they start."""
         start = self.at
         if start + length > len(self._data):
             raise ValueError("it ends too early")
@@ -99,11 +102,7 @@ class Cursor:
         return start
 
 
-# ---------------------------------------------------------------- The statistics in a Parquet footer, read by hand
-#
-# pyarrow's own accessors end the whole process on a footer that contradicts itself: a C++ exception crosses into
-# Python. So what pruning needs is decoded here, from Thrift's compact encoding, and nothing else is. Whatever cannot
-# be understood is no statistics, which prunes nothing; the reader of the rows then says what is wrong with the file.
+# ---------------------------------------------------------------- Statistics of row groups
 
 
 MAGIC = b"PAR1"
@@ -117,30 +116,30 @@ _META_DATA = 3  # ColumnChunk
 _NUM_VALUES, _STATISTICS = 5, 12  # ColumnMetaData
 _OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6  # Statistics
 
-_FORMS = {0: "<?", 1: "<i", 2: "<q", 4: "<f", 5: "<d"}  # physical types with a fixed form
+_FORMS = {0: "<?", 1: "<i", 2: "<q", 4: "<f", 5: "<d"}  # physical types of a fixed size
 _BYTES = (6, 7)  # BYTE_ARRAY and FIXED_LEN_BYTE_ARRAY
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
-    """What the footer says of one column in one row group; None is unknown."""
+    """The footer's statistics of one column in one row group. None is unknown."""
 
     value_count: int | None = None
     null_count: int | None = None
-    minimum: Any = None  # bool, int, float or bytes, as the physical type has it
+    minimum: Any = None  # bool, int, float or bytes, by the physical type
     maximum: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroupStatistics:
-    """What the footer says of one row group, for the leaves that were asked about."""
+    """The footer's statistics of one row group, for the wanted leaves."""
 
     rows: int
     columns: dict[int, ChunkStatistics]
 
 
 def read_statistics(source: pa.NativeFile, leaves: Collection[int]) -> tuple[RowGroupStatistics, ...] | None:
-    """Per row group the statistics of these leaves; None where the footer makes no sense."""
+    """The statistics of these leaves per row group. None if the footer makes no sense."""
     size = source.size()
     if size < 12:
         return None
@@ -155,10 +154,10 @@ def read_statistics(source: pa.NativeFile, leaves: Collection[int]) -> tuple[Row
 
 
 class _Footer(Cursor):
-    """A footer being read."""
+    """Reads a footer."""
 
     def statistics(self, leaves: frozenset[int]) -> tuple[RowGroupStatistics, ...]:
-        """Walk the whole footer once, decoding what is asked for."""
+        """Read the whole footer once, and decode the wanted leaves."""
         types: list[int] = []
         groups: list[tuple[int, dict[int, Any]]] = []
         ordered = False
@@ -203,7 +202,7 @@ class _Footer(Cursor):
         return found
 
     def _struct(self, wanted: tuple[int, ...]) -> dict[int, Any]:
-        """The wanted fields of a struct; a struct in it is decoded whole, but for what is nested deeper."""
+        """The wanted fields of a struct. A struct inside is decoded too, without what is nested deeper."""
         found: dict[int, Any] = {}
         for id_, kind in self.fields():
             if id_ not in wanted:
@@ -223,10 +222,10 @@ def _decoded(facts: dict[int, Any], physical: int, *, ordered: bool) -> ChunkSta
     held = facts.get(_STATISTICS, {})
     values, nulls = facts.get(_NUM_VALUES), held.get(_NULL_COUNT)
     if not isinstance(values, int | None) or not isinstance(nulls, int | None):
-        raise TypeError("a count that is no number")
+        raise TypeError("a count that is not a number")
     low, high = held.get(_MIN), held.get(_MAX)
     if not ordered or low is None or high is None:
-        # The older pair compares by sign whatever the type, which is right for numbers and wrong for bytes.
+        # The older pair of fields compares signed, which is right for numbers and wrong for bytes.
         low, high = (held.get(_OLD_MIN), held.get(_OLD_MAX)) if physical in _FORMS else (None, None)
     return ChunkStatistics(
         value_count=values,
@@ -243,26 +242,24 @@ def _raw(data: bytes | None, physical: int) -> Any:
     return struct.unpack(form, data)[0] if form is not None and len(data) == struct.calcsize(form) else None
 
 
-# ---------------------------------------------------------------- variant annotation
+# ---------------------------------------------------------------- The annotation of variants
 #
-# Parquet's mark that a group is a variant, set in the footer as it is written.
-#
-# pyarrow writes such a group but cannot mark it: it knows the annotation in C++, and no type of Python's reaches it.
-# Without the mark other readers take the group for a struct. So the end of the file, which is the footer, is held back
-# when the writer closes; a few bytes are put into the schema's elements for variants; and then it is written. Nothing
-# in a footer points into the footer itself, so nothing else changes.
+# Pyarrow writes a variant as a group, but cannot annotate it from Python. Without the annotation, other readers read a
+# struct. So the end of the file, which is the footer, is kept back when the writer closes. A few bytes are added to the
+# schema elements of variants, and then it is written. Nothing in a footer points into the footer, so nothing else
+# changes.
 
 
 _SCHEMA_ELEMENTS = 2  # of FileMetaData
 _NAME, _CHILD_COUNT, _LOGICAL_TYPE = 4, 5, 10  # of SchemaElement
-# LogicalType's member 16 is a VariantType, whose field 1, a byte, is the version of the encoding.
+# Member 16 of LogicalType is a VariantType. Its field 1, a byte, is the version of the encoding.
 _VARIANT = bytes((STRUCT, 16 << 1, 1 << 4 | 3, 1, 0, 0))
 
 Path = tuple[str, ...]
 
 
 class HeldFooter:
-    """A sink that can keep what is written to it for a while."""
+    """A sink that can keep back what is written to it."""
 
     def __init__(self, under: BinaryIO) -> None:
         self._under = under
@@ -270,31 +267,31 @@ class HeldFooter:
         self.closed = False
 
     def hold(self) -> None:
-        """Keep what is written from here on."""
+        """Keep back what is written from now on."""
         self._held = []
 
     def release(self, variants: Collection[Path]) -> None:
-        """Write what was kept, with these groups marked."""
+        """Write what was kept back, with these groups annotated."""
         held, self._held = b"".join(self._held or ()), None
         self._under.write(annotated(held, variants))
 
     def write(self, data: bytes) -> int:
-        """Take some bytes."""
+        """Write some bytes."""
         if self._held is None:
             return self._under.write(data)
         self._held.append(bytes(data))
         return len(data)
 
     def tell(self) -> int:
-        """How many bytes were written, with those that are kept."""
+        """How many bytes were written, including those that are kept back."""
         return self._under.tell() + sum(map(len, self._held or ()))
 
     def flush(self) -> None:
-        """What is kept stays so."""
+        """Does nothing: kept bytes stay kept."""
         self._under.flush()
 
     def close(self) -> None:
-        """The file below belongs to somebody else."""
+        """Does nothing: the file below has another owner."""
         self.closed = True
 
     def readable(self) -> bool:
@@ -311,10 +308,10 @@ class HeldFooter:
 
 
 def annotated(data: bytes, variants: Collection[Path]) -> bytes:
-    """The end of a Parquet file, with the groups at these paths of its schema marked as variants."""
+    """The end of a Parquet file, with the groups at these paths of its schema annotated as variants."""
     length = int.from_bytes(data[-8:-4], "little")
     if data[-4:] != MAGIC or length > len(data) - 8:
-        raise ValueError("these bytes do not end as a Parquet file does")
+        raise ValueError("these bytes are not the end of a Parquet file")
     footer = data[len(data) - 8 - length : -8]
     pieces, start = [], 0
     for end, last in _ends(footer, frozenset(variants)):
@@ -325,14 +322,14 @@ def annotated(data: bytes, variants: Collection[Path]) -> bytes:
 
 
 def _ends(footer: bytes, variants: frozenset[Path]) -> list[tuple[int, int]]:
-    """For each variant where its element's fields end, and the id of the last of them."""
+    """For each variant, where the fields of its element end, and the id of the last field."""
     cursor = Cursor(footer)
     found: dict[Path, tuple[int, int]] = {}
     for id_, kind in cursor.fields():
         if id_ != _SCHEMA_ELEMENTS or kind != LIST:
             cursor.skip(kind)
             continue
-        above: list[tuple[Path, int]] = []  # the groups that are open: a path, and how many children are to come
+        above: list[tuple[Path, int]] = []  # the open groups: a path, and how many children are left
         for at in cursor.items(STRUCT):
             name, children, last = _element(cursor)
             while above and not above[-1][1]:
@@ -345,12 +342,12 @@ def _ends(footer: bytes, variants: frozenset[Path]) -> list[tuple[int, int]]:
             if path in variants and at:
                 found[path] = (cursor.at - 1, last)
     if found.keys() != variants or any(last >= _LOGICAL_TYPE for _, last in found.values()):
-        raise ValueError(f"the file's schema has no plain groups {sorted(variants)}")
+        raise ValueError(f"the file's schema has no groups {sorted(variants)} without annotation")
     return sorted(found.values())
 
 
 def _element(cursor: Cursor) -> tuple[str, int, int]:
-    """An element's name, its number of children, and the id of its last field."""
+    """The name of an element, its number of children, and the id of its last field."""
     name, children, last = "", 0, 0
     for id_, kind in cursor.fields():
         last = id_

@@ -1,4 +1,8 @@
-"""The Arrow engine for changing rows: delete, update, merge and upsert without Spark."""
+"""The Arrow engine for changing rows: delete, update, merge and upsert without Spark.
+
+One pass finds the rows to change, records their positions and returns the new rows. The remaining rows of rewritten
+files follow in the same stream, so that one write makes all new files.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +32,17 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
 
-# ---------------------------------------------------------------- upsert source
-#
-# The rows of an upsert, by key: which of them replaces which row of the table.
+# ---------------------------------------------------------------- The rows of an upsert, by key
 
 
 Int64s = npt.NDArray[np.int64]
-FEW = 256  # so many keys are looked for one by one; more, between the least and the largest
+FEW = 256  # up to so many keys are searched one by one; more, between the least and the largest
 _SLICE = 1 << 16
 
 
 @dataclass(slots=True)
 class UpsertSource:
-    """Rows with distinct keys, and which of them have met a row of the table."""
+    """Rows with distinct keys, and which of them have matched a row of the table."""
 
     rows: pa.Table
     keys: KeySet
@@ -49,7 +51,7 @@ class UpsertSource:
 
     @classmethod
     def of(cls, rows: pa.Table, key: Schema) -> UpsertSource:
-        """``InvalidInput`` names a key that occurs twice: which of its rows should win?"""
+        """The rows by key. Raises ``InvalidInput`` with a key that occurs twice: it is not clear which row to use."""
         columns = [_whole(rows.column(f.name)) for f in key]
         keys = KeySet(columns)
         numbers = keys.numbers(columns)
@@ -58,11 +60,13 @@ class UpsertSource:
         if keys.count < rows.num_rows:
             twice = int(np.flatnonzero(row_of[numbers] != np.arange(rows.num_rows))[0])
             shown = ", ".join(f"{f.name} = {column[twice]}" for f, column in zip(key, columns, strict=True))
-            raise InvalidInput(f"cannot upsert: the key {shown} occurs twice in the rows given", row=twice)
+            raise InvalidInput(
+                f"cannot upsert: the key {shown} occurs twice in the rows given; give each key once", row=twice
+            )
         return cls(rows, keys, row_of, np.zeros(rows.num_rows, dtype=bool))
 
     def meeting(self, columns: Sequence[pa.Array]) -> Int64s:
-        """For each row of the table the row that replaces it, -1 for none."""
+        """For each row of the table, the row that replaces it. -1 for none."""
         numbers = self.keys.numbers(columns)
         if not len(self.row_of):
             return numbers
@@ -76,13 +80,13 @@ class UpsertSource:
             yield from self.rows.take(pa.array(rows[start : start + _SLICE])).combine_chunks().to_batches()
 
     def unmet(self) -> Iterator[pa.RecordBatch]:
-        """Rows that have met none."""
+        """Source rows without a match in the table."""
         return self.take(np.flatnonzero(~self.met))
 
 
 def key_predicate(rows: pa.Table, key: Schema) -> Bound:
-    """TRUE of every row that may have one of the keys: what prunes the table's files, and what must not arrive
-    meanwhile."""
+    """TRUE for every row that may have one of the keys. It prunes the table's files, and finds conflicts with other
+    commits."""
     if not rows.num_rows:
         return FALSE
     return all_of(_one_key(f, _whole(rows.column(f.name))) for f in key)
@@ -116,25 +120,20 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
 
 
-# ---------------------------------------------------------------- row engine
-#
-# Changes of rows with pyarrow, in this process and without a JVM.
-#
-# One pass finds the rows to change, remembers their positions and gives the rows that take their place; what stays of
-# files that are rewritten follows in the same stream, so that one write makes all new files.
+# ---------------------------------------------------------------- The engine
 
 
 class ArrowRowEngine:
     """Implements ``ports.row_changes.RowEngine``."""
 
-    # Arrow's kernels take longer to load than a look at a table's metadata: imported late.
+    # Imported late: Arrow's kernels load slower than a table's metadata.
 
     def __init__(self, engine: Engine, writer: Writer) -> None:
         self._engine = engine
         self._writer = writer
 
     def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """Rows to upsert, all in memory; ``InvalidInput`` where they do not fit or one key occurs twice."""
+        """The rows to upsert, all in memory. Raises ``InvalidInput`` if they do not fit or a key occurs twice."""
         from esker.arrow.equal_rows import key_schema
 
         key = key_schema(metadata.schema, on)
@@ -144,12 +143,12 @@ class ArrowRowEngine:
         return KeyedRows(on=names, predicate=key_predicate(rows, key), rows=source)
 
     def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
-        """Rows with a key of the source are replaced by the source's, the rest of the source is inserted."""
+        """Replace the rows whose key is in the source, and insert the other rows of the source."""
         change = Change(self._engine, view)
         return self._written(change, change.upserted(keyed.rows, keyed.on))
 
     def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
-        """The rows that match with some columns set to SQL expressions over the old row."""
+        """Set columns of the matching rows to SQL expressions over the old row."""
         from esker.arrow.compute_values import assigned, bind_value
         from esker.model.parsing.value_text import parse_value
 
@@ -158,7 +157,7 @@ class ArrowRowEngine:
         for name in values:
             if schema.find(name) not in fields.values():
                 raise Unsupported(
-                    f"cannot update {name!r} alone without Spark: it lies inside another column",
+                    f"cannot update {name!r} alone without Spark: it is inside another column",
                     feature="nested updates",
                 )
         bound = {schema.find(name).name: bind_value(parse_value(text), schema) for name, text in values.items()}
@@ -174,7 +173,7 @@ class ArrowRowEngine:
         return self._written(change, change.updated(changed))
 
     def _written(self, change: Change, rows: Iterator[pa.RecordBatch]) -> RowDelta:
-        """Write what comes, and what stays of the files that are rewritten."""
+        """Write the new rows, and the remaining rows of rewritten files."""
         import pyarrow as pa
 
         view = change.view
@@ -194,7 +193,7 @@ class ArrowRowEngine:
 
 @dataclass(slots=True)
 class Change:
-    """One change under way: rows that come out of it, and positions that go as they do."""
+    """One change: its new rows, and the positions that it deletes."""
 
     engine: Engine
     view: RowView
@@ -203,11 +202,11 @@ class Change:
 
     @property
     def schema(self) -> pa.Schema:
-        """That of the rows to write: the table's columns, and in v3 what a row keeps for life."""
+        """The schema of the rows to write: the table's columns, and in v3 the row lineage."""
         return self.engine.arrow_schema(with_lineage(self.view.metadata))
 
     def updated(self, changed: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Every row that matches, changed."""
+        """Every matching row, changed."""
         columns = self.view.metadata.schema
         for task, batch, row_ids in self._read(columns):
             self._forget(task, batch.column(len(columns.fields)))
@@ -215,7 +214,7 @@ class Change:
             yield self._with_lineage(rows, row_ids)
 
     def upserted(self, source: UpsertSource, on: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The source's row for every row that has its key, then the rows whose key no row had."""
+        """The source row for every row with its key, then the source rows without a match."""
         import pyarrow as pa
 
         columns = self.view.metadata.schema.select(list(on))
@@ -235,7 +234,7 @@ class Change:
             yield self._with_lineage(rows, None)
 
     def with_survivors(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows, then those that stay of the files that are rewritten."""
+        """The rows, then the remaining rows of rewritten files."""
         yield from rows
         by_path = {task.data_file.path: task for task in self.view.tasks}
         stay = []
@@ -249,14 +248,14 @@ class Change:
         )
 
     def _read(self, columns: Schema) -> Iterator[tuple[ScanTask, pa.RecordBatch, pa.Array | None]]:
-        """Rows that match, batch by batch, with the file they are in and their ids: the columns, then positions."""
+        """The matching rows, batch by batch, with their file and ids. The columns, then positions."""
         metadata = self.view.metadata
         wanted = ["_pos", "_row_id"] if metadata.format_version > 2 else ["_pos"]
         more = tuple(column for name in wanted if (column := metadata_column(name)) is not None)
         now: list[ScanTask] = []
 
         def tasks() -> Iterator[ScanTask]:
-            for task in self.view.tasks:  # the engine reads in order, and asks for the next when it is done with one
+            for task in self.view.tasks:  # the engine reads in order, and starts the next task when one is done
                 now[:] = [task]
                 yield task
 
@@ -278,7 +277,7 @@ class Change:
         self.gone[path] = self.gone[path] | found if path in self.gone else found
 
     def _with_lineage(self, rows: pa.RecordBatch, row_ids: pa.Array | None) -> pa.RecordBatch:
-        """A changed row keeps its id and is of this commit; a new one gets both from it (I7)."""
+        """A changed row keeps its id and is updated by this commit. A new row gets both from the commit (I7)."""
         import pyarrow as pa
 
         if self.view.metadata.format_version < 3:

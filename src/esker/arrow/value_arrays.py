@@ -1,6 +1,6 @@
-"""Between Arrow columns and the values of `esker.model`: constants as arrays, and columns in the model's form.
+"""Convert between Arrow columns and the held values of `esker.model`.
 
-In the model's form dates and times are numbers and uuids are bytes.
+In the held form, dates and times are numbers and uuids are bytes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from esker.model.types import (
     UuidType,
 )
 
-# ---------------------------------------------------------------- constants
+# ---------------------------------------------------------------- Held values as Arrow arrays
 #
-# Held values as Arrow arrays: defaults, partition values, literals.
+# Defaults, partition values, literals.
 
 
 def repeated(type_: Type, value: Any, length: int) -> pa.Array:
@@ -40,10 +40,10 @@ def repeated(type_: Type, value: Any, length: int) -> pa.Array:
 
 
 def array_of(type_: Type, values: Sequence[Any]) -> pa.Array:
-    """Held values as an array of the type's Arrow form.
+    """Held values as an array of the type's Arrow type.
 
-    A struct's value is pairs of member id and value; members left out take their own defaults, so that ``()`` is
-    a struct of defaults (checklist E5). A map's value is pairs of key and value.
+    A struct's value is pairs of field id and value. Missing fields get their own defaults, so ``()`` is a struct of
+    defaults (checklist E5). A map's value is pairs of key and value.
     """
     match type_:
         case StructType(fields):
@@ -69,8 +69,8 @@ def array_of(type_: Type, values: Sequence[Any]) -> pa.Array:
 
 
 def struct_array(type_: StructType, members: Sequence[pa.Array], is_null: pa.Array | None) -> pa.Array:
-    """Members put together under the type's names; ``is_null`` says where the struct itself is absent."""
-    if not members:  # from_arrays has no length to go by
+    """A struct array of these fields with the type's names. ``is_null`` marks where the struct itself is null."""
+    if not members:  # from_arrays would not know the length
         absent = [] if is_null is None else is_null.to_pylist()
         return pa.array([None if null else {} for null in absent], to_arrow(type_))
     return pa.StructArray.from_arrays(list(members), fields=list(to_arrow(type_)), mask=is_null)
@@ -88,9 +88,7 @@ def _lists(type_: Type, values: Sequence[Any], inner: pa.Array) -> pa.Array:
     )
 
 
-# ---------------------------------------------------------------- held
-#
-# Columns as the model holds their values: dates and times as numbers, uuids as bytes; and leaves out of structs.
+# ---------------------------------------------------------------- Columns as held values
 
 
 def held_array(array: pa.Array, type_: Type) -> pa.Array:
@@ -107,7 +105,7 @@ def held_array(array: pa.Array, type_: Type) -> pa.Array:
 
 
 def leaf_array(batch: pa.RecordBatch, path: tuple[Field, ...]) -> pa.Array:
-    """The column at the end of a way through structs, null wherever a struct on the way is null."""
+    """The column at the end of a path through structs. Null where a struct on the path is null."""
     array = batch.column(path[0].name)
     for above, field in pairwise(path):
         assert isinstance(above.type, StructType), f"one row may have many values below {above.name}"

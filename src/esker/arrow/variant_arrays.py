@@ -1,7 +1,7 @@
-"""Variants in Arrow: a struct of two binaries, put together so that nothing of it is null but the whole.
+"""Variants in Arrow: a struct of two binaries, of which only the whole can be null.
 
-Of what a user hands over each row's outermost value is checked, for all rows at once: that its header is one and that
-what it announces lies within its bytes. Metadata is checked whole, once for all rows that share it.
+In data from a user, the outermost value of each row is checked, for all rows at once: its header must be valid and its
+recorded size must be inside its bytes. Metadata is checked completely, once for all rows that share it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPE = to_arrow(VARIANT)
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-# By a primitive's header: how many bytes follow it; -1 for what says so itself, -2 for what is no kind.
+# By the header of a primitive: how many bytes follow. -1: the length is recorded after it. -2: no such kind.
 _FOLLOWING = np.full(64, -2, dtype=np.int64)
 for _kind, _size in SIZES.items():
     _FOLLOWING[_kind] = _size
@@ -31,7 +31,7 @@ _FOLLOWING[[Kind.BINARY, Kind.TEXT]] = -1
 
 
 def variant_array(metadata: pa.Array, value: pa.Array, is_null: pa.Array | None) -> pa.Array:
-    """The two binaries as variants; below a null, where nobody sees them, they are sound ones."""
+    """The two binaries as variants. Below a null they are replaced by valid bytes."""
     parts = [
         _filled(metadata.cast(pa.binary()), is_null, EMPTY_METADATA),
         _filled(value.cast(pa.binary()), is_null, NULL_VALUE),
@@ -40,7 +40,7 @@ def variant_array(metadata: pa.Array, value: pa.Array, is_null: pa.Array | None)
 
 
 def whole(array: pa.Array, *, nulls: bool = True) -> pa.Array:
-    """An array of variants as Parquet's writer takes it; without ``nulls`` its marks of null are dropped."""
+    """An array of variants for Parquet's writer. Without ``nulls``, its null marks are removed."""
     is_null = array.is_null() if array.null_count and nulls else None
     return variant_array(array.field(0), array.field(1), is_null)
 
@@ -52,7 +52,7 @@ def _filled(array: pa.Array, is_null: pa.Array | None, what: bytes) -> pa.Array:
 
 
 def first_unsound(metadata: pa.Array, value: pa.Array) -> tuple[int, str] | None:
-    """The first row whose bytes cannot be a variant, and why; neither array has nulls."""
+    """The first row whose bytes cannot be a variant, and the reason. Neither array has nulls."""
     found = [each for each in (_first_bad_metadata(metadata), _first_bad_value(value)) if each is not None]
     return min(found, default=None)
 
@@ -71,7 +71,7 @@ def _metadata_fault(metadata: bytes) -> str | None:
         for key in Dictionary(metadata).all_keys():
             key.decode()
     except UnicodeDecodeError:
-        return "a key of it is not UTF-8"
+        return "one of its keys is not UTF-8"
     except ValueError as error:
         return str(error)
     return None
@@ -90,7 +90,7 @@ def _first_bad_value(array: pa.Array) -> tuple[int, str] | None:
 
 
 def _spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """All bytes, and where in them each value starts and how long it is."""
+    """All bytes, and where each value starts and how long it is."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     held = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
@@ -98,7 +98,7 @@ def _spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
 
 
 def _announced(data: Bytes, starts: Ints, ends: Ints) -> Ints:
-    """How long each value says it is; -1 where it is of no kind. What is read past a value's end is read as zero."""
+    """The recorded length of each value. -1 for an unknown kind. Bytes after the end of a value are read as zero."""
     header = _numbers(data, starts, 1, ends)
     basic, more = header & 3, header >> 2
     following = _FOLLOWING[more]

@@ -1,23 +1,19 @@
-"""Avro containers, decoded straight into Arrow columns: the hot path of planning.
+"""Avro containers, decoded into Arrow columns. Planning spends most of its time here.
 
-``decode`` and ``decode_many`` take whole containers held in memory (manifests, manifest lists);
-``iter_batches`` streams a container of any size from a seekable file (data files); ``read_header``
-stops after the header. A ``Projection`` names the fields to keep by field id; everything else is
-walked over without an allocation. Whatever a file may say, the answer is columns, or ``Corrupt``
-naming the file, or ``Unsupported`` naming the feature, in memory bounded by ``Limits``.
+``decode`` and ``decode_many`` decode whole containers in memory (manifests, manifest lists). ``iter_batches`` streams a
+container of any size from a seekable file (data files). ``read_header`` reads only the header. A ``Projection`` selects
+the fields to keep by field id. Other fields are skipped without an allocation. For any input, the result is columns, or
+``Corrupt`` with the name of the file, or ``Unsupported`` with the feature. Memory is limited by ``Limits``.
 
 The modules, from the bytes up:
 
-    codecs       block compression, every inflate bounded
-    container    header, blocks, sync markers
-    schema       the writer's schema as a tree
-    projection   what to keep
-    program      schema + projection, compiled to a walk and an Arrow layout
-    shred        the walk: ``_shred.c``, or ``_shred_py.py`` where that was not built
-    columns      the walk's buffers, put together as Arrow arrays
-    decoding     the entries named above
-    write        records to a container, by way of fastavro
-    prepend      a few records before those of another container, copied undecoded
+    container      header, blocks, sync markers, and decompression with limits
+    schema         the writer's schema as a tree
+    shred_program  schema and projection, compiled to a program and an Arrow layout
+    shred          runs the program over rows: ``_shred.c``, or ``_shred_py.py`` if that was not built
+    logical_types  Avro's leaf types as Arrow types
+    decoding       the functions named above
+    write          new containers, and containers that extend an existing one without decoding it
 """
 
 from __future__ import annotations

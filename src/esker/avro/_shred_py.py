@@ -1,4 +1,5 @@
-"""The walk of ``_shred.c`` in Python, for where it could not be compiled: same rows, same errors, slower."""
+"""The row walk of ``_shred.c`` in Python, for systems where the C code was not compiled. Same rows, same errors,
+slower."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def _load(code: bytes) -> _Node:
 
 
 class Shredder:
-    """One program's walk and the buffers of the batch at hand."""
+    """The walk of one program, and the buffers of the current batch."""
 
     def __init__(self, code: bytes, slots: int, limit: int) -> None:
         self._root = _load(code)
@@ -89,12 +90,12 @@ class Shredder:
                 self._append_offset(self._slots[node.slot], 0)
 
     def feed(self, data: Data, at: int, rows: int, soft: int, /) -> tuple[int, int, int]:
-        """Walk rows from ``at`` until all are done or the buffers pass ``soft`` bytes."""
+        """Read rows from ``at`` until all are read or the buffers have more than ``soft`` bytes."""
         if self._failed:
             raise RuntimeError("the shredder is in use by another thread, or has failed")
         self._data, self._at, self._end = data, at, len(data)
         done = 0
-        self._failed = True  # until the rows are through: a row half done spoils the batch
+        self._failed = True  # until the rows are complete: an incomplete row makes the batch unusable
         while done < rows:
             start = self._at
             self._keep(self._root)
@@ -107,7 +108,7 @@ class Shredder:
         return self._at, done, self._bytes
 
     def finish(self) -> list[SlotBuffers]:
-        """The buffers of every slot; the next batch begins empty."""
+        """The buffers of every slot. The next batch starts empty."""
         if self._failed:
             raise RuntimeError("the shredder is in use by another thread, or has failed")
         out = [(s.length, s.nulls, bytes(s.valid), bytes(s.main), bytes(s.data)) for s in self._slots]
@@ -145,7 +146,7 @@ class Shredder:
     # Reading
 
     def _long(self) -> int:
-        if self._at < self._end and (byte := self._data[self._at]) < 0x80:  # most are one byte
+        if self._at < self._end and (byte := self._data[self._at]) < 0x80:  # most numbers have one byte
             self._at += 1
             return (byte >> 1) ^ -(byte & 1)
         value = shift = 0
@@ -163,7 +164,7 @@ class Shredder:
                 raise ValueError(_NUMBER)
 
     def _pass(self, size: int) -> int:
-        """Where these bytes start; the walk stands behind them."""
+        """Skip ``size`` bytes. Returns where they start."""
         if size < 0:
             raise ValueError(_LENGTH)
         if size > self._end - self._at:
@@ -202,10 +203,10 @@ class Shredder:
             if self._empty < 0:
                 raise ValueError(_EMPTY)
 
-    # Walking over
+    # Skipping
 
     def _skip(self, node: _Node) -> None:
-        # The hot path of planning: plain comparisons, the most frequent first.
+        # Planning spends most of its time here: plain comparisons, the most frequent ones first.
         if node.union != PLAIN and not self._branch(node):
             return
         op = node.op

@@ -1,6 +1,8 @@
-"""The Avro container: a header, then compressed blocks, each closed by the header's sync marker.
+"""The Avro container: a header, then compressed blocks. The header's sync marker ends each block.
 
-Every codec decompresses into a bounded buffer, and never more than was allowed.
+Bytes come from memory or from a file, through the same two methods, ``take`` and ``long``. Both raise `Corrupt` at the
+end of the bytes. A container whose last blocks are missing looks complete; an incomplete block is refused.
+Decompression has a limit for every codec.
 """
 
 from __future__ import annotations
@@ -18,34 +20,30 @@ import pyarrow as pa
 from esker.avro.schema import Record, SchemaError, parse_schema
 from esker.errors import Corrupt, Unsupported
 
-# ---------------------------------------------------------------- codecs
-#
-# Block compression: every codec inflates into a bounded buffer, and never more than was allowed.
-
-
 _zlib: Any
 try:
-    from isal import isal_zlib as _zlib  # about twice as fast, where it is installed
+    from isal import isal_zlib as _zlib  # about twice as fast, if it is installed
 except ImportError:
     _zlib = zlib
 
 Inflate = Callable[[memoryview, int], "bytes | memoryview"]
 _XZ_MEMORY = 256 << 20
 _ZSTD_STEP = 1 << 20
-_SNAPPY_RATIO = 32  # a copy of 64 bytes takes three
+_SNAPPY_RATIO = 32  # a copy of 64 bytes needs three bytes
 
 
 class CodecError(ValueError):
-    """A block does not inflate; whoever knows the file's name turns this into ``Corrupt``."""
+    """A block cannot be decompressed. The caller, which knows the file's name, raises ``Corrupt``."""
 
 
 def codec(name: str, *, file: str) -> Inflate:
-    """The function that inflates a block of this codec to at most so many bytes."""
+    """The function that decompresses a block of this codec, up to a limit. Raises `Unsupported` for an unknown
+    codec."""
     try:
         return _CODECS[name]
     except KeyError:
         known = ", ".join(_CODECS)
-        message = f"Cannot read {file}: its Avro codec {name!r} is none of {known}"
+        message = f"Cannot read {file}: its Avro codec {name!r} is not one of {known}"
         raise Unsupported(message, feature=f"avro codec {name}", file=file) from None
 
 
@@ -61,7 +59,7 @@ def _deflate(data: memoryview, limit: int) -> bytes:
         out: bytes = inflater.decompress(data, limit + 1)
     except _zlib.error as error:
         raise CodecError(f"does not inflate: {error}") from None
-    # What follows the stream is let be: some writers leave a piece of zlib's checksum there.
+    # Bytes after the stream are ignored: some writers leave a part of zlib's checksum there.
     return _whole(out, limit, ended=inflater.eof)
 
 
@@ -84,7 +82,7 @@ def _xz(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy(data: memoryview, limit: int) -> bytes:
-    """Snappy states its size up front; Avro adds a CRC-32 of what was compressed."""
+    """Decompress snappy. It records its size at the start. Avro adds a CRC-32 of the uncompressed data."""
     size, shift = 0, 0
     for byte in data[:5]:
         size |= (byte & 0x7F) << shift
@@ -105,7 +103,7 @@ def _snappy(data: memoryview, limit: int) -> bytes:
 
 
 def _zstandard(data: memoryview, limit: int) -> bytes:
-    """Read as a stream: a frame need not state its size, and one that does may lie."""
+    """Decompress as a stream: a frame need not record its size, and a recorded size may be wrong."""
     pieces, total = [], 0
     try:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
@@ -141,13 +139,7 @@ _CODECS: dict[str, Inflate] = {
 }
 
 
-# ---------------------------------------------------------------- container
-#
-# The Avro container: a header, then blocks, each closed by the header's sync marker.
-#
-# Bytes come from memory or from a file through the same two verbs, ``take`` and ``long``, both of which
-# refuse to pass the end. A container cannot tell that whole blocks were cut off its end; anything
-# less than a whole block there is refused.
+# ---------------------------------------------------------------- Header and blocks
 
 
 MAGIC = b"Obj\x01"
@@ -157,18 +149,18 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a file may ask for before it is refused; sizes in bytes."""
+    """How much a file may need before it is refused. Sizes are in bytes."""
 
     header: int = 16 << 20
-    """The header's metadata, all of it."""
+    """All metadata of the header."""
     block: int = 256 << 20
-    """One block, compressed or not."""
+    """One block, compressed or decompressed."""
     container: int = 4 << 30
-    """All blocks of a container that is decoded whole, inflated."""
+    """All blocks, decompressed, of a container that is decoded as a whole."""
     batch: int = 128 << 20
-    """Arrow buffers after which a batch is closed, at the next row or container."""
+    """If the Arrow buffers are larger, the batch ends at the next row or container."""
     buffers: int = 1 << 30
-    """Arrow buffers of one batch at the most."""
+    """The largest size of the Arrow buffers of one batch."""
 
 
 LIMITS = Limits()
@@ -176,7 +168,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a container says before its first block; ``metadata`` has avro.schema and avro.codec too."""
+    """The header of a container. ``metadata`` includes avro.schema and avro.codec."""
 
     metadata: dict[str, bytes]
     schema: Record
@@ -186,7 +178,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One block, inflated; ``number`` counts from 0."""
+    """One decompressed block. ``number`` counts from 0."""
 
     number: int
     rows: int
@@ -194,7 +186,7 @@ class Block:
 
 
 class Source(Protocol):
-    """Where a container's bytes come from."""
+    """Where the bytes of a container come from."""
 
     file: str
 
@@ -203,14 +195,14 @@ class Source(Protocol):
         """How many bytes are left."""
 
     def take(self, size: int, what: str) -> memoryview:
-        """The next ``size`` bytes, ``what`` being their name in the error."""
+        """The next ``size`` bytes. ``what`` is their name in an error."""
 
     def long(self, what: str) -> int:
-        """The next number, zigzag coded."""
+        """The next number, in zigzag encoding."""
 
 
 class Memory:
-    """A container held in memory; what is taken is a view, not a copy."""
+    """A container in memory. `take` returns a view, not a copy."""
 
     def __init__(self, data: memoryview, file: str) -> None:
         self.file = file
@@ -230,7 +222,7 @@ class Memory:
         return self._data[start : self._at]
 
     def long(self, what: str) -> int:
-        """The next number, zigzag coded."""
+        """The next number, in zigzag encoding."""
         value, used = read_long(self._data[self._at : self._at + 10])
         if not used:
             short = self.remaining < 10
@@ -240,7 +232,7 @@ class Memory:
 
 
 class Stream:
-    """A container in a seekable file, read ahead in chunks so that small reads are few."""
+    """A container in a seekable file. Reads chunks ahead, so that there are few small reads."""
 
     def __init__(self, source: BinaryIO, file: str) -> None:
         self.file = file
@@ -264,7 +256,7 @@ class Stream:
         return taken
 
     def long(self, what: str) -> int:
-        """The next number, zigzag coded."""
+        """The next number, in zigzag encoding."""
         self._fill(min(10, self.remaining), what)
         window = Memory(self._ahead, self.file)
         value = window.long(what)
@@ -287,7 +279,7 @@ class Stream:
 
 
 def read_long(data: memoryview) -> tuple[int, int]:
-    """A zigzag number and the bytes it took; no bytes where it does not end or does not fit 64 bits."""
+    """A zigzag number and its length in bytes. The length is 0 if it does not end or does not fit 64 bits."""
     value = 0
     for used, byte in enumerate(data):
         value |= (byte & 0x7F) << (7 * used)
@@ -322,7 +314,7 @@ def _metadata(source: Source, limits: Limits) -> dict[str, bytes]:
         if count < 0:
             count = -count
             source.long(what)
-        for _ in range(count):  # each turn takes two bytes at least, so the end stops an absurd count
+        for _ in range(count):  # each turn reads at least two bytes, so the end of the bytes stops an absurd count
             pair = []
             for _ in range(2):
                 size = source.long(what)
@@ -338,7 +330,7 @@ def _metadata(source: Source, limits: Limits) -> dict[str, bytes]:
 
 
 def read_blocks(source: Source, header: Header, limits: Limits) -> Iterator[Block]:
-    """The blocks from where the source stands to its end, inflated one at a time."""
+    """The blocks from the current position to the end, decompressed one at a time."""
     file, number = source.file, 0
     inflate = codec(header.codec, file=file)
     while source.remaining:

@@ -15,13 +15,11 @@ from esker.avro.shred import MAX_BYTES, Op, SlotBuffers, shredder
 from esker.avro.shred_program import Layout, Program, Projection, compile_program
 from esker.errors import Corrupt, EskerError, InvalidInput
 
-# ---------------------------------------------------------------- columns
-#
-# The walk's buffers, put together as Arrow arrays without copying them.
+# ---------------------------------------------------------------- Buffers to Arrow arrays, without a copy
 
 
 def record_batch(layout: Layout, slots: list[SlotBuffers]) -> pa.RecordBatch:
-    """The rows of the root record; ``ValueError`` where a logical type refuses a value."""
+    """The rows of the root record. Raises ``ValueError`` if a value does not fit its logical type."""
     return pa.RecordBatch.from_struct_array(_array(layout, slots))
 
 
@@ -51,22 +49,20 @@ def _array(layout: Layout, slots: list[SlotBuffers]) -> pa.Array:
     return convert(stored, layout.conversion, layout.type)
 
 
-# ---------------------------------------------------------------- decoding
-#
-# Containers to Arrow columns: whole ones, many at once, or one as a stream.
+# ---------------------------------------------------------------- Containers to columns
 
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 _EVERYTHING = Projection()
-# Nulls and unset keys take more room in columns than in rows, but not without measure.
+# Nulls and missing keys need more space in columns than in rows, but only up to this factor.
 _GROWTH, _GROWTH_FROM = 256, 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One container's share of a batch: its rows follow those of the parts before it."""
+    """The part of a batch that is from one container. Its rows follow those of the parts before it."""
 
-    index: int  # its place among the containers given
+    index: int  # its position among the given containers
     file: str
     header: dict[str, bytes]
     rows: int
@@ -74,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroColumns:
-    """The decoded rows of one container, or of several with one writer's schema."""
+    """The decoded rows of one container, or of several with the same writer's schema."""
 
     schema: Record
     batch: pa.RecordBatch
@@ -82,20 +78,20 @@ class AvroColumns:
 
     @property
     def header(self) -> dict[str, bytes]:
-        """The header's metadata of the first container."""
+        """The header metadata of the first container."""
         return self.parts[0].header
 
 
 def decode(
     data: Data, *, file: str, want: Projection | None = None, logical: bool = False, limits: Limits = LIMITS
 ) -> AvroColumns:
-    """All rows of one container; ``file`` names it in errors.
+    """All rows of one container. ``file`` is its name in errors.
 
-    Records become structs, arrays lists, native maps and arrays with ``logicalType: map`` maps,
-    ``["null", T]`` a nullable T, enums utf8. Arrow fields carry the Avro id under ``b"field-id"``, at
-    list elements, map keys and map values too. A field below a nullable record is nullable.
-    ``logical`` applies logical types (date, time, timestamp, decimal, uuid as fixed_size_binary(16));
-    without it values stay as stored.
+    Records become structs, arrays become lists. Native maps, and arrays with ``logicalType: map``, become maps.
+    ``["null", T]`` becomes a nullable T, and enums become utf8. Arrow fields have the Avro id under ``b"field-id"``,
+    also at list elements, map keys and map values. A field below a nullable record is nullable. With ``logical``,
+    logical types are applied (date, time, timestamp, decimal, uuid as fixed_size_binary(16)). Without it, values stay
+    as stored.
     """
     [columns] = decode_many([(file, data)], want=want, logical=logical, limits=limits)
     return columns
@@ -110,8 +106,8 @@ def decode_many(
 ) -> list[AvroColumns]:
     """The rows of many ``(file, data)`` containers, in one batch per distinct writer's schema.
 
-    A batch that outgrows ``limits.batch_bytes`` is closed after the container at hand and another
-    one begun, so few results are the rule, not a promise; ``parts`` says which container is where.
+    If a batch becomes larger than ``limits.batch_bytes``, it ends after the current container and another one starts.
+    So there may be more results than schemas. ``parts`` records which rows are from which container.
     """
     done: list[AvroColumns] = []
     groups: dict[bytes, _Group] = {}
@@ -143,13 +139,13 @@ def iter_batches(
     batch_rows: int = 65_536,
     limits: Limits = LIMITS,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a container of any size, block by block, in file order; logical types applied.
+    """The rows of a container of any size, block by block, in file order. Logical types are applied.
 
-    ``source`` is seekable and read from its start. A batch holds at most ``batch_rows`` rows and
-    about ``limits.batch_bytes``; memory is bounded by a batch and a block.
+    ``source`` is seekable and is read from its start. A batch has at most ``batch_rows`` rows and about
+    ``limits.batch_bytes``. Memory is limited to one batch and one block.
     """
     if batch_rows < 1:
-        raise InvalidInput(f"Cannot read batches of {batch_rows} rows")
+        raise InvalidInput(f"Cannot read batches of {batch_rows} rows: a batch needs at least one row")
     stream = Stream(source, file)
     header = read_head(stream, limits)
     walk = _Walk(_program(header.schema, want, logical, file), limits)
@@ -166,14 +162,14 @@ def iter_batches(
 
 
 def read_header(source: Data | BinaryIO, *, file: str, limits: Limits = LIMITS) -> Header:
-    """What a container says of itself, without touching its rows."""
+    """The header of a container, without its rows."""
     if isinstance(source, bytes | bytearray | memoryview | pa.Buffer):
         return read_head(Memory(memoryview(source).cast("B"), file), limits)
     return read_head(Stream(source, file), limits)
 
 
 def arrow_schema(schema: Record, *, want: Projection | None = None, logical: bool = True) -> pa.Schema:
-    """The Arrow schema that decoding with these arguments gives."""
+    """The Arrow schema of the result of decoding with these arguments."""
     return pa.schema(compile_program(schema, want or _EVERYTHING, logical).layout.type)
 
 
@@ -185,7 +181,7 @@ def _program(schema: Record, want: Projection | None, logical: bool, file: str) 
 
 
 class _Walk:
-    """A shredder at work: what it refuses is ``Corrupt``, and a block must end where its rows do."""
+    """A shredder whose errors are ``Corrupt``. It also checks that a block ends where its rows end."""
 
     def __init__(self, program: Program, limits: Limits) -> None:
         self._program = program
@@ -195,7 +191,7 @@ class _Walk:
         self.bytes = 0
 
     def feed(self, block: Block, at: int, rows: int, soft: int, file: str) -> tuple[int, int]:
-        """Rows of the block from ``at`` on: where they end, and how many they were."""
+        """Decode rows of the block from ``at`` on. Returns where they end, and how many there were."""
         try:
             end, done, self.bytes = self._shredder.feed(block.data, at, rows, soft)
         except ValueError as error:
@@ -204,15 +200,15 @@ class _Walk:
         return end, done
 
     def feed_all(self, block: Block, file: str) -> None:
-        """All rows of the block."""
+        """Decode all rows of the block."""
         self._fed += len(block.data)
         at, done = self.feed(block, 0, block.rows, _GROWTH_FROM + _GROWTH * self._fed, file)
         if done < block.rows:
-            raise Corrupt(file, f"it decodes to far more bytes than it holds (block {block.number})")
+            raise Corrupt(file, f"it decodes to far more bytes than it has (block {block.number})")
         self.check_end(block, at, file)
 
     def check_end(self, block: Block, at: int, file: str) -> None:
-        """Refuse bytes that belong to no row: the row count is wrong, or a row is."""
+        """Raise `Corrupt` if bytes are left after the rows: the row count or a row is wrong."""
         if at != len(block.data):
             raise Corrupt(file, f"block {block.number} has {len(block.data) - at} bytes left after its rows")
 
@@ -226,7 +222,7 @@ class _Walk:
 
 
 class _Group:
-    """Containers of one writer's schema on their way into one batch."""
+    """Containers with one writer's schema, which go into one batch."""
 
     def __init__(self, schema: Record, walk: _Walk) -> None:
         self._schema = schema
@@ -234,6 +230,6 @@ class _Group:
         self.parts: list[Part] = []
 
     def columns(self) -> AvroColumns:
-        """What was decoded."""
+        """The decoded columns."""
         batch = self.walk.finish(self.parts[0].file if len(self.parts) == 1 else "one of several Avro files")
         return AvroColumns(schema=self._schema, batch=batch, parts=tuple(self.parts))

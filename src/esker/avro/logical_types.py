@@ -1,6 +1,6 @@
-"""Avro's leaf types as Arrow types. Logical types are applied where the caller asks for them.
+"""Avro's leaf types as Arrow types. Logical types are applied if the caller asks for them.
 
-An annotation that does not fit its type is ignored, as Avro's specification asks.
+A logical type that does not fit its type is ignored, as Avro's specification asks.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ _UUID = pa.binary(16)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What is walked as ``stored`` but is another type in Arrow; ``symbols`` are an enum's."""
+    """A conversion of a type that is read as ``stored`` and is another type in Arrow. ``symbols`` are those of an
+    enum."""
 
     stored: pa.DataType
     symbols: tuple[str, ...] = ()
 
 
 def arrow_type(node: Node, *, logical: bool) -> tuple[pa.DataType, Conversion | None]:
-    """A leaf's Arrow type, and the conversion to it where its bytes are not Arrow's already."""
+    """The Arrow type of a leaf, and the conversion to it if its bytes are not in Arrow's form."""
     match node:
         case Enum(_, symbols):
             return pa.string(), Conversion(pa.int32(), symbols)
@@ -83,7 +84,7 @@ def _decimal_type(annotation: Logical | None) -> pa.DataType | None:
 
 
 def convert(array: pa.Array, conversion: Conversion, type_: pa.DataType) -> pa.Array:
-    """The array as ``type_``; ``ValueError`` where a value cannot be one."""
+    """The array as ``type_``. Raises ``ValueError`` if a value does not fit."""
     if pa.types.is_decimal(type_):
         return _decimals(array, type_)
     if pa.types.is_string(type_):
@@ -91,11 +92,11 @@ def convert(array: pa.Array, conversion: Conversion, type_: pa.DataType) -> pa.A
     try:
         return pa.array([None if text is None else uuid.UUID(text).bytes for text in array.to_pylist()], _UUID)
     except ValueError:
-        raise ValueError("a uuid is not written as one") from None
+        raise ValueError("the text of a uuid is not valid") from None
 
 
 def _decimals(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Big-endian two's complement of any length, to Arrow's little-endian of a fixed one."""
+    """Convert big-endian two's complement of any length to Arrow's little-endian of a fixed length."""
     width = type_.bit_width // 8
     out = np.zeros((len(array), width), np.uint8)
     validity, *rest = array.buffers()
@@ -107,7 +108,7 @@ def _decimals(array: pa.Array, type_: pa.DataType) -> pa.Array:
         offsets = np.frombuffer(rest[0], np.int32, count=len(array) + 1)
         data = np.frombuffer(rest[1] or b"", np.uint8)
         sizes = np.diff(offsets)
-        for size in np.unique(sizes):  # few: values of one column are about as long
+        for size in np.unique(sizes):  # few: the values of a column have similar lengths
             at = np.flatnonzero(sizes == size)
             out[at] = _little_endian(data[offsets[at, None] + np.arange(size)], width)
     decimals = pa.Array.from_buffers(type_, len(array), [validity, pa.py_buffer(out.tobytes())], array.null_count)

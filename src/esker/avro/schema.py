@@ -1,7 +1,7 @@
-"""The writer's schema as a tree of frozen nodes, named references resolved.
+"""The writer's schema as a tree of immutable nodes, with named references resolved.
 
-A schema comes from a file nobody vouches for, so its size is counted as it would be written out in
-full: a few lines of references can otherwise describe more nodes than there are atoms.
+A schema may come from an untrusted file. A few lines of references can describe a huge tree. So the number of nodes is
+counted as if every reference were written in full.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 MAX_DEPTH = 64
 MAX_NODES = 1 << 16
-_MAX_FIXED = 1 << 24  # a null one takes as much room as any
+_MAX_FIXED = 1 << 24  # a null value needs as much space as any other
 
 
 class SchemaError(ValueError):
-    """The schema is malformed; whoever knows the file's name turns this into ``Corrupt``."""
+    """The schema is malformed. The caller, which knows the file's name, raises ``Corrupt``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """A logical type's annotation, as written: whether it fits its node is decided where it is applied."""
+    """A logical type as written. The code that applies it decides whether it fits its node."""
 
     name: str
     precision: int | None = None
@@ -58,7 +58,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A record's field; ``id`` is its ``field-id``."""
+    """A field of a record. ``id`` is its ``field-id``."""
 
     name: str
     type: Node
@@ -75,7 +75,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array; with ``logical.name == "map"`` it stands for a map with keys of any type."""
+    """An array. With ``logical.name == "map"`` it is a map with keys of any type."""
 
     items: Node
     element_id: int | None = None
@@ -84,7 +84,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A native map, whose keys are strings."""
+    """A native map. Its keys are strings."""
 
     values: Node
     key_id: int | None = None
@@ -93,13 +93,13 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """A choice of branches; ``[null, T]`` and ``[T, null]`` stand for a nullable T."""
+    """A choice of branches. ``[null, T]`` and ``[T, null]`` are a nullable T."""
 
     branches: tuple[Node, ...]
 
     @property
     def null_branch(self) -> int | None:
-        """The place of null in a nullable T; None for any other union."""
+        """The position of null in a nullable T. None for any other union."""
         nulls = [i for i, branch in enumerate(self.branches) if isinstance(branch, Primitive) and branch.kind == "null"]
         return nulls[0] if len(self.branches) == 2 and len(nulls) == 1 else None
 
@@ -108,7 +108,7 @@ Node = Primitive | Fixed | Enum | Record | Array | Map | Union
 
 
 def map_entry(array: Array) -> Record | None:
-    """The key-value record of an array that stands for a map (checklist A2), None for a plain array."""
+    """The key-value record of an array that is a map (checklist A2). None for a plain array."""
     items = array.items
     is_map = array.logical is not None and array.logical.name == "map"
     if is_map and isinstance(items, Record) and [field.name for field in items.fields] == ["key", "value"]:
@@ -118,7 +118,7 @@ def map_entry(array: Array) -> Record | None:
 
 @lru_cache(maxsize=128)
 def parse_schema(text: bytes) -> Record:
-    """The schema of a container, whose root must be a record."""
+    """The schema of a container. Raises `SchemaError` if its root is not a record."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -131,7 +131,7 @@ def parse_schema(text: bytes) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A node, and its size and height as if every reference were written out."""
+    """A node, with its size and height as if every reference were written in full."""
 
     node: Node
     size: int = 1
@@ -139,14 +139,14 @@ class _Parsed:
 
 
 class _Parser:
-    """One walk over a schema; ``_named`` holds what may be referred to, ``_open`` what is being defined."""
+    """Parses one schema. ``_named`` has the types that may be referred to, ``_open`` those that are being defined."""
 
     def __init__(self) -> None:
         self._named: dict[str, _Parsed] = {}
         self._open: set[str] = set()
 
     def node(self, raw: Any, *, namespace: str, depth: int) -> _Parsed:
-        """The node written as ``raw``."""
+        """The node that ``raw`` describes."""
         if depth > MAX_DEPTH:
             raise SchemaError(f"its avro.schema nests deeper than {MAX_DEPTH}")
         match raw:
@@ -159,7 +159,7 @@ class _Parser:
             case {"type": dict() | list() as inner}:
                 parsed = self.node(inner, namespace=namespace, depth=depth + 1)
             case _:
-                raise SchemaError(f"its avro.schema holds {_short(raw)} where a type is due")
+                raise SchemaError(f"its avro.schema has {_short(raw)} where a type is expected")
         if depth + parsed.height > MAX_DEPTH + 1:
             raise SchemaError(f"its avro.schema nests deeper than {MAX_DEPTH}")
         return parsed
@@ -176,7 +176,7 @@ class _Parser:
 
     def _union(self, raw: list[Any], namespace: str, depth: int) -> _Parsed:
         if not raw or any(isinstance(branch, list) for branch in raw):
-            raise SchemaError("its avro.schema has a union that is empty or directly holds another")
+            raise SchemaError("its avro.schema has a union that is empty or directly contains another")
         branches = [self.node(branch, namespace=namespace, depth=depth + 1) for branch in raw]
         return self._above(Union(tuple(branch.node for branch in branches)), branches)
 
@@ -268,7 +268,7 @@ def _size(raw: dict[str, Any], name: str) -> int:
 
 
 def _logical(raw: dict[str, Any]) -> Logical | None:
-    """The annotation, or None where it is absent or beyond use: Avro says to ignore an invalid one."""
+    """The logical type. None if it is absent or invalid: Avro says that invalid ones are ignored."""
     name = raw.get("logicalType")
     precision, scale = raw.get("precision"), raw.get("scale", 0)
     if not isinstance(name, str) or type(scale) is not int:

@@ -1,17 +1,18 @@
-"""The walk over rows: the compiled one where it was built, else its twin in Python.
+"""The walk over rows: the compiled one if it was built, else the same one in Python.
 
-A program is a tree of nodes in pre-order, each ``FIELDS`` numbers of 64 bits:
+A program is a tree of nodes in pre-order. Each node has ``FIELDS`` numbers of 64 bits:
 
-    op        what is here (``Op``)
-    union     PLAIN, or which union wraps it: null first, null last, or a union of one
-    slot      where its values go, -1 to walk over it
-    nullable  whether the slot keeps validity bits
+    op        the kind of node (``Op``)
+    union     PLAIN, or the union around it: null first, null last, or a union of one
+    slot      where its values go, -1 to skip it
+    nullable  whether the slot has validity bits
     arg       FIXED: bytes; ENUM: symbols; PICK: keys
-    key       the map key a kept child of PICK stands for
+    key       the map key of a kept child of PICK
     next      the node after its subtree
 
-The children of ARRAY are its item; of MAP its key and value; of UNION (walked over only) its branches; of
-PICK the key, the value walked over, and then the value kept once per key, keys ascending.
+The child of ARRAY is its item. The children of MAP are its key and value. The children of UNION, which is only skipped,
+are its branches. The children of PICK are the key, the skipped value, and then the kept value once per key, keys
+ascending.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SlotBuffers = tuple[int, int, bytes, bytes, bytes]  # length, nulls, validity, v
 
 
 class Op(IntEnum):
-    """What a node is, by Avro's own names; PICK is a map of which only some keys are kept."""
+    """The kinds of nodes, by Avro's names. PICK is a map of which only some keys are kept."""
 
     NULL = 0
     BOOLEAN = 1
@@ -48,20 +49,21 @@ class Op(IntEnum):
 
 
 class Shredder(Protocol):
-    """Both walks: rows go in block by block, buffers come out. ``ValueError`` says what is wrong with a row."""
+    """The protocol of both walks: blocks of rows in, buffers out. Raises ``ValueError`` with what is wrong with a
+    row."""
 
     def feed(self, data: Data, at: int, rows: int, soft: int, /) -> tuple[int, int, int]:
-        """Walk rows from ``at`` until all are done or the buffers pass ``soft`` bytes.
+        """Read rows from ``at`` until all are read or the buffers have more than ``soft`` bytes.
 
         Returns where it stopped, after how many rows, and the bytes of all buffers.
         """
 
     def finish(self) -> list[SlotBuffers]:
-        """The buffers of every slot; the next batch begins empty."""
+        """The buffers of every slot. The next batch starts empty."""
 
 
 def shredder(code: bytes, slots: int, limit: int = MAX_BYTES) -> Shredder:
-    """A walk for this program, refusing rows past ``limit`` bytes of buffers."""
+    """A walk for this program. It refuses rows that need more than ``limit`` bytes of buffers."""
     try:
         from esker.avro._shred import Shredder as Walk
     except ImportError:

@@ -1,7 +1,7 @@
 """The program of the walk: which fields of an Avro file to keep, compiled together with the file's schema.
 
-A `Projection` names fields by id. `compile_program` makes of a schema and a projection the instructions for the walk
-and the Arrow layout of the columns that it keeps.
+A `Projection` selects fields by id. `compile_program` makes the instructions of the walk, and the Arrow layout of the
+columns that it keeps.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from esker.avro.schema import Array, Enum, Field, Fixed, Map, Node, Primitive, R
 from esker.avro.shred import FIELDS, NULL_FIRST, NULL_LAST, PLAIN, SINGLE, Op
 from esker.errors import InvalidInput, Unsupported
 
-# ---------------------------------------------------------------- projection
+# ---------------------------------------------------------------- What to keep, by field id
 #
-# What to keep of an Avro file, by field id: names are not stable between writers.
+# Names differ between writers.
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The fields to keep; the rest is walked over without an allocation.
+    """The fields to keep. Other fields are skipped without an allocation.
 
-    A field is kept when its id is chosen, or when something below it is. A chosen field keeps all
-    that is below it, unless some of that is chosen (or picked from) as well: then only those.
-    List elements and map values are chosen by their ``element-id`` and ``value-id``; a map that is
-    kept always keeps its keys.
+    A field is kept if its id is selected, or if something below it is selected. A selected field keeps everything below
+    it. But if something below it is selected or picked from as well, only that is kept. List elements and map values
+    are selected by their ``element-id`` and ``value-id``. A kept map always keeps its keys.
     """
 
     ids: frozenset[int] | None = None  # None: every field
-    picks: tuple[tuple[int, tuple[int, ...]], ...] = ()  # (map field's id, the int keys to keep)
+    picks: tuple[tuple[int, tuple[int, ...]], ...] = ()  # (id of the map field, the int keys to keep)
     names: tuple[tuple[str, int], ...] = ()  # (dotted path, id) for fields without an id
 
     @classmethod
@@ -48,10 +47,10 @@ class Projection:
     ) -> Self:
         """A projection from plain collections.
 
-        ``map_keys`` names maps with int keys by field id (125: lower_bounds). Such a column becomes
-        a struct with one nullable child per key, named ``str(key)`` in the order given: a null map
-        is a null struct of nulls, a missing key is null, of a repeated key the last one counts.
-        ``names`` gives ids to fields whose writer left them out, by dotted path ("data_file.file_path").
+        ``map_keys`` selects keys of maps with int keys, by field id (125: lower_bounds). Such a column becomes a struct
+        with one nullable child per key, named ``str(key)``, in the given order. A null map is a null struct of nulls,
+        and a missing key is null. If a key is repeated, the last one is used. ``names`` gives ids to fields whose
+        writer wrote no ids, by dotted path ("data_file.file_path").
         """
         return cls(
             ids=None if ids is None else frozenset(ids),
@@ -60,9 +59,7 @@ class Projection:
         )
 
 
-# ---------------------------------------------------------------- program
-#
-# A schema and a projection, compiled: the program of the walk, and the Arrow layout of what it keeps.
+# ---------------------------------------------------------------- The compiler
 
 
 MAX_PROGRAM = 1 << 18
@@ -80,7 +77,7 @@ _PRIMITIVES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How one slot's buffers become an Arrow array of ``type``."""
+    """How the buffers of one slot become an Arrow array of ``type``."""
 
     op: Op
     slot: int
@@ -92,7 +89,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The walk (see ``shred``) and the layout of its slots, root first."""
+    """The code of the walk (see ``shred``) and the layout of its slots, root first."""
 
     code: bytes
     slots: int
@@ -101,14 +98,14 @@ class Program:
 
 @lru_cache(maxsize=128)
 def compile_program(schema: Record, want: Projection, logical: bool) -> Program:
-    """The program that keeps what is wanted; ``logical`` applies logical types."""
+    """The program that keeps the wanted fields. ``logical`` applies logical types."""
     compiler = _Compiler(want, logical=logical)
     layout = compiler.keep(schema, "", whole=want.ids is None, below_null=False)
     return Program(code=compiler.code(), slots=compiler.slots, layout=layout)
 
 
 class _Compiler:
-    """One compilation: rows of the program so far, and slots handed out."""
+    """One compilation: the instructions so far, and the slots in use."""
 
     def __init__(self, want: Projection, *, logical: bool) -> None:
         self._ids = want.ids or frozenset()
@@ -119,16 +116,16 @@ class _Compiler:
         self.slots = 0
 
     def code(self) -> bytes:
-        """The program in the form the walk loads."""
+        """The program as bytes for the walk."""
         return b"".join(struct.pack(f"={FIELDS}q", *row) for row in self._rows)
 
-    # What is wanted
+    # Which fields are wanted
 
     def _id(self, field: Field, path: str) -> int | None:
         return self._names.get(path) if field.id is None else field.id
 
     def _chosen(self, node: Node, path: str) -> bool:
-        """Whether something below the node is chosen or picked from."""
+        """Whether something below the node is selected or picked from."""
         match node:
             case Union(branches):
                 return any(self._chosen(branch, path) for branch in branches)
@@ -147,10 +144,10 @@ class _Compiler:
         id_ = self._id(field, below)
         return id_ in self._ids or id_ in self._picks or self._chosen(field.type, below)
 
-    # Emitting
+    # Instructions
 
     def _open(self, op: Op, union: int, *, nullable: bool | None, arg: int = 0) -> int:
-        """A row whose ``next`` is still open; it gets a slot when ``nullable`` is not None."""
+        """Add an instruction whose ``next`` is set later. It gets a slot if ``nullable`` is not None."""
         self._refuse_more_than(len(self._rows) + 1)
         slot = -1
         if nullable is not None:
@@ -166,7 +163,7 @@ class _Compiler:
         self._rows[row][6] = len(self._rows)
 
     def skip(self, node: Node) -> None:
-        """Walk over the node."""
+        """Skip the node."""
         inner, union = _unwrap(node)
         match inner:
             case Union(branches):
@@ -184,9 +181,9 @@ class _Compiler:
         self._close(row)
 
     def keep(self, node: Node, path: str, *, whole: bool, below_null: bool) -> Layout:
-        """Keep the node: all of it when ``whole``, else what is chosen below it.
+        """Keep the node: all of it if ``whole``, else what is selected below it.
 
-        Below a null record there are only nulls, so every field there keeps validity bits of its own.
+        Below a null record there are only nulls, so every field there has its own validity bits.
         """
         inner, union = _unwrap(node)
         nullable = below_null or union in (NULL_FIRST, NULL_LAST)
@@ -257,7 +254,7 @@ class _Compiler:
         return self._layout(row, pa.list_(_field("element", item, array.element_id)), nullable, (item,))
 
     def _keep_entries(self, entry: Record, path: str, union: int, *, whole: bool, nullable: bool) -> Layout:
-        """An array of key-value records that stands for a map."""
+        """Keep an array of key-value records that is a map."""
         row = self._open(Op.ARRAY, union, nullable=nullable)
         record = self._open(Op.RECORD, PLAIN, nullable=False)
         key_field, value_field = entry.fields
@@ -282,7 +279,7 @@ class _Compiler:
         return self.keep(node, below, whole=whole or not self._chosen(node, below), below_null=False)
 
     def _keep_pick(self, node: Node, path: str, keys: tuple[int, ...], *, below_null: bool) -> Layout:
-        """A map of which only some keys are kept: a struct with a nullable child for each."""
+        """Keep some keys of a map: a struct with a nullable child for each."""
         array, union = _unwrap(node)
         entry = array.items if isinstance(array, Array) else None
         if not isinstance(entry, Record) or len(entry.fields) != 2:
@@ -310,7 +307,7 @@ def _not_pickable(path: str, why: str) -> Unsupported:
 
 
 def _unwrap(node: Node) -> tuple[Node, int]:
-    """What a union of null and one type, or of one type alone, wraps; other unions stay."""
+    """The type inside a union of null and one type, or of one type alone. Other unions are returned unchanged."""
     match node:
         case Union((single,)):
             return single, SINGLE

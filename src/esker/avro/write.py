@@ -1,4 +1,4 @@
-"""Avro containers written: new ones by fastavro, and ones that extend an existing container without decoding it."""
+"""Write Avro containers: new ones with fastavro, and ones that extend an existing container without decoding it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from esker.avro.container import LIMITS, SYNC, CodecError, Memory, codec, read_head
 from esker.errors import Corrupt
 
-# ---------------------------------------------------------------- Records to an Avro container, by way of fastavro
+# ---------------------------------------------------------------- New containers
 
 
 def write(
@@ -23,10 +23,10 @@ def write(
     metadata: Mapping[str, str | bytes] | None = None,
     codec: str = "deflate",
 ) -> bytes:
-    """A container with these records, the same bytes for the same arguments.
+    """A container with these records. The same arguments give the same bytes.
 
-    Attributes of the schema that Avro does not know (``field-id``, ``element-id``, …) stay in its header.
-    The sync marker is drawn from the schema and the metadata, since a random one would change every file.
+    Attributes of the schema that Avro does not know (``field-id``, ``element-id``, …) stay in the header. The sync
+    marker is computed from the schema and the metadata, because a random one would change every file.
     """
     import fastavro
 
@@ -38,22 +38,20 @@ def write(
     return out.getvalue()
 
 
-# ---------------------------------------------------------------- prepend
+# ---------------------------------------------------------------- Extended containers
 #
-# A container with a few records put before those of another, which are copied without being decoded.
-#
-# A commit adds one row to a list of thousands. Records of one schema lie in a block back to back, so blocks can be
-# joined and copied as bytes: the cost is that of the new records and of one small block, whatever the rest weighs.
+# A commit adds one row to a list of thousands. The records of a block follow each other without a gap, so blocks can be
+# joined and copied as bytes. The cost is that of the new records and one small block.
 
 
 FULL_BLOCK = 64
-"""Rows from which a block is left as it is. Smaller ones are joined with the new rows, so that a thousand commits of
-one row each make sixteen blocks and not a thousand."""
+"""Blocks of this many rows are copied. Smaller ones are joined with the new rows, so that a thousand commits of
+one row each make sixteen blocks, not a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepended:
-    """The new container, and how many rows it took over."""
+    """The new container, and how many rows are from the old one."""
 
     data: bytes
     carried: int
@@ -67,7 +65,7 @@ def prepend(
     records: Iterable[Mapping[str, Any]],
     metadata: Mapping[str, str],
 ) -> Prepended | None:
-    """The records, then those of ``old``; None where ``old`` was written with another schema or codec."""
+    """The records, then those of ``old``. None if ``old`` has another schema or codec."""
     source = Memory(memoryview(old), file)
     header = read_head(source, LIMITS)
     fresh = write(schema, [], metadata=metadata)
@@ -80,7 +78,7 @@ def prepend(
     while source.remaining:
         count, data = source.long("a block's count"), bytes(source.take(source.long("a block's size"), "a block"))
         if bytes(source.take(SYNC, "a sync marker")) != header.sync or count < 0:
-            raise Corrupt(file, "a block does not end where it says")
+            raise Corrupt(file, "a block does not end at its recorded size")
         carried += count
         if not blocks and count < FULL_BLOCK and rows < FULL_BLOCK:
             rows, body = rows + count, body + _inflate(data, file)
@@ -91,7 +89,7 @@ def prepend(
 
 
 def _fields(metadata: Mapping[str, bytes]) -> Any:
-    """The schema, written as it may be."""
+    """The parsed schema, so that two texts of the same schema are equal."""
     return json.loads(metadata["avro.schema"])
 
 
@@ -124,7 +122,7 @@ def _deflate(data: bytes) -> bytes:
 
 
 def _long(number: int) -> bytes:
-    """Zigzag, seven bits a byte; counts and sizes are never negative."""
+    """A zigzag number, seven bits per byte. Counts and sizes are never negative."""
     rest, out = number << 1, bytearray()
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)

@@ -1,1 +1,1 @@
-"""Codecs: how Iceberg writes the five nouns."""
+"""Codecs of the Iceberg format: table metadata, manifest lists, manifests, Puffin files and deletion vectors."""

@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from esker.iceberg.puffin import NewBlob
 
 
-# ---------------------------------------------------------------- portable roaring
+# ---------------------------------------------------------------- Portable Roaring bitmaps
 #
-# A check of portable Roaring bitmaps before a native library touches them.
-#
-# CRoaring trusts the order and the counts inside containers, so hostile bytes could break its invariants.
-# Here every container is walked first: counts, lengths, offsets, order. What passes is safe to hand over.
+# CRoaring trusts the order and the counts inside containers, so hostile bytes could break it. Here every container is
+# checked first: counts, lengths, offsets, order.
 #
 #     64-bit: number of bitmaps, 8 LE | (upper half, 4 LE | 32-bit bitmap) …
 #     32-bit: cookie | [run flags] | (key, cardinality - 1) … | [offsets] | containers
@@ -36,19 +34,20 @@ if TYPE_CHECKING:
 
 COOKIE_NO_RUNS = 12346
 COOKIE_RUNS = 12347
-_OFFSETS_FROM = 4  # with the run cookie, offsets are written from this many containers on
+_OFFSETS_FROM = 4  # with the run cookie, offsets are written if there are at least this many containers
 _LARGEST_ARRAY = 4096
 _BITSET_BYTES = 8192
 _SMALLEST_BITMAP = 12  # key, cookie, number of containers: an empty bitmap
-_MOST_BITMAPS = 1 << 16  # 2^48 rows; no data file has them, and a loop over 2^31 keys would never end
-_LARGEST_KEY = (1 << 31) - 1  # the top bit of a position is 0: it is a row number, never negative
+_MOST_BITMAPS = 1 << 16  # 2^48 rows; no data file has so many, and a loop over 2^31 keys would not end
+_LARGEST_KEY = (1 << 31) - 1  # the top bit of a position is 0: a row number is never negative
 
 _U16 = np.dtype("<u2")
 _U32 = np.dtype("<u4")
 
 
 def check_roaring_64(file: str, content: bytes | memoryview) -> int:
-    """Raise `Corrupt` unless ``content`` is one portable 64-bit bitmap and nothing else; give its cardinality."""
+    """Check that ``content`` is one portable 64-bit bitmap and nothing else. Returns its cardinality; raises
+    `Corrupt`."""
     view = memoryview(content)
     walk = _Walk(file, view)
     count = walk.number("<Q", "number of bitmaps")
@@ -69,7 +68,7 @@ def check_roaring_64(file: str, content: bytes | memoryview) -> int:
 
 
 def positions_of(content: bytes | memoryview) -> npt.NDArray[np.int64]:
-    """What a bitmap that was checked holds, ascending: for processes that have numpy and no library of bitmaps."""
+    """The positions of a checked bitmap, ascending. For processes with numpy but without a bitmap library."""
     walk = _Walk("", memoryview(content))
     found: list[npt.NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
     for _ in range(walk.number("<Q", "number of bitmaps")):
@@ -84,7 +83,7 @@ def positions_of(content: bytes | memoryview) -> npt.NDArray[np.int64]:
 
 
 def _values(walk: _Walk, cardinality: int, *, is_runs: bool) -> npt.NDArray[np.integer]:
-    """The low halves of one container's values."""
+    """The low halves of the values of one container."""
     if is_runs:
         count = walk.number("<H", "number of runs")
         pairs = walk.array(_U16, 2 * count, "run container").reshape(count, 2).tolist()
@@ -96,7 +95,7 @@ def _values(walk: _Walk, cardinality: int, *, is_runs: bool) -> npt.NDArray[np.i
 
 
 class _Walk:
-    """A place in the bytes, and the reads from there that stay inside them."""
+    """A position in the bytes, with reads that stay inside them."""
 
     __slots__ = ("at", "file", "view")
 
@@ -118,7 +117,7 @@ class _Walk:
         return np.frombuffer(self.view, kind, count, start)
 
     def take(self, length: int, what: str) -> int:
-        """Step over ``length`` bytes and give where they start."""
+        """Skip ``length`` bytes. Returns where they start."""
         start = self.at
         if start + length > len(self.view):
             raise self.corrupt(f"{what} needs {length} bytes, {len(self.view) - start} are left")
@@ -127,7 +126,7 @@ class _Walk:
 
 
 def _check_bitmap(walk: _Walk) -> int:
-    """Step over one 32-bit bitmap and give its cardinality."""
+    """Skip one 32-bit bitmap. Returns its cardinality."""
     origin = walk.at
     count, runs, has_offsets = _header(walk)
     described = walk.array(_U16, 2 * count, "container keys and cardinalities").reshape(count, 2)
@@ -149,7 +148,7 @@ def _check_bitmap(walk: _Walk) -> int:
 
 
 def _header(walk: _Walk) -> tuple[int, npt.NDArray[np.bool_] | None, bool]:
-    """Number of containers, which of them are runs (None: none), whether offsets follow."""
+    """The number of containers, which of them are runs (None: none), and whether offsets follow."""
     cookie = walk.number("<I", "cookie")
     if cookie == COOKIE_NO_RUNS:
         count = walk.number("<I", "number of containers")
@@ -185,46 +184,45 @@ def _ascend(values: npt.NDArray[np.unsignedinteger]) -> bool:
     return bool((values[1:] > values[:-1]).all())
 
 
-# ---------------------------------------------------------------- deletion vector
+# ---------------------------------------------------------------- Deletion vectors (checklist T11, H9, H12)
 #
-# Deletion vectors: the positions of a data file's deleted rows, as a Puffin blob (checklist T11, H9, H12).
-#
-# length of magic + vector, 4 BE | magic | 64-bit portable Roaring bitmap | CRC-32 of magic + vector, 4 BE
+#     length of magic + vector, 4 BE | magic | 64-bit portable Roaring bitmap | CRC-32 of magic + vector, 4 BE
 
 
-# Imported late: workers of Spark read vectors by numpy alone where they have no library of bitmaps.
+# Imported late: Spark workers without a bitmap library read vectors with numpy alone.
 
 BLOB_TYPE = "deletion-vector-v1"
 MAGIC = bytes.fromhex("d1d33964")
 MOST_POSITIONS = 1 << 26
-_FRAME = 4 + 4  # the length before, the CRC behind
+_FRAME = 4 + 4  # the length before, the CRC after
 
 
 def decode_deletion_vector(file: str, blob: bytes, *, cardinality: int | None = None) -> BitMap64:
-    """The deleted positions; ``cardinality`` is what the manifest counts, checked where given."""
+    """The deleted positions. ``cardinality`` is the count in the manifest, which is checked if given."""
     from pyroaring import BitMap64
 
     return BitMap64.deserialize(bytes(_checked(file, blob, cardinality)))
 
 
 def decode_positions(file: str, blob: bytes, *, cardinality: int) -> npt.NDArray[np.int64]:
-    """The same in ascending order, each by itself; a few bytes of runs may stand for more than memory holds."""
+    """The deleted positions as an ascending array. Raises `Unsupported` if they are too many: a few bytes may mean
+    billions."""
     if cardinality > MOST_POSITIONS:
         raise Unsupported(
-            f"cannot read the deletion vector in {file}: it holds {cardinality} positions, and {MOST_POSITIONS} are "
-            "the most without pyroaring, which is not installed here",
+            f"cannot read the deletion vector in {file}: it has {cardinality} positions, and {MOST_POSITIONS} are "
+            "the most without pyroaring, which is not installed here; install it",
             feature="deletion vectors",
         )
     return positions_of(_checked(file, blob, cardinality))
 
 
 def _checked(file: str, blob: bytes, cardinality: int | None) -> memoryview:
-    """The bitmap inside, sound and of the right size."""
+    """The bitmap inside, checked."""
     if len(blob) < _FRAME + len(MAGIC):
         raise Corrupt(file, f"a deletion vector has at least {_FRAME + len(MAGIC)} bytes, this one has {len(blob)}")
     length = int.from_bytes(blob[:4], "big")
     if length != len(blob) - _FRAME:
-        raise Corrupt(file, f"a deletion vector of {len(blob)} bytes says that {length} + {_FRAME} are there")
+        raise Corrupt(file, f"a deletion vector of {len(blob)} bytes records a size of {length} + {_FRAME}")
     content = memoryview(blob)[4:-4]
     if content[: len(MAGIC)] != MAGIC:
         raise Corrupt(file, f"a deletion vector has magic {MAGIC.hex()}, this one {bytes(content[: len(MAGIC)]).hex()}")
@@ -239,7 +237,7 @@ def _checked(file: str, blob: bytes, cardinality: int | None) -> memoryview:
 
 
 def encode_deletion_vector(positions: BitMap64 | Iterable[int]) -> bytes:
-    """The blob that holds ``positions``."""
+    """The blob of ``positions``."""
     bitmap = _bitmap(positions)
     bitmap.run_optimize()
     content = MAGIC + bitmap.serialize()
@@ -247,7 +245,7 @@ def encode_deletion_vector(positions: BitMap64 | Iterable[int]) -> bytes:
 
 
 def deletion_vector_blob(positions: BitMap64 | Iterable[int], *, data_file: str) -> NewBlob:
-    """The blob with the footer entry that the spec asks for: ids inherited, stored plain, two properties."""
+    """The blob with the footer entry that the spec asks for: inherited ids, no compression, two properties."""
     from esker.iceberg.puffin import NewBlob
 
     bitmap = _bitmap(positions)
@@ -264,7 +262,7 @@ def _bitmap(positions: BitMap64 | Iterable[int]) -> BitMap64:
     try:
         bitmap = BitMap64(positions)
     except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidInput(f"a deleted position is a row number from 0 on: {error}") from None
+        raise InvalidInput(f"cannot write a deletion vector: a position must be a row number from 0: {error}") from None
     if bitmap and bitmap.max() >= 1 << 63:
-        raise InvalidInput(f"a deleted position is below 2^63, not {bitmap.max()}")
+        raise InvalidInput(f"cannot write a deletion vector: a position must be below 2^63, not {bitmap.max()}")
     return bitmap

@@ -1,4 +1,4 @@
-"""Iceberg's answer to what a reader asks of a table format: a snapshot's manifests, and their entries."""
+"""The reader of the Iceberg format: a snapshot's manifests, and their entries."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from esker.tree.table_metadata import TableMetadata
 
 MANIFESTS_AT_ONCE = 64
 BYTES_AT_ONCE = 16 << 20
-"""A chunk ends at the first of the two: large enough to spread the cost of a batch, small enough to hold several."""
+"""A chunk ends at the first of the two limits. Larger chunks decode faster; several have to fit in memory."""
 
 
 class IcebergFormat:
-    """Manifest lists and manifests of Iceberg tables v1 to v3, read from a storage."""
+    """Reads manifest lists and manifests of Iceberg tables v1 to v3 from a storage."""
 
     def __init__(self, storage: Storage, *, threads: int | None = None) -> None:
         self._storage = storage
         self._threads = threads or min(os.cpu_count() or 1, 8)
 
     def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The snapshot's manifests in their order, from its list, or named inline as early v1 writers did."""
+        """The snapshot's manifests in order, from its list, or inline as early v1 writers wrote them."""
         if snapshot.key_id is not None:
             raise Unsupported(
                 f"cannot read snapshot {snapshot.snapshot_id}: its manifest list is encrypted",
@@ -46,7 +46,7 @@ class IcebergFormat:
     def entries(
         self, metadata: TableMetadata, manifests: Sequence[ManifestFile], columns: EntryColumns
     ) -> Iterator[Entries]:
-        """What the manifests hold, in their order, in batches of one spec and one content kind."""
+        """The entries of the manifests, in order, in batches of one spec and one content kind."""
         chunks = list(_chunks(manifests))
         if len(chunks) < 2 or self._threads < 2:
             for chunk in chunks:
@@ -57,7 +57,8 @@ class IcebergFormat:
     def _ahead(
         self, metadata: TableMetadata, chunks: Sequence[Sequence[ManifestFile]], columns: EntryColumns
     ) -> Iterator[Entries]:
-        """Chunks in order, a few decoded ahead; an abandoned iterator drops those not begun and waits for the rest."""
+        """The entries of the chunks in order, with a few decoded ahead. If the caller stops early, waiting chunks
+        are cancelled."""
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="esker-manifests")
         try:
             waiting: deque[Future[list[Entries]]] = deque()
@@ -78,7 +79,7 @@ class IcebergFormat:
     def _decode(
         self, metadata: TableMetadata, chunk: Sequence[ManifestFile], columns: EntryColumns
     ) -> Iterator[Entries]:
-        """Reads each manifest once and decodes whenever enough is held, since a listed length may be wrong."""
+        """Read each manifest once, and decode when enough bytes are read, because a listed length may be wrong."""
         held: list[tuple[ManifestFile, bytes]] = []
         size = 0
         for manifest, data in zip(chunk, self._read_all([manifest.path for manifest in chunk]), strict=True):
@@ -110,7 +111,7 @@ class IcebergFormat:
                     late.cancel()
 
     def _inline(self, location: str, snapshot: Snapshot) -> ManifestFile:
-        """A manifest that no list describes: its header tells the spec, and nothing tells the counts."""
+        """A manifest that is in no list. Its header has the spec; its counts are unknown."""
         data = self._read(location, "manifest")
         header = avro.read_header(data, file=location)
         return ManifestFile(
@@ -124,11 +125,11 @@ class IcebergFormat:
         try:
             return self._storage.read(location)
         except NoSuchFile as error:
-            raise NoSuchFile(f"cannot read the table: its {what} {location} is gone", file=location) from error
+            raise NoSuchFile(f"cannot read the table: its {what} {location} is missing", file=location) from error
 
 
 def _chunks(manifests: Sequence[ManifestFile]) -> Iterator[Sequence[ManifestFile]]:
-    """Neighbours of one spec and one content kind, cut by number and by their listed length."""
+    """Chunks of neighbours with one spec and one content kind, limited in number and listed length."""
     for _, alike in groupby(manifests, key=lambda manifest: (manifest.spec_id, manifest.content)):
         chunk: list[ManifestFile] = []
         size = 0

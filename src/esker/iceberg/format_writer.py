@@ -1,4 +1,4 @@
-"""Iceberg's manifests and manifest lists, written to a storage."""
+"""The writer of the Iceberg format: manifests and manifest lists, written to a storage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CODECS = {"gzip": "deflate", "zlib": "deflate", "deflate": "deflate", "uncompre
 
 
 class IcebergFormatWriter:
-    """Writes manifests and lists of format versions 1 to 3; reads back only to count what an old list left out."""
+    """Writes manifests and lists of format versions 1 to 3. Reads only to count what an old list did not record."""
 
     def __init__(self, storage: Storage, reader: TableFormat) -> None:
         self._storage = storage
@@ -42,7 +42,7 @@ class IcebergFormatWriter:
         content: ManifestContent,
         entries: Sequence[ManifestEntry],
     ) -> ManifestFile:
-        """A manifest in the table's own format version, and its row for the list."""
+        """Write a manifest in the table's format version. Returns its row for the list."""
         form = ManifestForm(
             schema=metadata.schema,
             spec=spec,
@@ -70,7 +70,7 @@ class IcebergFormatWriter:
         new: Sequence[ManifestFile],
         carried: Sequence[ManifestFile],
     ) -> int:
-        """The list of a snapshot; in v3 every data manifest without row ids is given some."""
+        """Write the list of a snapshot. In v3, row ids are assigned to each data manifest that has none."""
         manifests = (*new, *(self._complete(metadata, manifest) for manifest in carried))
         row_ids = 0
         if snapshot.first_row_id is not None:
@@ -89,8 +89,11 @@ class IcebergFormatWriter:
         parent: Snapshot,
         new: Sequence[ManifestFile],
     ) -> ExtendedList | None:
-        """The parent's list with new rows before it. Dead manifests can only be in a list that removed files, and
-        unassigned row ids only in one of an earlier version: such a list is decoded and written anew."""
+        """Write the parent's list with new rows before it, without decoding it. Returns None if it must be rewritten.
+
+        A list is rewritten if it may have manifests without live files, after a removal of files, or manifests without
+        row ids, from an earlier version.
+        """
         assigned = metadata.format_version < 3 or parent.first_row_id is not None
         if parent.manifest_list is None or parent.operation != "append" or not assigned:
             return None
@@ -106,7 +109,8 @@ class IcebergFormatWriter:
         return ExtendedList(carried=extended.carried, row_ids=row_ids)
 
     def _complete(self, metadata: TableMetadata, manifest: ManifestFile) -> ManifestFile:
-        """A row with the counts that v2 requires and a v1 writer may have left out, counted in the manifest."""
+        """The row with the counts that v2 requires. If a v1 writer did not record them, they are counted in the
+        manifest."""
         counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
         rows = (manifest.added_rows, manifest.existing_rows, manifest.deleted_rows)
         if metadata.format_version == 1 or None not in (*counts, *rows, manifest.added_snapshot_id):
@@ -141,8 +145,12 @@ def _form(metadata: TableMetadata, snapshot: NewSnapshot) -> dict[str, Any]:
 
 
 def _codec(metadata: TableMetadata) -> str:
-    """``write.avro.compression-codec`` speaks of data files, yet Iceberg's writers follow it for manifests too."""
+    """The codec of ``write.avro.compression-codec``. It is for data files, but Iceberg's writers use it for
+    manifests too."""
     chosen = metadata.properties.get("write.avro.compression-codec", "gzip").lower()
     if chosen not in _CODECS:
-        raise Unsupported(f"cannot write manifests with write.avro.compression-codec = {chosen!r}", feature=chosen)
+        raise Unsupported(
+            f"cannot write manifests: write.avro.compression-codec = {chosen!r} is not supported; choose another codec",
+            feature=chosen,
+        )
     return _CODECS[chosen]

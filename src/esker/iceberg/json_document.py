@@ -1,4 +1,9 @@
-"""JSON documents from files: decompressed up to a limit, then read field by field with errors that name the file."""
+"""JSON documents from files: decompressed up to a limit, then read field by field.
+
+All codecs of this package read JSON through this module. So an error about a missing or wrong field always names the
+file, the place in it and the field. Fields that are not read are kept (`rest`), so that a writer can write them back
+(checklist D11).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,8 @@ if TYPE_CHECKING:
     import msgspec
 
 
-# ---------------------------------------------------------------- bounded decompression
-#
-# Decompression that stops at a limit, so that a few bytes cannot fill the memory.
+# ---------------------------------------------------------------- Decompression with a limit, so that a few bytes
+# cannot fill the memory
 
 
 Codec = Literal["gzip", "lz4", "zstd"]
@@ -22,8 +26,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def decompress(file: str, what: str, content: bytes, codec: Codec, *, limit: int) -> bytes:
-    """The bytes that ``content`` holds under ``codec``; `Corrupt` if it is cut, broken or above ``limit``."""
-    import pyarrow as pa  # late: metadata is seldom compressed, and this import is half of a short command's time
+    """Decompress ``content``. Raises `Corrupt` if it is incomplete, broken or larger than ``limit``."""
+    import pyarrow as pa  # late: metadata is rarely compressed, and this import is half of a short command's time
 
     try:
         stream = pa.input_stream(pa.BufferReader(content), compression=codec)
@@ -33,26 +37,20 @@ def decompress(file: str, what: str, content: bytes, codec: Codec, *, limit: int
     if len(plain) > limit:
         raise Corrupt(file, f"{what} decompresses to more than {limit:,} bytes")
     if not content:
-        raise Corrupt(file, f"{what} is empty where a {codec} frame belongs")
+        raise Corrupt(file, f"{what} is empty where a {codec} frame is expected")
     return plain
 
 
-# ---------------------------------------------------------------- json object
-#
-# A JSON object out of a named file, read field by field.
-#
-# Every codec of this ring reads its JSON through here, so that whatever is missing or of the wrong kind
-# is said once and the same way: which file, which place in it, which field. Fields that nobody asked for
-# are kept (`rest`), so that a later writer can put them back (checklist D11).
+# ---------------------------------------------------------------- JSON objects
 
 
 def decode_json(file: str, content: bytes | bytearray | memoryview | msgspec.Raw, what: str) -> Any:
-    """The JSON value in ``content``; `Corrupt` where it is no JSON, no UTF-8 or nested without end."""
+    """The JSON value in ``content``. Raises `Corrupt` if it is not JSON, not UTF-8 or nested too deeply."""
     return _decode(file, content, what, Any)
 
 
 def decode_raw_fields(file: str, content: bytes | bytearray | memoryview, what: str) -> dict[str, msgspec.Raw]:
-    """The fields of a JSON object as slices of the text, left undecoded until someone asks."""
+    """The fields of a JSON object as slices of the text, not decoded yet."""
     import msgspec
 
     fields: dict[str, msgspec.Raw] = _decode(file, content, what, dict[str, msgspec.Raw])
@@ -60,7 +58,7 @@ def decode_raw_fields(file: str, content: bytes | bytearray | memoryview, what: 
 
 
 def decode_raw_items(file: str, content: bytes | msgspec.Raw | None, what: str) -> list[msgspec.Raw]:
-    """The items of a JSON array as slices of the text; none for an absent array or null."""
+    """The items of a JSON array as slices of the text. Empty for a missing array or null."""
     if content is None:
         return []
     import msgspec
@@ -83,7 +81,7 @@ def _decode(file: str, content: Any, what: str, kind: Any) -> Any:
 
 
 class JsonObject:
-    """The fields of one JSON object, with its file and its place in the file (empty for the whole) for messages."""
+    """The fields of one JSON object. ``file`` and ``where``, its place in the file, are for error messages."""
 
     __slots__ = ("_asked", "fields", "file", "where")
 
@@ -96,24 +94,24 @@ class JsonObject:
         self._asked: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the field is there with a value: an explicit null is no value."""
+        """Whether the field has a value other than null."""
         return self.fields.get(name) is not None
 
     def has(self, name: str) -> bool:
-        """Whether the field is there at all, be it null."""
+        """Whether the field exists, even if it is null."""
         return name in self.fields
 
     def corrupt(self, reason: str) -> Corrupt:
-        """An error that begins with this object's place."""
+        """An error that starts with the place of this object."""
         return Corrupt(self.file, f"{self.where}: {reason}" if self.where else reason)
 
     def raw(self, name: str) -> Any:
-        """The value as decoded, None when absent."""
+        """The decoded value. None if the field is missing."""
         self._asked.add(name)
         return self.fields.get(name)
 
     def required(self, name: str) -> Any:
-        """The value, which must be there."""
+        """The value. Raises `Corrupt` if the field is missing."""
         value = self.raw(name)
         if value is None:
             raise self.corrupt(f"{name!r} is missing")
@@ -162,7 +160,7 @@ class JsonObject:
         return self.items(name) if self._present(name) else None
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An array of whole numbers; an absent one is empty."""
+        """An array of whole numbers. Empty if the field is missing."""
         values = self.items_or_none(name) or []
         for value in values:
             if not isinstance(value, int) or isinstance(value, bool):
@@ -178,12 +176,12 @@ class JsonObject:
         return self.object(name) if self._present(name) else None
 
     def objects(self, name: str, singular: str) -> Iterator[JsonObject]:
-        """The objects of an array, each placed as ``singular`` with its number; an absent array is empty."""
+        """The objects of an array. Errors name each as ``singular`` with its number. Empty if the field is missing."""
         for number, value in enumerate(self.items_or_none(name) or ()):
             yield JsonObject(self.file, self._inside(f"{singular} {number}"), value)
 
     def strings(self, name: str) -> dict[str, str]:
-        """An object whose values are strings; an absent one is empty."""
+        """An object whose values are strings. Empty if the field is missing."""
         value = self.raw(name)
         if value is None:
             return {}
@@ -192,7 +190,7 @@ class JsonObject:
         return value
 
     def rest(self) -> dict[str, Any]:
-        """The fields nobody asked for, as they stood."""
+        """The fields that were not read, unchanged."""
         return {name: value for name, value in self.fields.items() if name not in self._asked}
 
     def _inside(self, place: str) -> str:

@@ -1,8 +1,9 @@
-"""Puffin files, read and written: blobs, and a footer that describes each blob (checklist T12, J1).
+"""Read and write Puffin files: blobs, and a footer that describes each blob (checklist T12, J1).
 
     PFA1 | blob … | PFA1 | footer payload (JSON) | payload size, 4 LE | flags, 4 | PFA1
 
-Nothing here does I/O: the caller passes ``read(offset, length)``.
+The footer is read from the end of the file. The footer has the offset and length of each blob. This module does no I/O:
+the caller passes ``read(offset, length)``.
 """
 
 from __future__ import annotations
@@ -17,47 +18,37 @@ import msgspec
 from esker.errors import Corrupt, Unsupported
 from esker.iceberg.json_document import JsonObject, decode_json, decompress
 
-# ---------------------------------------------------------------- puffin
-#
-# Puffin: a file of blobs with a footer that says what each is (checklist T12, J1).
-#
-#     PFA1 | blob … | PFA1 | footer payload (JSON) | payload size, 4 LE | flags, 4 | PFA1
-#
-# The footer is read from the end of the file, a blob by the offset and length that the footer gives it.
-# Nothing here does I/O: the caller passes ``read(offset, length)``.
-
-
 ReadRange = Callable[[int, int], bytes]
-"""``read(offset, length)``: the bytes there, fewer at the end of the file."""
+"""``read(offset, length)`` returns the bytes there; fewer at the end of the file."""
 
 MAGIC = b"PFA1"
 TRAILER = struct.Struct("<iI4s")  # payload size, flags, magic
 FOOTER_FRAME = len(MAGIC) + TRAILER.size  # a footer is its payload and these 16 bytes (J1)
-PAYLOAD_COMPRESSED = 1  # bit 0 of the first flag byte; no other bit has a meaning yet
+PAYLOAD_COMPRESSED = 1  # bit 0 of the first flag byte; no other bit is defined yet
 
 LARGEST_PAYLOAD = 64 << 20
 LARGEST_BLOB = 256 << 20
-_TAIL_GUESS = 8 << 10  # most footers fit, so one read of the tail brings all of it
+_TAIL_GUESS = 8 << 10  # most footers fit, so one read is enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMetadata:
-    """What the footer says of one blob."""
+    """The footer entry of one blob."""
 
     type: str
-    fields: tuple[int, ...]  # ids of the fields the blob was computed from
+    fields: tuple[int, ...]  # ids of the fields that the blob was computed from
     snapshot_id: int  # -1: inherited (deletion vectors)
     sequence_number: int  # -1: inherited (deletion vectors)
     offset: int
     length: int  # as stored, compressed or not
-    codec: str | None = None  # "lz4", "zstd" or a name we do not know; None: stored plain
+    codec: str | None = None  # "lz4", "zstd" or an unknown name; None: not compressed
     properties: Mapping[str, str] = field(default_factory=dict)
-    unknown: Mapping[str, Any] = field(default_factory=dict)  # fields of a later spec, kept
+    unknown: Mapping[str, Any] = field(default_factory=dict)  # unknown fields, kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """The contents of a Puffin file."""
+    """The content of a Puffin footer."""
 
     blobs: tuple[BlobMetadata, ...]
     size: int  # the whole footer: payload, both magics, size and flags (J1)
@@ -66,7 +57,7 @@ class Footer:
 
 
 def read_footer(file: str, size: int, read: ReadRange) -> Footer:
-    """The footer of a Puffin file of ``size`` bytes."""
+    """The footer of a Puffin file of ``size`` bytes. Raises `Corrupt` if it is not valid."""
     if size < len(MAGIC) + FOOTER_FRAME:
         raise Corrupt(file, f"a Puffin file has at least {len(MAGIC) + FOOTER_FRAME} bytes, this one has {size}")
     tail = _read_exactly(file, read, max(0, size - _TAIL_GUESS), min(size, _TAIL_GUESS))
@@ -89,7 +80,7 @@ def read_footer(file: str, size: int, read: ReadRange) -> Footer:
 
 
 def read_blob(file: str, blob: BlobMetadata, read: ReadRange, *, limit: int = LARGEST_BLOB) -> bytes:
-    """The blob, decompressed; `Corrupt` if it is cut or larger than ``limit``."""
+    """The decompressed blob. Raises `Corrupt` if it is incomplete or larger than ``limit``."""
     if blob.length > limit:
         raise Corrupt(file, f"the {blob.type} blob of {blob.length:,} bytes is above the limit of {limit:,}")
     what = f"the {blob.type} blob at {blob.offset}"
@@ -112,7 +103,7 @@ def read_blob(file: str, blob: BlobMetadata, read: ReadRange, *, limit: int = LA
 def _read_exactly(file: str, read: ReadRange, offset: int, length: int) -> bytes:
     content = read(offset, length)
     if len(content) != length:
-        raise Corrupt(file, f"{length} bytes expected at {offset}, only {len(content)} are there")
+        raise Corrupt(file, f"{length} bytes expected at {offset}, only {len(content)} found")
     return content
 
 
@@ -158,14 +149,12 @@ def _blob(blob: JsonObject, blobs_end: int) -> BlobMetadata:
     )
 
 
-# ---------------------------------------------------------------- write puffin
-#
-# Putting a Puffin file together (checklist T12): the other half of `esker.iceberg.puffin`.
+# ---------------------------------------------------------------- Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBlob:
-    """A blob to be written: its content and what the footer shall say of it."""
+    """A blob to write: its content and its footer entry."""
 
     type: str
     content: bytes
@@ -179,7 +168,7 @@ class NewBlob:
 def encode_puffin(
     blobs: Iterable[NewBlob], *, properties: Mapping[str, str] | None = None, compress_footer: bool = False
 ) -> tuple[bytes, Footer]:
-    """A whole Puffin file, and its footer with every blob's offset and length."""
+    """A complete Puffin file, and its footer with the offset and length of every blob."""
     parts = [MAGIC]
     offset = len(MAGIC)
     placed: list[BlobMetadata] = []
@@ -200,7 +189,7 @@ def encode_puffin(
 def encode_payload(
     blobs: Iterable[BlobMetadata], properties: Mapping[str, str], unknown: Mapping[str, Any] | None = None
 ) -> bytes:
-    """The footer payload as JSON, fields of a later spec put back where they were."""
+    """The footer payload as JSON, with the unknown fields in their old places."""
     document: dict[str, Any] = {"blobs": [_blob_json(blob) for blob in blobs]}
     if properties:
         document["properties"] = dict(properties)
@@ -237,7 +226,7 @@ def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
 
 
 def _compress(content: bytes, codec: str | None) -> bytes:
-    """One frame that states its content size, as the spec asks of both codecs."""
+    """One frame that records its content size, as the spec asks for both codecs."""
     match codec:
         case None:
             return content

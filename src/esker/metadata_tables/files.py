@@ -122,8 +122,9 @@ def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array if array.type.equals(type_) else array.cast(type_)
 
 
-# ---------------------------------------------------------------- files, data_files, delete_files and their all_ forms:
-# one row per live file
+# ---------------------------------------------------------------- files, data_files, delete_files and their all_ forms
+#
+# One row per live file.
 
 
 Columns = Collection[str] | None
@@ -189,8 +190,9 @@ def check_columns(columns: Columns, schema: pa.Schema) -> None:
         )
 
 
-# ---------------------------------------------------------------- entries and all_entries: manifest entries, including
-# those of deleted files
+# ---------------------------------------------------------------- entries and all_entries
+#
+# Manifest entries, including those of deleted files.
 
 
 def entries(subject: Subject, snapshot_id: int | None = None) -> pa.Table:
@@ -233,8 +235,9 @@ def _batch(shape: ContentFiles, schema: pa.Schema, batch: Entries) -> pa.RecordB
     )
 
 
-# ---------------------------------------------------------------- file_changes. Manifests never change, so a manifest
-# that both snapshots list has the same files in both and is not read.
+# ---------------------------------------------------------------- file_changes
+#
+# Manifests never change, so a manifest that both snapshots list has the same files in both and is not read.
 
 
 # Several deletion vectors are in one Puffin file. The referenced data file identifies each.
@@ -277,8 +280,9 @@ def _identities(files: pa.Table) -> Iterator[tuple[Any, ...]]:
     return zip(*(files[name].to_pylist() for name in IDENTITY), strict=True)
 
 
-# ---------------------------------------------------------------- position_deletes: every deleted position, from
-# position delete files and deletion vectors
+# ---------------------------------------------------------------- position_deletes
+#
+# Every deleted position, from position delete files and deletion vectors.
 
 
 def position_deletes(subject: Subject, snapshot_id: int | None = None) -> pa.Table:

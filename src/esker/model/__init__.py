@@ -1,1 +1,1 @@
-"""The vocabulary, pure: types, schemas, transforms, predicates, verdicts."""
+"""The model: types, schemas, transforms, predicates and pruning. Pure functions and values, without I/O."""

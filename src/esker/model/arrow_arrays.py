@@ -1,7 +1,7 @@
-"""Between numpy and Arrow without ``pyarrow.array``, ``pyarrow.scalar``, ``fill_null`` and ``to_numpy``.
+"""Convert between numpy and Arrow without ``pyarrow.array``, ``pyarrow.scalar``, ``fill_null`` and ``to_numpy``.
 
-These import pandas wherever pandas is installed: a quarter of a second in every new process, half of what it takes to
-plan over a hundred thousand files.
+These functions import pandas if it is installed. This costs a quarter of a second in every new process, which is half
+of the time of a plan over a hundred thousand files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def arrow_array(values: npt.NDArray[Any], *, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Numbers or truth values as an Arrow array over the same memory, null where ``null`` holds."""
+    """Numbers or booleans as an Arrow array over the same memory. Null where ``null`` is true."""
     import numpy as np
     import pyarrow as pa
 
@@ -26,7 +26,7 @@ def arrow_array(values: npt.NDArray[Any], *, null: npt.NDArray[np.bool_] | None 
 
 
 def null_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Where an array is null."""
+    """True where an array is null."""
     import numpy as np
 
     if array.null_count in (0, len(array)):
@@ -36,10 +36,11 @@ def null_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def numbers_of(array: pa.Array, *, null: float) -> npt.NDArray[Any]:
-    """An array of numbers as numpy, nulls as the number given; without nulls a view, not to be written to."""
+    """An array of numbers as numpy, with the given number for null. Without nulls it is a view and must not be
+    written to."""
     import numpy as np
 
-    dtype = np.dtype(array.type.to_pandas_dtype())  # the name misleads: it is numpy's, and imports nothing
+    dtype = np.dtype(array.type.to_pandas_dtype())  # despite its name, it returns numpy's type and imports nothing
     if array.null_count == len(array):
         return np.full(len(array), null, dtype)
     values = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
@@ -62,7 +63,7 @@ def binary_array(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def boolean_array(values: Sequence[bool | None]) -> pa.Array:
-    """Truth values, or null, as an Arrow array."""
+    """Booleans, or null, as an Arrow array."""
     import numpy as np
 
     missing = np.fromiter((value is None for value in values), np.bool_, len(values))

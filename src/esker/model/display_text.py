@@ -1,4 +1,4 @@
-"""Text for people: sizes and times in readable form, and the small tables that notebooks show."""
+"""Text for users: sizes and times in readable form, and the small tables that notebooks show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def show_bytes(count: int) -> str:
-    """A size as people read it."""
+    """A size in readable form."""
     size, unit = float(count), 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
@@ -18,7 +18,7 @@ def show_bytes(count: int) -> str:
 
 
 def show_ms(timestamp_ms: int) -> str:
-    """Milliseconds as people read them, in UTC; plain digits where no calendar reaches."""
+    """A time in milliseconds in readable form, in UTC. Plain digits if it is outside of Python's calendar."""
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
@@ -26,9 +26,9 @@ def show_ms(timestamp_ms: int) -> str:
 
 
 def card(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """A heading and named facts as HTML for a notebook; every text in it is escaped, and a fact that is None left out.
+    """A title and named facts as HTML for a notebook. All text is escaped. A fact that is None is omitted.
 
-    A fact of several lines keeps them.
+    Line breaks in a fact are kept.
     """
     rows = "".join(
         f'<tr><th style="text-align:left;vertical-align:top">{escape(name)}</th>'
@@ -40,12 +40,12 @@ def card(title: str, facts: Iterable[tuple[str, object]]) -> str:
 
 
 def first_of(names: Iterable[str], most: int, separator: str = ", ") -> str:
-    """The first names, and how many there are beyond them."""
+    """The first names, and how many more there are."""
     found = list(names)
     rest = [f"and {len(found) - most:,} more"] if len(found) > most else []
     return separator.join([*found[:most], *rest])
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """The text, cut where it is too long for a line."""
+    """The text, shortened if it is too long for a line."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

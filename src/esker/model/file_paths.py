@@ -26,14 +26,12 @@ from esker.model.types import (
     UuidType,
 )
 
-# ---------------------------------------------------------------- file names
+# ---------------------------------------------------------------- Locations of the same file
 #
-# When two spellings of a data file's location mean the same file.
-#
-# The spec has position deletes name a data file byte for byte as its manifest does (checklist H5). Tables that were
-# moved between a file system's full and bare locations hold deletes like ``hdfs://host:8020/t/x`` for a manifest's
-# ``/t/x``, and Spark writes ``file:/t/x`` for ``file:///t/x``; passing such deletes over would bring deleted rows
-# back. So a scheme or a host that is left out counts as any; two that differ are two places.
+# By the spec, a position delete names a data file by the same bytes as its manifest (checklist H5). But in tables that
+# were moved, deletes have ``hdfs://host:8020/t/x`` where the manifest has ``/t/x``, and Spark writes ``file:/t/x`` for
+# ``file:///t/x``. If such deletes were ignored, deleted rows would come back. So a missing scheme or host matches any;
+# two that differ are different places.
 
 
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
@@ -42,28 +40,28 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3"}
 
 @lru_cache(maxsize=4096)
 def spelt(location: str) -> tuple[str, str, str]:
-    """Scheme, host and path; empty where they are left out."""
+    """Scheme, host and path. Empty text for a missing part."""
     match = _LOCATION.fullmatch(location)
     if match is None:
         return "", "", location
     scheme = (match[1] or "").lower()
     path = match[3]
-    if not path.startswith("/"):  # a colon inside a relative path is no scheme's
+    if not path.startswith("/"):  # a colon inside a relative path does not end a scheme
         return "", "", location
     return _SAME_STORE.get(scheme, scheme), match[2] or "", path
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether both name one file."""
+    """Whether both locations mean the same file."""
     if one == other:
         return True
     first, second = spelt(one), spelt(other)
     return first[2] == second[2] and all(a == b or not (a and b) for a, b in zip(first[:2], second[:2], strict=True))
 
 
-# ---------------------------------------------------------------- hive folders
+# ---------------------------------------------------------------- Partition values in folder names
 #
-# Partition values that folders name, as Hive and Spark write them: ``day=2026-01-01/region=eu``.
+# ``day=2026-01-01/region=eu``.
 
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -72,18 +70,18 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 def hive_values(location: str) -> dict[str, str | None]:
-    """The ``name=value`` folders of a location, outermost first; None for Hive's name of null."""
+    """The ``name=value`` folders of a location, outermost first. Hive's name for null becomes None."""
     found: dict[str, str | None] = {}
     for folder in location.split("/")[:-1]:
         name, sign, value = folder.partition("=")
         if sign:
-            text = unquote(value)  # Hive's writers leave a plus as it is; Iceberg's keep the column in the file
+            text = unquote(value)  # Hive's writers do not encode a plus; Iceberg's writers keep the column in the file
             found[unquote(name)] = None if text == HIVE_NULL else text
     return found
 
 
 def value_of_text(type_: Type, text: str | None) -> Any:
-    """The held value that a folder's text means in a column of the type; ``ValueError`` where it means none."""
+    """The held value of a folder's text in a column of the type. Raises ``ValueError`` if the text is not valid."""
     if text is None or (text == "null" and not isinstance(type_, StringType)):
         return None
     try:
@@ -93,7 +91,7 @@ def value_of_text(type_: Type, text: str | None) -> Any:
 
 
 def type_of_texts(texts: set[str | None]) -> str:
-    """The type, in DDL, that Spark takes a partition column of these values for: numbers and dates, else text."""
+    """The type, in DDL, that Spark infers for a partition column with these values: number, date or string."""
     there = {text for text in texts if text is not None}
     if not there:
         return "string"

@@ -1,4 +1,4 @@
-"""Partition specs and sort orders: how a table's rows are divided into partitions, and sorted within files."""
+"""Partition specs and sort orders: how a table's rows are divided into partitions, and sorted in files."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ from esker.model.schema import Schema
 from esker.model.transform import Transform, UnknownTransform, VoidTransform, result_type
 from esker.model.types import UNKNOWN, Field, StructType, Type
 
-# ---------------------------------------------------------------- partition
-#
-# How a table's rows are divided into partitions, at one time of its life.
-
-
 FIRST_PARTITION_FIELD_ID = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionField:
-    """One member of the partition tuple: a column put through a transform."""
+    """One field of the partition values: a transform of a column."""
 
     source_id: int
     field_id: int
     name: str
     transform: Transform
-    other_sources: tuple[int, ...] = ()  # a multi-argument transform's further columns (v3)
+    other_sources: tuple[int, ...] = ()  # the other columns of a multi-argument transform (v3)
 
     def __str__(self) -> str:
         return f"{self.field_id}: {self.name}: {self.transform}({self.source_id})"
@@ -33,30 +28,30 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSpec:
-    """The partition tuple's members in order; none for an unpartitioned table."""
+    """The partition fields in order. Empty for an unpartitioned table."""
 
     spec_id: int = 0
     fields: tuple[PartitionField, ...] = ()
 
     @property
     def is_unpartitioned(self) -> bool:
-        """No fields, or only dropped ones: deletes written under such a spec are global."""
+        """Whether there are no fields, or only dropped ones. Deletes under such a spec apply to all partitions."""
         return all(isinstance(field.transform, VoidTransform) for field in self.fields)
 
     @property
     def is_writable(self) -> bool:
-        """Whether every transform can be computed here."""
+        """Whether Esker can compute every transform."""
         return not any(isinstance(field.transform, UnknownTransform) for field in self.fields)
 
     def partition_type(self, schemas: Mapping[int, Field]) -> StructType:
-        """The tuple's type. ``schemas`` finds source fields by id, of any schema the table ever had."""
+        """The type of the partition values. ``schemas`` has the source fields by id, of all schemas of the table."""
         return StructType(
             tuple(Field(id=f.field_id, name=f.name, type=partition_value_type(f, schemas)) for f in self.fields)
         )
 
 
 def partition_value_type(field: PartitionField, sources: Mapping[int, Field]) -> Type:
-    """The type of one member; unknown when no schema has the source any more."""
+    """The type of one partition field. Unknown if no schema has the source column any more."""
     source = sources.get(field.source_id)
     if source is None:
         return UNKNOWN if not _fixed_result(field.transform) else result_type(field.transform, UNKNOWN)
@@ -68,21 +63,19 @@ def _fixed_result(transform: Transform) -> bool:
 
 
 def fields_of_all(schemas: tuple[Schema, ...]) -> dict[int, Field]:
-    """Fields by id over every schema of a table; a later schema's version of a field wins."""
+    """The fields of all schemas of a table by id. The newest version of a field is used."""
     found: dict[int, Field] = {}
     for schema in schemas:
         found.update(schema.by_id)
     return found
 
 
-# ---------------------------------------------------------------- sort order
-#
-# The order in which a table asks its rows to be written.
+# ---------------------------------------------------------------- Sort orders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortField:
-    """One key: a column put through a transform, ascending or not, nulls first or last."""
+    """One sort key: a transform of a column, ascending or descending, nulls first or last."""
 
     source_id: int
     transform: Transform
@@ -98,14 +91,14 @@ class SortField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortOrder:
-    """Keys from the most significant on; order 0 is unsorted."""
+    """The sort keys, the most significant first. Order 0 is unsorted."""
 
     order_id: int = 0
     fields: tuple[SortField, ...] = ()
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether rows may lie in any order."""
+        """Whether rows may be in any order."""
         return not self.fields
 
 

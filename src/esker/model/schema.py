@@ -1,4 +1,4 @@
-"""A table's columns at one time: found by id or by name; and name mappings, which give ids to files without them."""
+"""A table's columns, found by id or by name. Also name mappings, which give ids to files without field ids."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from functools import cached_property
 from esker.errors import InvalidInput
 from esker.model.types import Field, ListType, MapType, PrimitiveType, StructType, Type, children, is_nested
 
-# ---------------------------------------------------------------- name mapping
-#
-# Column ids for files that carry none: by name, as the table's ``schema.name-mapping.default`` says.
+# ---------------------------------------------------------------- Name mappings, from the property
+# ``schema.name-mapping.default``
 
 
 @dataclass(frozen=True, kw_only=True)
 class MappedField:
-    """Names that stand for one field id. A dot in a name is part of it; nested fields have mappings of their own."""
+    """The names of one field id. A dot is part of a name; nested fields have their own mappings."""
 
     names: tuple[str, ...]
     field_id: int | None = None
@@ -29,21 +28,19 @@ class MappedField:
 
 
 def mapping_of(fields: tuple[Field, ...]) -> tuple[MappedField, ...]:
-    """The mapping a schema implies: every field under its present name."""
+    """The mapping of a schema: every field by its current name."""
     return tuple(MappedField(names=(f.name,), field_id=f.id, fields=mapping_of(children(f.type))) for f in fields)
 
 
-# ---------------------------------------------------------------- schema
-#
-# A table's columns at one time, and how to find one by id or by name.
+# ---------------------------------------------------------------- Schemas
 
 
-MAX_FIELD_ID = 2147483447  # the 200 above are reserved for metadata columns
+MAX_FIELD_ID = 2147483447  # the 200 ids above are reserved for metadata columns
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Columns in order, with the id of this version and the ids that identify a row."""
+    """Columns in order, with the id of this schema and the ids of the identifier columns."""
 
     fields: tuple[Field, ...]
     schema_id: int = 0
@@ -62,12 +59,12 @@ class Schema:
 
     @cached_property
     def by_id(self) -> Mapping[int, Field]:
-        """Every field at any depth, list elements and map keys and values included."""
+        """Every field at any depth by id, including list elements and map keys and values."""
         return {field.id: field for field, _ in walk(self.fields)}
 
     @cached_property
     def path_by_id(self) -> Mapping[int, tuple[Field, ...]]:
-        """For every field the way down to it: its ancestors, then itself."""
+        """For every field its path: its ancestors, then itself."""
         return {field.id: path for field, path in walk(self.fields)}
 
     @cached_property
@@ -77,7 +74,7 @@ class Schema:
 
     @cached_property
     def id_by_name(self) -> Mapping[str, int]:
-        """Dotted name to id. The first wins where a dot inside a name makes two alike."""
+        """Ids by dotted name. If a dot inside a name makes two names equal, the first is used."""
         found: dict[str, int] = {}
         for id_, name in self.name_by_id.items():
             found.setdefault(name, id_)
@@ -85,7 +82,7 @@ class Schema:
 
     @cached_property
     def _ids_by_folded_name(self) -> Mapping[str, list[int]]:
-        """Names without case to the ids of all that fit: many are looked up in a wide table."""
+        """Ids by lower-case name. An index, because many names are looked up in a wide table."""
         found: dict[str, list[int]] = {}
         for name, id_ in self.id_by_name.items():
             found.setdefault(name.casefold(), []).append(id_)
@@ -93,34 +90,35 @@ class Schema:
 
     @cached_property
     def highest_id(self) -> int:
-        """The largest field id in use; 0 for no columns."""
+        """The largest field id. 0 if there are no columns."""
         return max(self.by_id, default=0)
 
     def find(self, name: str, *, case_sensitive: bool = False) -> Field:
-        """The field of that dotted name; without case when only one fits, as Spark resolves names."""
+        """The field of that dotted name. Case is ignored if only one field matches, like in Spark. Raises
+        `InvalidInput`."""
         id_ = self.id_by_name.get(name)
         if id_ is None and not case_sensitive:
             fits = self._ids_by_folded_name.get(name.casefold(), [])
             if len(fits) > 1:
                 names = ", ".join(sorted(self.name_by_id[i] for i in fits))
-                raise InvalidInput(f"column {name!r} is ambiguous: it may mean {names}", column=name)
+                raise InvalidInput(f"cannot find column {name!r}: it is ambiguous, it may mean {names}", column=name)
             id_ = fits[0] if fits else None
         if id_ is None:
             raise InvalidInput(_no_such_column(name, self), column=name)
         return self.by_id[id_]
 
     def in_repeated(self, field_id: int) -> bool:
-        """Whether the field lies under a list or map, where one row has many values of it."""
+        """Whether the field is inside a list or map, where a row has many values of it."""
         return any(isinstance(part.type, ListType | MapType) for part in self.path_by_id[field_id][:-1])
 
     def primitives(self) -> Iterator[tuple[Field, PrimitiveType]]:
-        """Every leaf field with its type."""
+        """Every primitive field with its type."""
         for field in self.by_id.values():
             if not is_nested(field.type):
                 yield field, field.type  # type: ignore[misc]  # not nested: a primitive
 
     def select(self, columns: tuple[str, ...] | list[str], *, case_sensitive: bool = False) -> Schema:
-        """The named columns, in the order asked; a dotted name keeps only that branch of its struct."""
+        """The named columns, in the given order. A dotted name keeps only that part of its struct."""
         wanted: dict[int, set[int] | None] = {}
         for name in columns:
             path = self.path_by_id[self.find(name, case_sensitive=case_sensitive).id]
@@ -152,7 +150,7 @@ def walk(fields: tuple[Field, ...], above: tuple[Field, ...] = ()) -> Iterator[t
 
 
 def _keep_only(field: Field, leaves: set[int] | None) -> Field:
-    """The field with its struct cut down to the branches that hold ``leaves``; whole for None."""
+    """The field with its struct reduced to the parts that contain ``leaves``. The whole field for None."""
     if leaves is None or field.id in leaves:
         return field
     return _replace_type(field, _cut(field.type, leaves))

@@ -10,12 +10,12 @@ from esker.errors import InvalidInput
 
 Namespace = tuple[str, ...]
 
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")  # a lone half of a surrogate pair has no bytes
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")  # half of a surrogate pair has no bytes
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table's name: the namespace it is in, and its own."""
+    """The name of a table: its namespace and its own name."""
 
     namespace: Namespace
     name: str
@@ -25,7 +25,7 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str | TableName) -> TableName:
-        """``sales.orders``, or ``a.b.orders`` in a nested namespace."""
+        """Parse ``sales.orders``, or ``a.b.orders`` in a nested namespace. Raises `InvalidInput`."""
         if isinstance(text, TableName):
             return text
         parts = split_name(text)
@@ -35,20 +35,26 @@ class TableName:
 
 
 def parse_namespace(text: str | Namespace) -> Namespace:
-    """``sales`` or ``a.b``."""
+    """Parse ``sales`` or ``a.b``. Raises `InvalidInput`."""
     return split_name(text) if isinstance(text, str) else tuple(map(_checked, text))
 
 
 def split_name(text: str) -> tuple[str, ...]:
-    """The parts of a dotted name; each becomes a folder, so none may leave its place."""
+    """The parts of a dotted name. Each becomes a folder, so no part may lead out of its place. Raises
+    `InvalidInput`."""
     return tuple(_checked(part) for part in text.split("."))
 
 
 def _checked(part: str) -> str:
     if not part.strip() or part != part.strip():
-        raise InvalidInput(f"{part!r} is not a name: it is empty or begins or ends with a blank", name=part)
+        raise InvalidInput(
+            f"cannot use {part!r}: it is not a name, because it is empty or begins or ends with a space", name=part
+        )
     if part in (".", "..") or _FORBIDDEN.search(part) or len(part.encode()) > 200:
-        raise InvalidInput(f"{part!r} is not a name: slashes, control characters and over 200 bytes are out", name=part)
+        raise InvalidInput(
+            f"cannot use {part!r}: it is not a name: slashes, control characters and over 200 bytes are not allowed",
+            name=part,
+        )
     return part
 
 

@@ -1,4 +1,8 @@
-"""Partition transforms: from a column's value to a partition value; and Murmur3, the hash of the bucket transform."""
+"""Partition transforms: from a column's value to a partition value. Also Murmur3, the hash of the bucket transform.
+
+Values are in the held form (`esker.model.values`): dates as days, times and timestamps as ticks. Every transform of
+null is null. Time transforms round down: a time before 1970 has a negative day, never day 0. No time zone is involved.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +37,14 @@ from esker.model.types import (
 )
 from esker.model.values import decimal_to_bytes, from_unscaled, unscaled
 
-# ---------------------------------------------------------------- murmur3
+# ---------------------------------------------------------------- Murmur3, 32 bits, seed 0
 #
-# Murmur3, 32 bits, seed 0: Iceberg's hash. In C where mmh3 is there, which a Spark executor need not have.
+# In C if mmh3 is installed; a Spark executor need not have it.
 
 
 try:
     from mmh3 import hash as _in_c
-except ImportError:  # an executor has pyarrow and numpy, and what was sent to it
+except ImportError:  # an executor has pyarrow and numpy, and the modules that were sent to it
     _in_c = None  # type: ignore[assignment]
 
 _C1, _C2, _ALL = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
@@ -52,7 +56,7 @@ def murmur3(data: bytes) -> int:
 
 
 def murmur3_in_python(data: bytes) -> int:
-    """The same, by hand."""
+    """The same hash, in Python."""
     state = 0
     whole = len(data) & ~3
     for start in range(0, whole, 4):
@@ -74,20 +78,14 @@ def _rotated(word: int, by: int) -> int:
     return ((word << by) | (word >> (32 - by))) & _ALL
 
 
-# ---------------------------------------------------------------- transform
-#
-# Partition transforms: from a column's value to a partition value.
-#
-# Values here are *held* values: dates as days, times and timestamps as ticks, decimals as ``Decimal``, uuid, fixed
-# and binary as bytes. Every transform maps null to null, and every time transform floors: an instant before 1970
-# belongs to a negative day, never to day 0. No time zone enters anywhere.
+# ---------------------------------------------------------------- Transforms
 
 
 SECONDS_PER_DAY = 86_400
 
 
 class TimeUnit(Enum):
-    """How coarse a time transform is; the value is its name in metadata."""
+    """The unit of a time transform. The value is its name in metadata."""
 
     YEAR = "year"
     MONTH = "month"
@@ -105,7 +103,7 @@ class IdentityTransform:
 
 @dataclass(frozen=True, slots=True)
 class BucketTransform:
-    """The value's hash, modulo ``buckets``."""
+    """The hash of the value, modulo ``buckets``."""
 
     buckets: int
 
@@ -115,7 +113,7 @@ class BucketTransform:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTransform:
-    """The value cut to ``width``: characters, bytes, or the multiple below."""
+    """The value cut to ``width``: characters, bytes, or the multiple of ``width`` below a number."""
 
     width: int
 
@@ -135,7 +133,7 @@ class TimeTransform:
 
 @dataclass(frozen=True, slots=True)
 class VoidTransform:
-    """Always null: a partition field that was dropped where it stood."""
+    """Always null: a dropped partition field that keeps its position (v1)."""
 
     def __str__(self) -> str:
         return "void"
@@ -143,7 +141,7 @@ class VoidTransform:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransform:
-    """One this version does not know; read around it, never write with it."""
+    """A transform that this version does not know. Tables with it can be read, but not written."""
 
     text: str
 
@@ -162,7 +160,7 @@ _PARAMETERISED = re.compile(r"\s*(bucket|truncate)\s*\[\s*(\d+)\s*\]\s*", re.IGN
 
 
 def parse_transform(text: str) -> Transform:
-    """The transform that metadata spells so; one not known is kept as it is written."""
+    """The transform with that name in metadata. An unknown one is kept as text."""
     folded = text.strip().lower()
     if folded == "identity":
         return IDENTITY
@@ -198,7 +196,7 @@ def accepts(transform: Transform, source: Type) -> bool:
 
 
 def result_type(transform: Transform, source: Type) -> Type:
-    """The type of partition values; ``day`` gives a date, which old writers hold as a plain int."""
+    """The type of the partition values. ``day`` gives a date, which old writers record as an int."""
     match transform:
         case BucketTransform() | TimeTransform(TimeUnit.YEAR | TimeUnit.MONTH | TimeUnit.HOUR):
             return INT
@@ -209,7 +207,7 @@ def result_type(transform: Transform, source: Type) -> Type:
 
 
 def apply_transform(transform: Transform, source: Type, value: Any) -> Any:
-    """The partition value of one held value."""
+    """The partition value of one held value. Raises `InvalidInput` for an unknown transform."""
     if value is None:
         return None
     match transform:
@@ -228,7 +226,7 @@ def apply_transform(transform: Transform, source: Type, value: Any) -> Any:
 
 
 def bucket_hash(source: Type, value: Any) -> int:
-    """The spec's 32-bit Murmur3 hash of a held value, signed."""
+    """The 32-bit Murmur3 hash of a held value as in the spec, signed."""
     match source:
         case IntType() | LongType() | DateType() | TimeType():
             data = int(value).to_bytes(8, "little", signed=True)
@@ -241,13 +239,13 @@ def bucket_hash(source: Type, value: Any) -> int:
         case UuidType() | FixedType() | BinaryType():
             data = bytes(value)
         case _:
-            raise InvalidInput(f"cannot bucket a column of type {source}", type=str(source))
+            raise InvalidInput(f"cannot use bucket on a column of type {source}", type=str(source))
     unsigned = murmur3(data)
     return unsigned - (1 << 32) if unsigned >> 31 else unsigned
 
 
 def truncate(source: Type, width: int, value: Any) -> Any:
-    """The value cut to ``width``: numbers floor, strings count code points, binary counts bytes."""
+    """The value cut to ``width``. Numbers round down, strings count code points, binary counts bytes."""
     match source:
         case IntType() | LongType():
             return value - value % width
@@ -257,11 +255,11 @@ def truncate(source: Type, width: int, value: Any) -> Any:
         case StringType() | BinaryType():
             return value[:width]
         case _:
-            raise InvalidInput(f"cannot truncate a column of type {source}", type=str(source))
+            raise InvalidInput(f"cannot use truncate on a column of type {source}", type=str(source))
 
 
 def time_ordinal(unit: TimeUnit, source: Type, value: int) -> int:
-    """Whole units from 1970, floored."""
+    """Whole units from 1970, rounded down."""
     if isinstance(source, TimestampType):
         if unit is TimeUnit.HOUR:
             return value // (3600 * source.ticks_per_second)
@@ -275,7 +273,7 @@ def time_ordinal(unit: TimeUnit, source: Type, value: int) -> int:
 
 
 def civil_month(days: int) -> tuple[int, int]:
-    """Year and month of a day counted from 1970, in the proleptic Gregorian calendar without limit."""
+    """Year and month of a day number from 1970, in the proleptic Gregorian calendar without limits."""
     shifted = days + 719468
     era, day_of_era = divmod(shifted, 146097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
@@ -286,7 +284,7 @@ def civil_month(days: int) -> tuple[int, int]:
 
 
 def days_from_month(months: int) -> int:
-    """The first day of a month counted from 1970-01."""
+    """The first day of a month number from 1970-01."""
     year, month = divmod(months, 12)
     year, month = year + 1970, month + 1
     year -= month <= 2

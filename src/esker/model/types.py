@@ -1,7 +1,7 @@
 """Iceberg's data types, v1 to v3.
 
-Every type is a frozen value: two are equal when they mean the same. A primitive is written in metadata as the
-string that ``str(type)`` gives; nested types carry the ids of their parts, because columns are known by id.
+Every type is an immutable value: two types are equal if they mean the same. Metadata has a primitive type as the string
+``str(type)``. Nested types have the ids of their parts, because columns are identified by id.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class TimeType:
 
 @dataclass(frozen=True, slots=True)
 class TimestampType:
-    """A point in time, held as micro- or nanoseconds from 1970-01-01T00:00.
+    """A point in time, held as microseconds or nanoseconds from 1970-01-01T00:00.
 
-    ``zoned`` is an instant in UTC; without it the value is a wall-clock reading of no zone.
+    With ``zoned`` it is an instant in UTC. Without, it is a local time in no zone.
     """
 
     zoned: bool = False
@@ -94,7 +94,7 @@ class TimestampType:
 
     @property
     def ticks_per_second(self) -> int:
-        """How many held units make a second."""
+        """How many held units are in a second."""
         return 1_000_000_000 if self.nanos else 1_000_000
 
 
@@ -108,7 +108,7 @@ class StringType:
 
 @dataclass(frozen=True, slots=True)
 class UuidType:
-    """Universally unique identifier, held as its 16 big-endian bytes."""
+    """Universally unique identifier, held as 16 big-endian bytes."""
 
     def __str__(self) -> str:
         return "uuid"
@@ -134,7 +134,7 @@ class BinaryType:
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """A column that holds only null and has no place in any file (v3)."""
+    """A column that is always null and is not stored in files (v3)."""
 
     def __str__(self) -> str:
         return "unknown"
@@ -142,7 +142,7 @@ class UnknownType:
 
 @dataclass(frozen=True, slots=True)
 class VariantType:
-    """Semi-structured value: a pair of binaries, metadata and value (v3)."""
+    """Semi-structured value: two binaries, metadata and value (v3)."""
 
     def __str__(self) -> str:
         return "variant"
@@ -150,7 +150,7 @@ class VariantType:
 
 @dataclass(frozen=True, slots=True)
 class GeometryType:
-    """Planar features as WKB (v3); ``crs`` is None for the default, OGC:CRS84."""
+    """Planar features as WKB (v3). ``crs`` None means the default, OGC:CRS84."""
 
     crs: str | None = None
 
@@ -160,29 +160,29 @@ class GeometryType:
 
 @dataclass(frozen=True, slots=True)
 class GeographyType:
-    """Features on the globe as WKB (v3); None stands for the default CRS and edge algorithm."""
+    """Features on the globe as WKB (v3). None means the default CRS or edge algorithm."""
 
     crs: str | None = None
     algorithm: str | None = None
 
     def __str__(self) -> str:
-        if self.algorithm is not None:  # the second parameter cannot stand without the first
+        if self.algorithm is not None:  # the second parameter needs the first
             return f"geography({self.crs or 'OGC:CRS84'}, {self.algorithm})"
         return "geography" if self.crs is None else f"geography({self.crs})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A column of a table or a member of a struct, known by ``id`` for as long as the table lives."""
+    """A column of a table or a field of a struct. Its ``id`` never changes."""
 
     id: int
     name: str
     type: Type
     required: bool = False
     doc: str | None = None
-    # defaults may be dicts and lists, and a field must be usable as part of a key for all that
-    initial_default: Any = member(default=None, hash=False)  # what rows written before the field existed read as
-    write_default: Any = member(default=None, hash=False)  # what a writer fills in when no value is given
+    # Defaults may be dicts and lists, and a field must still be hashable.
+    initial_default: Any = member(default=None, hash=False)  # the value in rows from before the field existed
+    write_default: Any = member(default=None, hash=False)  # the value that a writer uses if none is given
 
     def __str__(self) -> str:
         return f"{self.id}: {self.name}: {'required' if self.required else 'optional'} {self.type}"
@@ -190,7 +190,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """Named members in order."""
+    """Named fields in order."""
 
     fields: tuple[Field, ...]
 
@@ -272,7 +272,7 @@ UNKNOWN, VARIANT = UnknownType(), VariantType()
 
 
 def children(type_: Type) -> tuple[Field, ...]:
-    """The fields directly inside a nested type; none for a primitive."""
+    """The fields directly inside a nested type. Empty for a primitive."""
     match type_:
         case StructType(fields):
             return fields
@@ -285,7 +285,7 @@ def children(type_: Type) -> tuple[Field, ...]:
 
 
 def is_nested(type_: Type) -> bool:
-    """Whether the type has parts of its own."""
+    """Whether the type has parts."""
     return isinstance(type_, StructType | ListType | MapType)
 
 

@@ -1,8 +1,8 @@
-"""Single values: how one is held in Python, written as bytes in bounds, and read back.
+"""Single values: their held form in Python, and their bytes in bounds.
 
-Held form: bool, int (int, long, date as days, time as micros, timestamps as micros or nanos), float, ``Decimal``,
-str, and bytes (uuid, fixed, binary). Bounds written before a promotion keep their old width, so bytes are
-decoded by their length, not by the column's present type alone.
+The *held form* is how Esker stores a value: bool, int (int, long, date as days, time as microseconds, timestamps as
+microseconds or nanoseconds), float, ``Decimal``, str, and bytes (uuid, fixed, binary). Bounds that were written before
+a type promotion have the old width. So bytes are decoded by their length, not only by the current type.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _WIDE = Context(prec=100)
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The integer that a decimal of that scale is stored as."""
+    """The integer that stores a decimal of that scale."""
     return int(value.scaleb(scale, _WIDE).to_integral_value())
 
 
 def from_unscaled(number: int, scale: int) -> Decimal:
-    """The decimal that an integer stands for."""
+    """The decimal that an integer stores."""
     return Decimal(number).scaleb(-scale, _WIDE)
 
 
 def int_to_bytes(number: int) -> bytes:
-    """Minimal big-endian two's complement: 127 takes one byte, 128 two, -128 one."""
+    """Minimal big-endian two's complement: 127 needs one byte, 128 two, -128 one."""
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)
 
 
 def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
-    """A decimal's unscaled value, minimal big-endian."""
+    """The unscaled value of a decimal, minimal big-endian."""
     return int_to_bytes(unscaled(value, scale))
 
 
 def to_bytes(type_: Type, value: Any) -> bytes:
-    """A held value in Iceberg's single-value form, as bounds carry it."""
+    """A held value in Iceberg's single-value form, as in bounds. Raises `InvalidInput` if the type has none."""
     match type_:
         case BooleanType():
             return b"\x01" if value else b"\x00"
@@ -73,20 +73,20 @@ def to_bytes(type_: Type, value: Any) -> bytes:
         case UuidType() | FixedType() | BinaryType():
             return bytes(value)
         case _:
-            raise InvalidInput(f"a {type_} has no single-value form", type=str(type_))
+            raise InvalidInput(f"cannot encode a bound: a {type_} has no single-value form", type=str(type_))
 
 
 def from_bytes(type_: Type, data: bytes) -> Any:
-    """The held value of single-value bytes; ``ValueError`` where they cannot be of the type.
+    """The held value of single-value bytes. Raises ``ValueError`` if they cannot be of the type.
 
-    A promoted column's old bounds are shorter: 4 bytes under ``long`` are an int, under ``double`` a float,
-    under a timestamp a date.
+    Old bounds of a promoted column are shorter: 4 bytes are an int in ``long``, a float in ``double``, a date in a
+    timestamp.
     """
     match type_:
         case BooleanType():
             return _exactly(data, 1)[0] != 0
         case IntType() | DateType():
-            # an int bound of 8 bytes is a known writer's mistake; the value is still plain
+            # One writer writes 8 bytes for an int bound; the value is still clear.
             return int.from_bytes(_exactly(data, 4, 8), "little", signed=True)
         case LongType() | TimeType():
             return int.from_bytes(_exactly(data, 4, 8), "little", signed=True)
@@ -113,5 +113,5 @@ def from_bytes(type_: Type, data: bytes) -> Any:
 
 def _exactly(data: bytes, *lengths: int) -> bytes:
     if len(data) not in lengths:
-        raise ValueError(f"{len(data)} bytes where {' or '.join(map(str, lengths))} belong")
+        raise ValueError(f"{len(data)} bytes where {' or '.join(map(str, lengths))} are expected")
     return data

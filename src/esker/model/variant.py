@@ -1,17 +1,17 @@
-"""Variants to and from Python's own values.
+"""Variants to and from Python values.
 
 | Python | variant |
-| --- | --- |
-| None, bool, str, bytes, UUID, list, dict of texts | the same |
-| int | the narrowest integer; beyond 64 bits a decimal |
-| float | double; a variant's float is read as one, too |
-| Decimal | the narrowest decimal |
-| date, time | date, time of microseconds |
-| datetime | a timestamp of microseconds, with a zone where it has one |
-| ``Moment`` | what datetime has no room for: nanoseconds, the year 12000 |
+  | --- | --- |
+  | None, bool, str, bytes, UUID, list, dict of texts | the same |
+  | int | the narrowest integer; beyond 64 bits a decimal |
+  | float | double; a variant's float is also read as float |
+  | Decimal | the narrowest decimal |
+  | date, time | date, time of microseconds |
+  | datetime | a timestamp of microseconds, with a zone if it has one |
+  | ``Moment`` | a value that datetime cannot store: nanoseconds, the year 12000 |
 
-Bytes come from files, and files lie: nothing is read past its end, nothing is nested deeper than ``MAX_DEPTH``, and
-no byte is read for two values, so that a small variant cannot become a large object.
+The bytes may come from an untrusted file. So nothing is read after the end, nesting is limited to ``MAX_DEPTH``, and no
+byte is used for two values: a small variant cannot become a large object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MICRO = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date or timestamp that Python's own types have no room for."""
+    """A date or timestamp that Python's types cannot store."""
 
     count: int  # since 1970
     unit: Literal["days", "us", "ns"]
@@ -48,7 +48,7 @@ class Moment:
 
 
 def encode(value: Any) -> tuple[bytes, bytes]:
-    """Metadata and value; ``InvalidInput`` says what of the value no variant can hold."""
+    """The metadata and the value. Raises ``InvalidInput`` if a variant cannot store the value."""
     keys: set[str] = set()
     _gather_keys(value, keys, 0)
     try:
@@ -56,7 +56,7 @@ def encode(value: Any) -> tuple[bytes, bytes]:
         places = {key.decode(): place for place, key in enumerate(spelt)}
         return layout.metadata_of(spelt), _encoded(value, places)
     except UnicodeEncodeError:
-        raise InvalidInput("cannot make a variant: a text has half of a surrogate pair, which is no UTF-8") from None
+        raise InvalidInput("cannot make a variant: a text has half of a surrogate pair, which is not UTF-8") from None
     except OverflowError as error:
         raise InvalidInput(f"cannot make a variant: {error}") from None
 
@@ -67,7 +67,7 @@ def _gather_keys(value: Any, keys: set[str], depth: int) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise InvalidInput(f"cannot make a variant: the key {key!r} is no text")
+                raise InvalidInput(f"cannot make a variant: the key {key!r} is not text")
             keys.add(key)
             _gather_keys(inner, keys, depth + 1)
     elif isinstance(value, list | tuple):
@@ -115,13 +115,13 @@ def _encoded_scalar(value: Any) -> bytes:
         case Moment():
             return _encoded_moment(value)
         case _:
-            raise InvalidInput(f"cannot make a variant of a {type(value).__name__}")
+            raise InvalidInput(f"cannot make a variant of a {type(value).__name__}: variants have no such type")
 
 
 def _encoded_decimal(value: Decimal) -> bytes:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise InvalidInput(f"cannot make a variant of the decimal {value}: it is no number")
+        raise InvalidInput(f"cannot make a variant of the decimal {value}: it is not a number")
     if exponent > 38 or exponent < -1000 or len(digits) > 1000:
         raise OverflowError("a decimal of more than 38 digits")
     number = int("".join(map(str, digits))) * 10 ** max(0, exponent)
@@ -145,7 +145,7 @@ def _encoded_moment(value: Moment) -> bytes:
 
 
 def decode(metadata: bytes, value: bytes) -> Any:
-    """The value in Python; ``InvalidInput`` says what is wrong with the bytes."""
+    """The value in Python. Raises ``InvalidInput`` if the bytes are not valid."""
     try:
         return _Reading(metadata, value).read(0, 0)
     except (_Malformed, UnicodeDecodeError) as error:
@@ -158,7 +158,7 @@ class _Malformed(ValueError):
 
 
 class Dictionary:
-    """The keys of a variant, each read when it is asked for; ``ValueError`` where the bytes are no dictionary."""
+    """The keys of a variant, each decoded when it is needed. Raises ``ValueError`` if the bytes are not valid."""
 
     def __init__(self, metadata: bytes) -> None:
         if not metadata or metadata[0] & 0x0F != VERSION:
@@ -172,16 +172,16 @@ class Dictionary:
             raise _Malformed("its metadata ends too early")
 
     def key(self, place: int) -> bytes:
-        """The key at a place."""
+        """The key at a position."""
         if place >= self.size:
             raise _Malformed("a key is not in its metadata")
         start, end = self._offset(place), self._offset(place + 1)
         if not start <= end <= len(self._data) - self._texts:
-            raise _Malformed("a key lies outside of its metadata")
+            raise _Malformed("a key is outside of its metadata")
         return self._data[self._texts + start : self._texts + end]
 
     def all_keys(self) -> list[bytes]:
-        """All of them, in their order."""
+        """All keys, in order."""
         return [self.key(place) for place in range(self.size)]
 
     def _offset(self, place: int) -> int:
@@ -190,15 +190,15 @@ class Dictionary:
 
 
 class _Reading:
-    """One variant being read."""
+    """Reads one variant."""
 
     def __init__(self, metadata: bytes, value: bytes) -> None:
         self._dictionary = Dictionary(metadata)
         self._data = value
-        self._left = len(value)  # bytes that no value has been read from yet
+        self._left = len(value)  # bytes that no value has used yet
 
     def read(self, at: int, depth: int) -> Any:
-        """The value that begins there."""
+        """The value that starts there."""
         if depth > MAX_DEPTH:
             raise _Malformed(f"it is nested deeper than {MAX_DEPTH} times")
         header = self._taken(at, 1)[0]
@@ -213,7 +213,7 @@ class _Reading:
                 return self._array(header >> 2, at + 1, depth)
 
     def _taken(self, at: int, length: int) -> bytes:
-        """So many bytes from there, which belong to this value alone."""
+        """``length`` bytes from there, for this value alone."""
         if at + length > len(self._data):
             raise _Malformed("it ends too early")
         self._left -= length
@@ -235,7 +235,7 @@ class _Reading:
         offsets = self._numbers(at, count + 1, width)
         start = at + (count + 1) * width
         found = []
-        for offset in offsets[:-1]:  # no comprehension: it would take up a frame of its own at every depth
+        for offset in offsets[:-1]:  # no comprehension: it would use one more frame at every depth
             found.append(self.read(start + offset, depth + 1))  # noqa: PERF401
         return found
 

@@ -1,4 +1,9 @@
-"""The bytes of a variant in Parquet's variant encoding (version 1): its pieces, and the members of an object."""
+"""The bytes of a variant in Parquet's variant encoding (version 1), and the fields of an object.
+
+A variant has two byte strings. The *metadata* is a dictionary of the keys in its objects. The *value* is a tree. Each
+node starts with a header byte: two bits for the kind (primitive, short text, object or array), six bits for details.
+All numbers are little-endian.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from itertools import pairwise
 
-# ---------------------------------------------------------------- variant layout
-#
-# The bytes of a variant, piece by piece, as Parquet's variant encoding lays them out (version 1).
-#
-# A variant is two byte strings. The *metadata* is a dictionary of the keys that its objects use, the *value* a tree of
-# which every node begins with a header byte: two bits say whether it is a primitive, a short text, an object or an
-# array, six bits say more. All numbers are little-endian.
-
-
 VERSION = 1
-SORTED = 0x10  # in the metadata's header: keys are in order, and none is there twice
+SORTED = 0x10  # in the header of the metadata: keys are sorted and unique
 LONGEST_SHORT = 63
 
 
@@ -55,7 +51,7 @@ class Kind(IntEnum):
     UUID = 20
 
 
-# How many bytes follow a primitive's header; binary and text say so themselves, in four bytes.
+# How many bytes follow the header of a primitive. Binary and text have their length in four bytes.
 SIZES = {
     Kind.NULL: 0,
     Kind.TRUE: 0,
@@ -88,19 +84,19 @@ def primitive(kind: Kind, payload: bytes = b"") -> bytes:
 
 
 def text_value(data: bytes) -> bytes:
-    """A text, of its UTF-8."""
+    """A text, from its UTF-8 bytes."""
     if len(data) <= LONGEST_SHORT:
         return bytes((len(data) << 2 | Basic.SHORT_TEXT,)) + data
     return primitive(Kind.TEXT, len(data).to_bytes(4, "little") + data)
 
 
 def binary_value(data: bytes) -> bytes:
-    """Some bytes."""
+    """A binary value."""
     return primitive(Kind.BINARY, len(data).to_bytes(4, "little") + data)
 
 
 def int_value(number: int) -> bytes:
-    """An integer of at most 64 bits, in the fewest bytes that there is a kind for."""
+    """An integer of at most 64 bits, in the fewest bytes of an integer kind."""
     for kind in (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64):
         if -(1 << 8 * SIZES[kind] - 1) <= number < 1 << 8 * SIZES[kind] - 1:
             return primitive(kind, number.to_bytes(SIZES[kind], "little", signed=True))
@@ -108,7 +104,7 @@ def int_value(number: int) -> bytes:
 
 
 def decimal_value(number: int, scale: int) -> bytes:
-    """An integer over a power of ten, in the fewest bytes that its digits fit."""
+    """An integer divided by a power of ten, in the fewest bytes of a decimal kind."""
     digits = len(str(abs(number)))
     kind = Kind.DECIMAL4 if digits <= 9 else Kind.DECIMAL8 if digits <= 18 else Kind.DECIMAL16
     if digits > 38 or not 0 <= scale <= 38:
@@ -125,14 +121,14 @@ def array_value(items: Sequence[bytes]) -> bytes:
 
 
 def object_value(members: Sequence[tuple[int, bytes]]) -> bytes:
-    """An object of places in the dictionary and values; members come in the order of their keys."""
+    """An object, from positions in the dictionary and values. The fields are in the order of their keys."""
     items = [value for _, value in members]
     width = width_of(sum(map(len, items)))
     return b"".join((object_head([place for place, _ in members], width), _offsets(items, width), *items))
 
 
 def object_head(places: Sequence[int], width: int) -> bytes:
-    """What an object begins with: all before its offsets, which take ``width`` bytes each."""
+    """The start of an object, before its offsets, which have ``width`` bytes each."""
     id_width, large = width_of(max(places, default=0)), len(places) > 0xFF
     header = (width - 1 | id_width - 1 << 2 | large << 4) << 2 | Basic.OBJECT
     ids = b"".join([place.to_bytes(id_width, "little") for place in places])
@@ -140,7 +136,7 @@ def object_head(places: Sequence[int], width: int) -> bytes:
 
 
 def metadata_of(keys: Sequence[bytes]) -> bytes:
-    """A dictionary of these keys, in this order; marked as sorted where it is."""
+    """A dictionary of these keys, in this order. Marked as sorted if it is."""
     width = width_of(max(len(keys), sum(map(len, keys))))
     in_order = all(one < other for one, other in pairwise(keys))
     header = VERSION | (SORTED if in_order else 0) | width - 1 << 6
@@ -148,7 +144,7 @@ def metadata_of(keys: Sequence[bytes]) -> bytes:
 
 
 def width_of(number: int) -> int:
-    """In how many bytes a count or an offset is written."""
+    """How many bytes a count or an offset needs."""
     if number >> 32:
         raise OverflowError("more than four gigabytes")
     return max(1, (number.bit_length() + 7) // 8)
@@ -166,16 +162,16 @@ def _offsets(items: Sequence[bytes], width: int) -> bytes:
     return b"".join(offsets)
 
 
-# ---------------------------------------------------------------- variant parts
-#
-# An object's members as bytes, each a variant's value of its own, without reading what is in them.
+# ---------------------------------------------------------------- The fields of an object as bytes, without decoding
+# them
 
 
 def object_members(value: bytes) -> list[tuple[int, bytes]]:
-    """Places in the dictionary and values; ``ValueError`` where the bytes are no object, or members share bytes."""
+    """Positions in the dictionary and values. Raises ``ValueError`` if it is not an object, or if fields share
+    bytes."""
     header = _byte(value, 0)
     if header & 3 != Basic.OBJECT:
-        raise ValueError("a value beside an object's members is no object")
+        raise ValueError("the value beside an object's fields is not an object")
     width, id_width, large = (header >> 2 & 3) + 1, (header >> 4 & 3) + 1, header >> 6 & 1
     count = _number(value, 1, 4 if large else 1)
     ids = 5 if large else 2
@@ -196,7 +192,7 @@ def object_members(value: bytes) -> list[tuple[int, bytes]]:
 
 
 def value_size(value: bytes, at: int) -> int:
-    """How many bytes the value that begins there says it has."""
+    """The recorded size of the value that starts there, in bytes."""
     header = _byte(value, at)
     more = header >> 2
     match header & 3:

@@ -1,4 +1,4 @@
-"""A variant as JSON text, to look at; what JSON has no form for is a text, as ``to_json`` of Spark has it."""
+"""A variant as JSON text. Values that JSON does not have become text, like in Spark's ``to_json``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CYCLE_START = 11_017  # 2000-03-01, in days since 1970
 
 
 def to_json(metadata: bytes, value: bytes) -> str:
-    """The text of one variant; ``InvalidInput`` where the bytes are none."""
+    """The JSON text of one variant. Raises ``InvalidInput`` if the bytes are not valid."""
     return json_text(decode(metadata, value))
 
 
 def json_text(value: Any) -> str:
-    """A value of ``decode`` as JSON, numbers in all their digits."""
+    """A value of ``decode`` as JSON, with all digits of numbers."""
     match value:
         case dict():
             members = [f"{_quoted(key)}:{json_text(inner)}" for key, inner in value.items()]
@@ -49,7 +49,7 @@ def _quoted(text: str) -> str:
 
 
 def moment_text(value: Any) -> str:
-    """A date, a time, a timestamp or a uuid as text."""
+    """A date, time, timestamp or uuid as text."""
     match value:
         case datetime():
             return value.isoformat(" ")
@@ -71,7 +71,8 @@ def moment_text(value: Any) -> str:
 
 
 def _far_date(days: int) -> str:
-    """The proleptic Gregorian calendar, counted from a first of March that begins a cycle of 400 years."""
+    """The date in the proleptic Gregorian calendar, computed from a cycle of 400 years that starts on a first of
+    March."""
     cycles, left = divmod(days - _CYCLE_START, _DAYS_OF_400_YEARS)
     found = date(2000, 3, 1) + timedelta(days=left)
     year = found.year + 400 * cycles

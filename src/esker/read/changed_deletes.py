@@ -143,8 +143,9 @@ def _about(batches: Iterable[Entries], files: Sequence[DataFile]) -> Iterator[En
         yield entries.take(mask)
 
 
-# ---------------------------------------------------------------- The rows that equality deletes can remove, as a
-# predicate. It is only compared with statistics, to skip files. So it may be too wide, but never too narrow.
+# ---------------------------------------------------------------- A predicate for the keys of equality deletes
+#
+# It is only compared with statistics, to skip files. So it may be too wide, but never too narrow.
 
 
 MOST = 64  # with more deletes, one predicate over all of them costs more than it saves

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from esker.tree.manifest import Int64s
 
 
-# ---------------------------------------------------------------- Float columns with NaN or zero. Parquet's minimum and
-# maximum ignore NaN, and its dictionaries have two zeros as two values. Spark treats NaN as the largest number and the
-# zeros as equal. So Spark's reader skips row groups with matching rows, unless these values are known to be absent. A
-# manifest proves it: by the count of NaN, and by bounds that exclude zero.
+# ---------------------------------------------------------------- Float columns with NaN or zero
+#
+# Parquet's minimum and maximum ignore NaN, and its dictionaries have two zeros as two values. Spark treats NaN as the
+# largest number and the zeros as equal. So Spark's reader skips row groups with matching rows, unless these values are
+# known to be absent. A manifest proves it: by the count of NaN, and by bounds that exclude zero.
 
 
 if TYPE_CHECKING:

@@ -181,7 +181,7 @@ def test_snapshots_that_cannot_be_made_leave_nothing(do: Answers, given: Path, t
             do(f"CALL system.snapshot({arguments})")
     put(given / "day=2026-01-03" / "region=eu", [1], id2=[1.5])
     pq.write_table(pa.table({"id": ["text"]}), given / "day=2026-01-03" / "region=eu" / "part-1.parquet")
-    with pytest.raises(InvalidInput, match="does not go with"):
+    with pytest.raises(InvalidInput, match="does not fit"):
         do(f"CALL system.snapshot({source}, table => 's.copy')")
     assert do.lake.tables("s") == ["s.there"]
     with pytest.raises(InvalidInput, match="a folder is not one; call snapshot"):

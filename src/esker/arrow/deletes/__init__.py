@@ -1,1 +1,1 @@
-"""Delete files with pyarrow: reading and applying them, and writing them."""
+"""Delete files with pyarrow: read, apply and write them."""

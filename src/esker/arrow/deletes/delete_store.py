@@ -1,4 +1,5 @@
-"""Delete files of one scan: each is read once and kept within a budget; and the rows that the deletes remove."""
+"""The delete files of one scan: each is read once and kept within a memory budget. Also the rows that deletes
+remove."""
 
 from __future__ import annotations
 
@@ -32,21 +33,16 @@ from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- delete store
-#
-# Delete files of one scan: each is read once and kept, within a budget, for all the data files it applies to.
-
-
 BUDGET = 256 << 20
-LARGE = 8 << 20  # rows beyond which a position delete file is searched for one data file rather than kept whole
+LARGE = 8 << 20  # a position delete file with more rows is searched for one data file instead of kept in memory
 
 
 class Sized(Protocol):
-    """Something that knows its size."""
+    """Something with a size in memory."""
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
+        """Its approximate memory in bytes."""
         ...
 
 
@@ -55,7 +51,7 @@ Kept = TypeVar("Kept", bound=Sized)
 
 @dataclass(frozen=True, slots=True)
 class EqualityDelete:
-    """Keys to delete, and the way to each of their columns."""
+    """Keys to delete, and the path to each of their columns."""
 
     paths: tuple[tuple[Field, ...], ...]
     keys: KeySet
@@ -63,7 +59,7 @@ class EqualityDelete:
 
 @dataclass(frozen=True, slots=True)
 class EqualityRows:
-    """The rows of equality delete files that compare the same columns, and the way to each of these."""
+    """The rows of equality delete files that compare the same columns, and the path to each column."""
 
     paths: tuple[tuple[Field, ...], ...]
     columns: tuple[pa.Array, ...]
@@ -81,7 +77,7 @@ class _Keys:
 
 
 class DeleteStore:
-    """Reads delete files on demand, forgetting the least recently used ones when they take too much."""
+    """Reads delete files when they are needed. Drops the least recently used ones if they need too much memory."""
 
     def __init__(
         self,
@@ -94,7 +90,7 @@ class DeleteStore:
         self._kept: OrderedDict[Hashable, Sized] = OrderedDict()
 
     def positions(self, data_file: DataFile, deletes: Sequence[DataFile]) -> tuple[Deleted, ...]:
-        """The positions that these deletes take out of the data file."""
+        """The positions that these deletes remove from the data file."""
         return tuple(
             self._positions(data_file.path, delete)
             for delete in deletes
@@ -102,16 +98,16 @@ class DeleteStore:
         )
 
     def equality(self, deletes: Sequence[DataFile]) -> tuple[EqualityDelete, ...]:
-        """The keys that these deletes take out, one set per choice of columns."""
+        """The keys that these deletes remove, one set for each set of columns."""
         return tuple(self._equality(ids, files) for ids, files in self._by_columns(deletes).items())
 
     def equality_paths(self, deletes: Sequence[DataFile]) -> tuple[tuple[Field, ...], ...]:
-        """The way to every column that these deletes compare."""
+        """The path to every column that these deletes compare."""
         groups = self._by_columns(deletes)
         return tuple(self._path(id_, files[0].path) for ids, files in groups.items() for id_ in ids)
 
     def equality_rows(self, deletes: Sequence[DataFile]) -> tuple[EqualityRows, ...]:
-        """The keys themselves, for engines that compare by other means."""
+        """The keys themselves, for engines that compare in another way."""
         return tuple(self._equality_rows(ids, files) for ids, files in self._by_columns(deletes).items())
 
     def _by_columns(self, deletes: Sequence[DataFile]) -> dict[tuple[int, ...], list[DataFile]]:
@@ -148,7 +144,7 @@ class DeleteStore:
         return KeySet([pa.concat_arrays(columns) for columns in zip(*read, strict=True)])
 
     def _keys(self, paths: tuple[tuple[Field, ...], ...], file: DataFile) -> _Keys:
-        """The key columns of a delete file, in the types that the table has now."""
+        """The key columns of a delete file, in the table's current types."""
         source = open_data(self._storage, file, renumbered(file, self._schema, self._get_mapping))
         wanted = tuple(_placed(path, source.columns, file.path) for path in paths)
         leaves = wanted_leaves([branch(path) for path in wanted], source.columns)
@@ -168,20 +164,21 @@ class DeleteStore:
             raise Corrupt(file, f"it deletes by the field {field_id}, which no schema of the table has")
         if field_id in self._schema.by_id:
             return path
-        # Dropped since, perhaps while it was required: files written later lack it, and have null for it (H4).
+        # The column was dropped, perhaps while it was required. Files that were written later do not have it: null
+        # (H4).
         return tuple(replace(part, required=False) for part in path)
 
     @staticmethod
     def _equality_ids(delete: DataFile) -> tuple[int, ...]:
         if not delete.equality_ids:
-            raise Corrupt(delete.path, "its manifest entry does not say which columns the equality deletes compare")
+            raise Corrupt(delete.path, "its manifest entry does not record which columns the equality deletes compare")
         return tuple(sorted(set(delete.equality_ids)))
 
     def _once(self, key: Hashable, read: Callable[[], Kept]) -> Kept:
-        """What was read under the key, or is read now; the oldest things give way when the budget is spent."""
+        """The cached value of the key, or a new one. The oldest values are dropped when the budget is used up."""
         if key in self._kept:
             self._kept.move_to_end(key)
-            return self._kept[key]  # type: ignore[return-value]  # a key is only ever used with one kind of thing
+            return self._kept[key]  # type: ignore[return-value]  # a key is always used with one type
         found = read()
         self._kept[key] = found
         while len(self._kept) > 1 and sum(thing.nbytes for thing in self._kept.values()) > BUDGET:
@@ -190,17 +187,15 @@ class DeleteStore:
 
 
 def _placed(path: tuple[Field, ...], columns: tuple[FileColumn, ...], file: str) -> tuple[Field, ...]:
-    """The way to a key column inside the delete file: as in the table, or the column alone at the top."""
+    """The path to a key column in the delete file: as in the table, or the column alone at the top."""
     if path[0].id in by_field_id(columns) and any(c.field_id == path[-1].id for c in every_column(columns)):
         return path
     if path[-1].id in by_field_id(columns):
         return path[-1:]
-    raise Corrupt(file, f"it lacks the column {path[-1].name!r} that its equality deletes compare")
+    raise Corrupt(file, f"it does not have the column {path[-1].name!r} that its equality deletes compare")
 
 
-# ---------------------------------------------------------------- takers
-#
-# Deletes seen from the other side: the rows that they take, rather than those that they leave.
+# ---------------------------------------------------------------- The rows that deletes remove, for change feeds
 
 
 if TYPE_CHECKING:
@@ -210,11 +205,11 @@ if TYPE_CHECKING:
 
 
 class RowsOfChunk(Protocol):
-    """A chunk seen as rows of the table."""
+    """A chunk as rows of the table."""
 
     @property
     def chunk(self) -> Chunk:
-        """Where the rows stand."""
+        """The position of the rows in the file."""
         ...
 
     def at(self, path: tuple[Field, ...]) -> pa.Array:
@@ -224,26 +219,26 @@ class RowsOfChunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Takers:
-    """Positions and keys of which a row must have one to be meant."""
+    """Positions and keys. A row is selected if it has one of them."""
 
     positions: tuple[Deleted, ...]
     keys: tuple[EqualityDelete, ...]
 
     @property
     def are_none(self) -> bool:
-        """Whether no row can be meant, so that the file need not be opened."""
+        """Whether no row can be selected, so that the file need not be opened."""
         return not self.keys and not any(taken.nbytes for taken in self.positions)
 
     @property
     def touches(self) -> Callable[[int, int], bool] | None:
-        """Whether a stretch of the file, from here so long, has a row that is meant; None where keys decide."""
+        """A function that says whether a range of the file has a selected row. None if keys decide."""
         return None if self.keys else self._touches
 
     def _touches(self, start: int, length: int) -> bool:
         return any(len(taken.within(start, length)) for taken in self.positions)
 
     def hits(self, rows: RowsOfChunk) -> Bools:
-        """Which rows of a chunk are meant."""
+        """Which rows of a chunk are selected."""
         chunk = rows.chunk
         hit = np.zeros(chunk.length, dtype=bool)
         for taken in self.positions:
@@ -254,15 +249,15 @@ class Takers:
 
 
 def takers_of(task: ScanTask, store: DeleteStore) -> Takers | None:
-    """What takes the rows that a task means; None where it means all that are left."""
+    """The deletes whose rows a task selects. None if it selects all remaining rows."""
     if task.taken_by is None:
         return None
     keys = store.equality(task.taken_by)
     taken = store.positions(task.data_file, task.taken_by)
     if keys or not taken:
         return Takers(taken, keys)
-    # A vector holds what the one before it held: what is left without that tells whether to open the file at all.
-    # It stays a bitmap, however many rows the file is said to have.
+    # A vector contains the positions of the vector before it. The difference decides whether to open the file. It stays
+    # a bitmap, because the recorded number of rows may be huge.
     mine = _united(taken) - _united(store.positions(task.data_file, task.deletes))
     return Takers((Bitmap(mine, len(mine)),), ())
 
@@ -277,7 +272,7 @@ def _united(parts: tuple[Deleted, ...]) -> BitMap64:
 
 
 def touches_of(task: ScanTask, takers: Takers | None) -> Callable[[int, int], bool] | None:
-    """Whether a stretch of the file, from here so long, has a row that is meant; None where any may have one."""
+    """A function that says whether a range of the file has a selected row. None if any range may have one."""
     if takers is not None:
         return takers.touches
     gone = task.gone

@@ -33,34 +33,29 @@ if TYPE_CHECKING:
     from esker.iceberg.puffin import NewBlob
 
 
-# ---------------------------------------------------------------- delete writer
-#
-# Files of deletes: positions in Parquet, positions as bitmaps in Puffin, and keys in Parquet.
-
-
-PUFFIN_BYTES = 64 << 20  # a Puffin file is made whole in memory: beyond this another one begins
+PUFFIN_BYTES = 64 << 20  # a Puffin file is built in memory: above this size another one starts
 
 
 class ArrowDeleteWriter:
     """Implements ``ports.row_changes.DeleteWriter`` with pyarrow, in this process."""
 
-    # Parquet's writer takes longer to load than a look at a table's metadata: imported late.
+    # Imported late: Parquet's writer loads slower than a table's metadata.
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._calls = count()  # one operation may write several times, and its files must not clash
+        self._calls = count()  # one operation may write several times; its file names must differ
 
     def write_positions(
         self, metadata: TableMetadata, rows: Sequence[DeletedRows], operation_id: str
     ) -> Iterator[DataFile]:
-        """Position delete files, one per data file or per partition, sorted by path and position."""
+        """Write position delete files, one per data file or per partition, sorted by path and position."""
 
         return position_delete_files(self._storage, metadata, rows, name=(next(self._calls), operation_id))
 
     def write_vectors(
         self, metadata: TableMetadata, rows: Sequence[DeletedRows], operation_id: str
     ) -> Iterator[DataFile]:
-        """One vector per data file in the order they are given, several to a Puffin file."""
+        """Write one vector per data file, in the given order, several in a Puffin file."""
         from esker.arrow.write.file_locations import delete_locations, file_name
         from esker.iceberg.deletion_vector import deletion_vector_blob
 
@@ -80,7 +75,7 @@ class ArrowDeleteWriter:
     def write_keys(
         self, metadata: TableMetadata, data: object, on: Sequence[str], operation_id: str
     ) -> Iterator[DataFile]:
-        """Equality delete files of these keys. What can be refused is refused now."""
+        """Write equality delete files of these keys. All checks are done before the first file."""
         from esker.arrow.equal_rows import key_schema
         from esker.arrow.input.fit_data import fit_some
 
@@ -115,8 +110,10 @@ class ArrowDeleteWriter:
 
 
 def specs_for_keys(metadata: TableMetadata, schema: Schema) -> tuple[PartitionSpec, ...]:
-    """The specs to file equality deletes under, so that they reach all data: one without partitions reaches
-    everything, else every spec must tell a key's partition from the key (H2)."""
+    """The specs under which equality deletes are written, so that they apply to all data.
+
+    An unpartitioned spec applies to everything. Otherwise the key must determine the partition in every spec (H2).
+    """
     whole = next((spec for spec in metadata.specs if spec.is_unpartitioned), None)
     if whole is not None:
         return (whole,)
@@ -125,17 +122,15 @@ def specs_for_keys(metadata: TableMetadata, schema: Schema) -> tuple[PartitionSp
             if field.source_id not in schema.by_id:
                 raise Unsupported(
                     f"cannot delete by key ({', '.join(f.name for f in schema)}): the table is partitioned by "
-                    f"{field.name!r}, which is not told by the key; add its column to the key, or use upsert",
+                    f"{field.name!r}, which the key does not determine; add its column to the key, or use upsert",
                     feature="equality deletes across partitions",
                 )
     return metadata.specs
 
 
-# ---------------------------------------------------------------- position delete file
+# ---------------------------------------------------------------- Position delete files (v2)
 #
-# Position delete files of format version 2: the path of a data file and the position of a row, sorted by both.
-#
-# ``write.delete.granularity`` says whether a file is about one data file, by default, or about all of a partition.
+# Path of the data file and position of the row, sorted by both.
 
 
 _ROWS = 1 << 20
@@ -150,7 +145,10 @@ _SCHEMA = Schema(
 def position_delete_files(
     storage: Storage, metadata: TableMetadata, rows: Sequence[DeletedRows], *, name: tuple[int, str]
 ) -> Iterator[DataFile]:
-    """Write the deletes, and describe each file under spec and partition of the data it is about (B7)."""
+    """Write the deletes. Each file has the spec and partition of its data (B7).
+
+    ``write.delete.granularity`` decides whether a file is about one data file, the default, or about a whole partition.
+    """
     locations, (call, operation_id) = delete_locations(metadata), name
     for number, group in enumerate(_groups(metadata, rows), 1):
         first = group[0].data_file
@@ -202,9 +200,7 @@ def _batches(group: Sequence[DeletedRows]) -> Iterator[pa.RecordBatch]:
             )
 
 
-# ---------------------------------------------------------------- equality delete file
-#
-# Equality delete files: keys, divided by partition, each saying which columns it compares.
+# ---------------------------------------------------------------- Equality delete files: keys, divided by partition
 
 
 def equality_delete_files(
@@ -216,7 +212,7 @@ def equality_delete_files(
     *,
     name: tuple[int, str],
 ) -> Iterator[DataFile]:
-    """Write the keys once per spec, so that they reach data of each."""
+    """Write the keys once per spec, so that they apply to the data of each."""
     batches = iter(keys) if len(specs) == 1 else list(keys)
     for task, spec in enumerate(specs):
         writer = DataWriter(

@@ -36,15 +36,15 @@ class Deleted(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """About how much memory they take."""
+        """The approximate memory in bytes."""
         ...
 
     def within(self, start: int, length: int) -> Int64s:
-        """Those from ``start`` on, counted from there."""
+        """The positions from ``start`` on, relative to ``start``."""
         ...
 
     def as_bitmap(self) -> BitMap64:
-        """All of them; not to be changed."""
+        """All positions. Must not be changed."""
         ...
 
 
@@ -56,47 +56,47 @@ class SortedPositions:
 
     @property
     def nbytes(self) -> int:
-        """About how much memory they take."""
+        """The approximate memory in bytes."""
         return self.positions.nbytes
 
     def within(self, start: int, length: int) -> Int64s:
-        """Those from ``start`` on, counted from there."""
+        """The positions from ``start`` on, relative to ``start``."""
         first, last = np.searchsorted(self.positions, (start, start + length))
         return self.positions[first:last] - start
 
     def as_bitmap(self) -> BitMap64:
-        """All of them; not to be changed."""
+        """All positions. Must not be changed."""
         return bitmap_of(self.positions)
 
 
 @dataclass(frozen=True, slots=True)
 class Bitmap:
-    """A deletion vector. It stays a bitmap: a few bytes of runs may stand for billions of positions."""
+    """A deletion vector. It stays a bitmap: a few bytes may mean billions of positions."""
 
     bitmap: BitMap64
     nbytes: int
 
     def within(self, start: int, length: int) -> Int64s:
-        """Those from ``start`` on, counted from there."""
+        """The positions from ``start`` on, relative to ``start``."""
         from pyroaring import BitMap64
 
         inside = self.bitmap & BitMap64(range(start, start + length))
         return np.frombuffer(inside.to_array(), dtype=np.uint64).astype(np.int64) - start
 
     def as_bitmap(self) -> BitMap64:
-        """All of them; not to be changed."""
+        """All positions. Must not be changed."""
         return self.bitmap
 
 
 def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap64:
-    """Positions as a bitmap; they may come in any order and more than once."""
+    """Positions as a bitmap. They may be in any order and repeated."""
     from pyroaring import BitMap64
 
     return BitMap64(array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
 
 
 def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
-    """The vector that a manifest entry points at inside a Puffin file."""
+    """The vector in a Puffin file that a manifest entry points at."""
     from esker.iceberg.deletion_vector import decode_deletion_vector
 
     blob = _vector_blob(storage, file)
@@ -104,11 +104,11 @@ def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
 
 
 def read_vector_positions(storage: Storage, file: DataFile) -> Deleted:
-    """The same for readers: one by one where this process has no library of bitmaps, as workers of Spark may not."""
+    """The positions of the vector. As an array if this process has no bitmap library, like some Spark workers."""
     from esker.iceberg.deletion_vector import decode_positions
 
     try:
-        import pyroaring  # noqa: F401  # asked for alone
+        import pyroaring  # noqa: F401  # only checked
     except ImportError:
         pass
     else:
@@ -121,10 +121,10 @@ def _vector_blob(storage: Storage, file: DataFile) -> bytes:
 
     offset, size = file.content_offset, file.content_size
     if offset is None or size is None:
-        raise Corrupt(file.path, "its manifest entry does not say where in it the deletion vector lies")
+        raise Corrupt(file.path, "its manifest entry does not record where the deletion vector is")
     if offset < 0 or not 0 <= size <= LARGEST_BLOB:
         raise Corrupt(file.path, f"its manifest entry puts a deletion vector of {size} bytes at {offset}")
-    missing = offset + size - storage.size(file.path)  # asked first: no file can be sought to just any offset
+    missing = offset + size - storage.size(file.path)  # checked first: not every offset can be read
     if missing > 0:
         raise Corrupt(file.path, f"it ends {missing} bytes before the deletion vector at {offset} does")
     with storage.open(file.path) as source:
@@ -133,19 +133,19 @@ def _vector_blob(storage: Storage, file: DataFile) -> bytes:
 
 
 Stretch = tuple[str, int, int]
-"""A data file as it is named, and from where to where its positions go."""
+"""The name of a data file, and the range of its positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionDeletes:
-    """A position delete file, read: its positions sorted within each data file's stretch."""
+    """The content of a position delete file: its positions, sorted for each data file."""
 
     positions: Int64s
-    stretches: Mapping[str, tuple[Stretch, ...]]  # by the path alone, without scheme and host
+    stretches: Mapping[str, tuple[Stretch, ...]]  # by path without scheme and host
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
+        """The approximate memory in bytes."""
         return self.positions.nbytes + sum(len(path) + 200 for path in self.stretches)
 
     def of(self, path: str) -> SortedPositions:
@@ -156,7 +156,7 @@ class PositionDeletes:
 
 
 def read_position_deletes(source: DataSource, file: str, *, only: str | None = None) -> PositionDeletes:
-    """All of a position delete file, or just what it says of the data file ``only``."""
+    """All of a position delete file, or only the positions of the data file ``only``."""
     paths, positions = [], []
     for path, pos in position_rows(source, file, only=only):
         paths.append(path.dictionary_encode())
@@ -165,7 +165,7 @@ def read_position_deletes(source: DataSource, file: str, *, only: str | None = N
 
 
 def position_rows(source: DataSource, file: str, *, only: str | None = None) -> Iterator[tuple[pa.Array, Int64s]]:
-    """A position delete file's rows, batch by batch; rows that name no data file are passed over."""
+    """The rows of a position delete file, batch by batch. Rows without a data file are skipped."""
     path_column = _column(source.columns, FILE_PATH, "file_path", file)
     pos_column = _column(source.columns, POS, "pos", file)
     leaves = frozenset((path_column.first_leaf, pos_column.first_leaf))
@@ -202,7 +202,7 @@ def _grouped(paths: list[pa.DictionaryArray], positions: list[Int64s]) -> Positi
     if not positions:
         return PositionDeletes(_NOTHING, {})
     encoded = pa.chunked_array(paths).unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # older pyarrow: one chunk inside
+    if isinstance(encoded, pa.ChunkedArray):  # older pyarrow: one chunk
         encoded = encoded.chunk(0)
     codes: Int64s = encoded.indices.to_numpy(zero_copy_only=False)
     flat = np.concatenate(positions)
@@ -219,10 +219,10 @@ def _grouped(paths: list[pa.DictionaryArray], positions: list[Int64s]) -> Positi
 
 
 def _column(columns: tuple[FileColumn, ...], field_id: int, name: str, file: str) -> FileColumn:
-    """By the reserved id, or by the reserved name for writers that left the ids out."""
+    """The column of the reserved id. By the reserved name if the writer wrote no ids."""
     found = by_field_id(columns).get(field_id) or next((c for c in columns if c.name == name), None)
     if found is None or found.children:
-        raise Corrupt(file, f"a position delete file has a column {name!r}, this one has not")
+        raise Corrupt(file, f"a position delete file needs a column {name!r}, this one does not have it")
     return found
 
 

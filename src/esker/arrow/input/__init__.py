@@ -1,1 +1,1 @@
-"""Data that a user passes in, fitted to a table's types; and schemas inferred from data."""
+"""Data from a user, converted to a table's types. Also schemas inferred from data."""

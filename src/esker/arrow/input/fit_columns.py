@@ -1,8 +1,8 @@
-"""Columns by name: how each column of the table is made from what a user hands over.
+"""Columns by name: how each column of the table is made from the user's data.
 
-Everything that can be known from the two schemas is settled when a converter is made, so that data which cannot fit
-is refused before a row is read. Order is free, at every depth; names match as they are spelt, or else without case
-where only one fits.
+A converter checks everything that follows from the two schemas when it is made. So data that cannot fit is refused
+before a row is read. The order is free, at every depth. Names are compared exactly, or without case if only one
+matches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leniency:
-    """What of the data's number types nobody chose (see ``Incoming``), and whether structs must have every member."""
+    """Which number types of the data are only guessed (see ``Incoming``), and whether structs need every field."""
 
     whole_floats: bool = False
     round_floats: bool = False
@@ -39,14 +39,14 @@ class Leniency:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """How one member of a struct, or one column, is made."""
+    """How one column or struct field is made."""
 
     field: Field
-    at: int | None  # where in the data it is; None where it is not
+    at: int | None  # its index in the data; None if it is not there
     convert: Convert
 
     def array(self, parts: Sequence[pa.Array], length: int) -> pa.Array:
-        """The member's array, from the arrays of the data."""
+        """The array of the column, from the arrays of the data."""
         if self.at is None:
             return default_array(self.field, length)
         try:
@@ -56,7 +56,7 @@ class Member:
 
 
 def members(fields: Iterable[Field], found: Sequence[pa.Field], path: Path, lenient: Leniency) -> tuple[Member, ...]:
-    """How each field is made; ``InvalidInput`` names the column that is missing, unknown or of a wrong type."""
+    """How each field is made. Raises ``InvalidInput`` with the column that is missing, unknown or of a wrong type."""
     fields = tuple(fields)
     places = _matched(fields, [field.name for field in found], path)
     made = []
@@ -67,7 +67,8 @@ def members(fields: Iterable[Field], found: Sequence[pa.Field], path: Path, leni
             if path and lenient.whole_structs:
                 column = ".".join((*path, field.name))
                 raise InvalidInput(
-                    f"the member {column!r} is missing from the data; give it a value or null", column=column
+                    f"cannot write the rows: the member {column!r} is missing from the data; give it a value or null",
+                    column=column,
                 )
             made.append(Member(field, None, lambda array: array))
         else:
@@ -79,7 +80,7 @@ def _matched(fields: tuple[Field, ...], names: list[str], path: Path) -> dict[st
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         column = ".".join((*path, twice[0]))
-        raise InvalidInput(f"column {column!r} is there twice in the data", column=column)
+        raise InvalidInput(f"cannot write the rows: column {column!r} is there twice in the data", column=column)
     wanted = {field.name for field in fields}
     places = {name: at for at, name in enumerate(names) if name in wanted}
     others = [name for name in names if name not in wanted]
@@ -95,7 +96,9 @@ def _matched(fields: tuple[Field, ...], names: list[str], path: Path) -> dict[st
             raise InvalidInput(_unknown(column, name, fields), column=column)
         if len(fits) > 1 or len(rivals) > 1:
             raise InvalidInput(
-                f"column {column!r} is ambiguous: it may mean {', '.join(sorted((*fits, *rivals)))}", column=column
+                f"cannot write the rows: column {column!r} is ambiguous: it may mean "
+                f"{', '.join(sorted((*fits, *rivals)))}",
+                column=column,
             )
         places[fits[0]] = at
     return places
@@ -111,13 +114,15 @@ def _by_folded_name(names: Iterable[str]) -> dict[str, list[str]]:
 def _unknown(column: str, name: str, fields: tuple[Field, ...]) -> str:
     near = difflib.get_close_matches(name, [field.name for field in fields], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"the data has a column {column!r} that the table does not have{hint}"
+    return f"cannot write the rows: the data has a column {column!r} that the table does not have{hint}"
 
 
 def _check_may_be_missing(field: Field, path: Path) -> None:
     if field.required and field.write_default is None:
         column = ".".join((*path, field.name))
-        raise InvalidInput(f"the required column {column!r} is missing from the data", column=column)
+        raise InvalidInput(
+            f"cannot write the rows: the required column {column!r} is missing from the data", column=column
+        )
     if isinstance(field.type, StructType) and field.write_default is not None:
         for member in field.type:
             if _given(member, field.write_default) is _ABSENT:
@@ -135,7 +140,7 @@ def _given(member: Field, value: Mapping[Any, Any]) -> Any:
 
 
 def default_array(field: Field, length: int) -> pa.Array:
-    """What a writer fills in for a column that is not given; ``{}`` is a struct of its members' defaults (E5)."""
+    """The value of a column that is not given. ``{}`` is a struct of its fields' defaults (E5)."""
     if not isinstance(field.type, StructType) or field.write_default is None:
         return repeated(field.type, field.write_default, length)
     parts = []
@@ -177,7 +182,8 @@ def _type_converter(source: pa.DataType, type_: Type, path: Path, lenient: Lenie
                 return found
     column, given = ".".join(path), "variant" if source == TYPE else source
     raise InvalidInput(
-        f"column {column!r} is {given} in the data, which does not fit the table's {type_}{_hint(held, type_)}",
+        f"cannot write the rows: column {column!r} is {given} in the data, which does not fit the "
+        f"table's {type_}{_hint(held, type_)}",
         column=column,
     )
 
@@ -201,7 +207,7 @@ def _struct(held: pa.DataType, type_: StructType, path: Path, lenient: Leniency)
         array = plain(array)
         if not array.null_count:
             return present(array)
-        # What lies below a null struct is nobody's: it is neither looked at nor kept.
+        # Values below a null struct are neither checked nor kept.
         rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
         try:
             made = present(array.take(pa.array(rows)))
@@ -216,7 +222,7 @@ def _struct(held: pa.DataType, type_: StructType, path: Path, lenient: Leniency)
 
 
 def _inside(convert: Convert, values: pa.Array, name: str) -> pa.Array:
-    """Convert what lies inside lists, whose places are not rows."""
+    """Convert values inside lists. Their positions are not rows."""
     try:
         return convert(values)
     except Misfit as misfit:
@@ -240,7 +246,7 @@ def _rebuilt(array: pa.Array, type_: Type, convert: Convert) -> pa.Array:
 
 
 def _pair(held: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
-    """Key and value of a map, also of one spelt as a list of pairs, as libraries without maps have it."""
+    """Key and value of a map. Also of a list of pairs, which libraries without maps use."""
     if pa.types.is_map(held):
         return held.key_field, held.item_field
     if _is_list(held) and pa.types.is_struct(held.value_type) and held.value_type.num_fields == 2:
@@ -250,7 +256,7 @@ def _pair(held: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
 
 
 def _is_variant(held: pa.DataType) -> bool:
-    """Whether a struct is of the two binaries that make a variant, in any order."""
+    """Whether a struct has the two binaries of a variant, in any order."""
     if not pa.types.is_struct(held) or sorted(field.name for field in held) != ["metadata", "value"]:
         return False
     return all(plain_type(field.type) == pa.binary() for field in held)
@@ -267,7 +273,7 @@ def _variants(array: pa.Array) -> pa.Array:
     made = variant_array(metadata, value, is_null)
     unsound = first_unsound(made.field(0), made.field(1))
     if unsound is not None:
-        raise Misfit(f"its bytes are no variant: {unsound[1]}", unsound[0])
+        raise Misfit(f"its bytes are not a variant: {unsound[1]}", unsound[0])
     return made
 
 

@@ -1,4 +1,4 @@
-"""Data in any form that a user passes in, as a stream of batches with exactly the table's types."""
+"""Data in any form that a user passes, as a stream of batches with exactly the table's types."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from esker.model.schema import Schema
 from esker.model.types import MapType, Type, VariantType, children
 from esker.model.variant import encode
 
-# ---------------------------------------------------------------- incoming
-#
-# Whatever a user hands over as rows, as an Arrow schema and batches of it.
+# ---------------------------------------------------------------- Any data as an Arrow schema and batches
 
 
 _PIECE_ROWS, _PIECE_BYTES = 1 << 16, 32 << 20
@@ -28,11 +26,11 @@ _PIECE_ROWS, _PIECE_BYTES = 1 << 16, 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """Rows to come.
+    """Rows to write.
 
-    ``again`` is true where they are all in memory and can be looked at before they are written.
-    ``whole_floats``: a column of whole floats may stand for integers, as pandas makes it of integers with gaps.
-    ``round_floats``: nobody chose the width of a float, as in Python's own rows.
+    ``again``: all rows are in memory and can be checked before they are written. ``whole_floats``: a column of whole
+    floats may mean integers, because pandas stores integers with nulls as floats. ``round_floats``: the width of floats
+    was not chosen by the user, as in Python rows.
     """
 
     schema: pa.Schema
@@ -43,7 +41,7 @@ class Incoming:
 
 
 def incoming(data: Any, schema: Schema) -> Incoming:
-    """Rows from anything that holds Arrow data, from pandas, or from Python's own lists and dicts."""
+    """Rows from Arrow data, pandas, or Python lists and dicts. Raises `InvalidInput` for other types."""
     if isinstance(data, pa.Table):
         return _of_table(data)
     if isinstance(data, pa.RecordBatch):
@@ -65,7 +63,7 @@ def incoming(data: Any, schema: Schema) -> Incoming:
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         return _of_rows(data, schema)
     raise InvalidInput(
-        f"cannot take rows from {_kind(data)}: give a pyarrow table or reader, pandas, anything with "
+        f"cannot write rows from {_kind(data)}: give a pyarrow table or reader, pandas, anything with "
         "__arrow_c_stream__ (Polars, DuckDB), or a list of dicts"
     )
 
@@ -100,7 +98,7 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 def check_text(batch: pa.RecordBatch) -> None:
-    """What Spark hands over is sound, but for text: it makes any bytes a string."""
+    """Check the text of data from Spark: its other values are valid, but it makes any bytes a string."""
     _check_sound(batch.select([field.name for field in batch.schema if _has_text(field.type)]))
 
 
@@ -111,13 +109,13 @@ def _has_text(type_: pa.DataType) -> bool:
 
 
 def _check_sound(data: pa.Table | pa.RecordBatch) -> None:
-    """Data from elsewhere may be broken in itself: text that is no UTF-8, offsets out of bounds, times of 25 hours."""
+    """Raise `InvalidInput` for invalid data: text that is not UTF-8, offsets out of bounds, times of 25 hours."""
     for name, column in zip(data.schema.names, data.columns, strict=True):
         try:
             column.validate(full=True)
         except (pa.ArrowException, ValueError) as error:
             why = str(error).splitlines()[0]
-            raise InvalidInput(f"column {name!r} does not fit: it is broken in itself: {why}", column=name) from None
+            raise InvalidInput(f"column {name!r} does not fit: its data is not valid: {why}", column=name) from None
 
 
 def _of_pandas(frame: Any) -> Incoming:
@@ -135,7 +133,7 @@ def _of_columns(columns: Mapping[str, list[Any]], schema: Schema) -> Incoming:
     types = {field.name: field.type for field in schema}
     arrays = [_column(name, values, types.get(name)) for name, values in columns.items()]
     if len({len(array) for array in arrays}) > 1:
-        raise InvalidInput("cannot take columns of different lengths as rows")
+        raise InvalidInput("cannot write columns of different lengths as rows")
     table = pa.Table.from_arrays(arrays, names=list(columns))
     return _of_table(table, whole_floats=True, round_floats=True)
 
@@ -144,11 +142,14 @@ def _column(name: str, values: list[Any], type_: Type | None) -> pa.Array:
     try:
         return pa.array([value if type_ is None else _spelt(value, type_) for value in values])
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise InvalidInput(f"column {name!r} holds what is no column of one type: {error}", column=name) from None
+        raise InvalidInput(
+            f"cannot write column {name!r}: its values do not have one type: {error}", column=name
+        ) from None
 
 
 def _spelt(value: Any, type_: Type) -> Any:
-    """A Python value so that pyarrow infers the right type: a dict is a struct to it, but may be meant as a map."""
+    """A Python value in a form for which pyarrow infers the right type: for pyarrow a dict is a struct, but it may
+    be a map."""
     if isinstance(type_, VariantType):
         return _encoded(value)
     if isinstance(value, UUID):
@@ -165,7 +166,7 @@ def _spelt(value: Any, type_: Type) -> Any:
 
 
 def _encoded(value: Any) -> Any:
-    """The two binaries of a variant, of any value; as they are where they come so, as rows that were read do."""
+    """The two binaries of a variant, from any value. Returned unchanged if they are given as binaries."""
     if value is None or (
         isinstance(value, Mapping)
         and value.keys() == {"metadata", "value"}
@@ -177,7 +178,7 @@ def _encoded(value: Any) -> Any:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Slices of bounded size, whatever the size of a batch."""
+    """Slices of limited size, from batches of any size."""
     for batch in batches:
         per_row = max(1, batch.nbytes // max(1, batch.num_rows))
         rows = max(1, min(_PIECE_ROWS, _PIECE_BYTES // per_row))
@@ -189,31 +190,31 @@ def _told(make: Callable[[], Any]) -> Any:
     try:
         return make()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"cannot take the data as Arrow columns: {error}") from error
+        raise InvalidInput(f"cannot read the data as Arrow columns: {error}") from error
 
 
-# ---------------------------------------------------------------- fit
-#
-# From any data a user hands over to a stream of exactly the table's types.
+# ---------------------------------------------------------------- Rows of the table
 
 
 def fit(schema: Schema, data: object) -> pa.RecordBatchReader:
-    """The data as rows of the schema. ``InvalidInput`` names the column that does not fit, and the row.
+    """The data as rows of the schema. Raises ``InvalidInput`` with the column that does not fit, and the row.
 
-    What the schemas alone tell is refused here. Values are checked as the stream is read; those that are in memory
-    already are also checked here, so that nothing at all is written for them.
+    Faults in the schemas are raised here. Values are checked when the stream is read. Values in memory are also checked
+    here, so that nothing is written if one does not fit.
     """
     return _fitted(schema, incoming(data, schema))
 
 
 def fit_some(schema: Schema, data: object, full: Schema) -> pa.RecordBatchReader:
-    """The columns of ``schema`` out of data that may have others of the table's besides."""
+    """The columns of ``schema`` from data that may have other columns of the table too."""
     source = incoming(data, full)
     names = [field.name for field in schema]
     there = frozenset(source.schema.names)
     missing = [name for name in names if name not in there]
     if missing:
-        raise InvalidInput(f"the rows have no column {missing[0]!r}, which is part of the key", column=missing[0])
+        raise InvalidInput(
+            f"cannot use the rows: they have no column {missing[0]!r}, which is part of the key", column=missing[0]
+        )
     picked = pa.schema([source.schema.field(name) for name in names])
     return _fitted(
         schema, replace(source, schema=picked, batches=lambda: (batch.select(names) for batch in source.batches()))
@@ -230,7 +231,8 @@ def _fitted(schema: Schema, source: Incoming) -> pa.RecordBatchReader:
 
 
 def fit_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of one schema as rows of the table's, for a worker: its rows have no number that anyone knows them by."""
+    """Batches of one schema as rows of the table, for a worker. Errors name no row number, because a worker's rows
+    have none."""
     coming = iter(batches)
     first = next(coming, None)
     if first is None:
@@ -240,7 +242,7 @@ def fit_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     for batch in chain((first,), coming):
         check_text(batch)
         try:
-            columns = batch.columns  # made by every look: once, or the cost grows with the square of them
+            columns = batch.columns  # creates a list each time: read it once, or the cost is quadratic
             arrays = [member.array(columns, batch.num_rows) for member in made]
         except Misfit as misfit:
             raise _refusal(Misfit(misfit.why, None, misfit.inside), 0) from None
@@ -252,7 +254,7 @@ def _batches(source: Incoming, made: tuple[Member, ...], schema: Schema) -> Iter
     row = 0
     for batch in source.batches():
         try:
-            columns = batch.columns  # made by every look: once, or the cost grows with the square of them
+            columns = batch.columns  # creates a list each time: read it once, or the cost is quadratic
             arrays = [member.array(columns, batch.num_rows) for member in made]
         except Misfit as misfit:
             raise _refusal(misfit, row) from None
@@ -264,4 +266,6 @@ def _refusal(misfit: Misfit, row: int) -> InvalidInput:
     column = ".".join(misfit.inside)
     where = "" if misfit.at is None else f" in row {row + misfit.at}"
     facts = {} if misfit.at is None else {"row": row + misfit.at}
-    return InvalidInput(f"column {column!r} does not fit{where}: {misfit.why}", column=column, **facts)
+    return InvalidInput(
+        f"cannot write the rows: column {column!r} does not fit{where}: {misfit.why}", column=column, **facts
+    )

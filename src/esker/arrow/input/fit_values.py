@@ -1,4 +1,4 @@
-"""Values of one Arrow type as values of a table's primitive type, where none is lost or bent on the way."""
+"""Convert values of an Arrow type to a table's primitive type, without losing or changing a value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Convert = Callable[[pa.Array], pa.Array]
 
 
 class Misfit(Exception):
-    """Values that do not fit: why, at which place of the array where that is known, and how far inside the column."""
+    """Values that do not fit: the reason, the index in the array if it is known, and the path inside the column."""
 
     def __init__(self, why: str, at: int | None = None, inside: tuple[str, ...] = ()) -> None:
         super().__init__(why)
@@ -43,7 +43,7 @@ class Misfit(Exception):
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """What is left of a type without extension, dictionary, run ends, views and large offsets."""
+    """The type without extension, dictionary, run ends, views and large offsets."""
     kinds = pa.types
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type)
@@ -57,7 +57,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
 
 def value_converter(source: pa.DataType, type_: Type, *, whole_floats: bool, round_floats: bool) -> Convert | None:
-    """What turns arrays of ``source`` into the table's; None where no value of it may become one of the table's."""
+    """The conversion from ``source`` arrays to the table's type. None if the types do not fit."""
     held, wanted = plain_type(source), to_arrow(type_)
     if pa.types.is_null(held) or isinstance(type_, UnknownType):
         return _checked(lambda array: _only_nulls(array, wanted))
@@ -73,7 +73,7 @@ def value_converter(source: pa.DataType, type_: Type, *, whole_floats: bool, rou
 
 
 def _fits(held: pa.DataType, source: pa.DataType, type_: Type, *, whole_floats: bool, round_floats: bool) -> bool:
-    """Whether a type is close enough; that each value is, its conversion checks."""
+    """Whether the types fit. The conversion checks each value."""
     kinds = pa.types
     match type_:
         case BooleanType():
@@ -100,7 +100,7 @@ def _fits(held: pa.DataType, source: pa.DataType, type_: Type, *, whole_floats: 
         case FixedType(length):
             return held == pa.binary() or (kinds.is_fixed_size_binary(held) and held.byte_width == length)
         case BinaryType():
-            # A uuid's bytes would pass, but who says uuid does not mean binary.
+            # The bytes of a uuid would fit, but a uuid is not meant as binary.
             return (held == pa.binary() or kinds.is_fixed_size_binary(held)) and source != pa.uuid()
         case GeometryType() | GeographyType():
             return held == pa.binary()
@@ -109,7 +109,7 @@ def _fits(held: pa.DataType, source: pa.DataType, type_: Type, *, whole_floats: 
 
 
 def _checked(convert: Convert) -> Convert:
-    """The conversion, which on failure looks for the first value that does not fit."""
+    """The conversion. If it fails, it finds the first value that does not fit."""
 
     def run(array: pa.Array) -> pa.Array:
         array = plain(array)
@@ -145,7 +145,7 @@ def _failure(convert: Convert, array: pa.Array) -> Exception | None:
 
 def _only_nulls(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.null_count < len(array) and not pa.types.is_null(array.type):
-        raise ValueError("a column of type unknown holds nothing but null")
+        raise ValueError("a column of type unknown can only be null")
     return pa.nulls(len(array), wanted)
 
 
@@ -158,5 +158,5 @@ def _uuids(array: pa.Array) -> pa.Array:
 
 
 def _decimals(array: pa.Array, type_: DecimalType) -> pa.Array:
-    """Integers as decimals; Arrow wants room for every value the integer type could hold."""
+    """Integers as decimals. Arrow needs space for every value of the integer type."""
     return array.cast(pa.decimal256(76, type_.scale)).cast(to_arrow(type_))

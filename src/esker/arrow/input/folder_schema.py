@@ -1,4 +1,4 @@
-"""The columns of a folder of Parquet files: those of every file, and those that only its folders name."""
+"""The columns of a folder of Parquet files: the columns of the files, and those that only the folder names have."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from esker.write.existing_files import ExistingFile
 
 
 def folder_schema(storage: Storage, files: Sequence[ExistingFile], *, parallelism: int = 1) -> Schema:
-    """Columns of the files in their order, then the columns of the folders, typed as Spark does; all may be null.
+    """The columns of the files in order, then the columns of the folder names, with the types that Spark infers. All
+    optional.
 
-    Raises ``InvalidInput`` where two files have a column with types that do not go together.
+    Raises ``InvalidInput`` if a column has types in two files that do not fit together.
     """
     with ThreadPoolExecutor(parallelism) as pool:
         found = list(pool.map(lambda file: _columns(storage, file.location), files))
@@ -32,7 +33,7 @@ def folder_schema(storage: Storage, files: Sequence[ExistingFile], *, parallelis
             merged = pa.unify_schemas([merged, schema])
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InvalidInput(
-                f"cannot find the columns of a folder: {file.location} does not go with {files[0].location}: {error}",
+                f"cannot find the columns of a folder: {file.location} does not fit {files[0].location}: {error}",
                 file=file.location,
             ) from None
     columns = schema_from_arrow(merged).fields

@@ -1,4 +1,5 @@
-"""A table's schema from an Arrow schema: fresh ids, and an error that names the column for types that Iceberg lacks."""
+"""A table's schema from an Arrow schema, with new ids. An error names the column for a type that Iceberg does not
+have."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ NextId = Callable[[], int]
 def schema_from_arrow(schema: pa.Schema, *, first_id: int = 1) -> Schema:
     """A table schema for these Arrow columns.
 
-    Ids are fresh and given level by level, as Iceberg does: all columns first, then what lies inside each. Ids in
-    the Arrow metadata are of another table and are not looked at.
+    Ids are new and are assigned level by level, as in Iceberg: all columns first, then what is inside each. Ids in the
+    Arrow metadata are from another table and are ignored.
     """
     numbers = count(first_id)
     return Schema(fields=_fields(list(schema), (), lambda: next(numbers)))
@@ -51,14 +52,17 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 1) -> Schema:
 def _fields(fields: list[pa.Field], above: tuple[str, ...], next_id: NextId) -> tuple[Field, ...]:
     twice = sorted(name for name, times in Counter(field.name for field in fields).items() if times > 1)
     if twice:
-        raise InvalidInput(f"column {_dotted((*above, twice[0]))!r} is there twice", column=_dotted((*above, twice[0])))
+        raise InvalidInput(
+            f"cannot make a table: column {_dotted((*above, twice[0]))!r} is there twice",
+            column=_dotted((*above, twice[0])),
+        )
     ids = [next_id() for _ in fields]
     return tuple(
         Field(
             id=id_,
             name=field.name,
             type=_type_of(field, (*above, field.name), next_id),
-            required=not field.nullable and not pa.types.is_null(field.type),  # an unknown is always optional (E11)
+            required=not field.nullable and not pa.types.is_null(field.type),  # unknown is always optional (E11)
             doc=_doc(field),
         )
         for id_, field in zip(ids, fields, strict=True)
@@ -66,7 +70,7 @@ def _fields(fields: list[pa.Field], above: tuple[str, ...], next_id: NextId) -> 
 
 
 def _type_of(field: pa.Field, path: tuple[str, ...], next_id: NextId) -> Type:
-    """The type of a field; a struct may say that it is a variant, by the name of Arrow's extension type for it."""
+    """The type of a field. A struct may be marked as a variant, by the name of Arrow's extension type."""
     said = (field.metadata or {}).get(b"ARROW:extension:name")
     if said == b"arrow.parquet.variant" and pa.types.is_struct(field.type):
         return VARIANT

@@ -1,6 +1,7 @@
 """Avro data files: columns by field id, a batch at a time.
 
-An Avro file has no footer, so one that was cut between two blocks looks whole; only the manifest knows better.
+An Avro file has no footer. A file that was cut between two blocks looks complete, so the row count of the manifest is
+checked.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ AVRO_ID = b"field-id"
 
 
 class AvroFile:
-    """An Avro file of which the header is read."""
+    """An Avro file whose header is read."""
 
     def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered, rows: int = 0) -> None:
         self._storage = storage
         self._location = location
-        self._rows = rows  # what the manifest counts
+        self._rows = rows  # the count in the manifest
         with storage.open(location) as source:
             header = read_header(source, file=location)
         columns = file_columns(arrow_schema(header.schema), AVRO_ID)
@@ -31,11 +32,11 @@ class AvroFile:
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:
-        """What the file has."""
+        """The columns of the file."""
         return self._columns
 
     def chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
-        """The rows in file order; memory holds one batch."""
+        """The rows in file order. Memory is one batch."""
         want = self._want(request.leaves)
         position = 0
         with self._storage.open(self._location) as source:
@@ -51,13 +52,13 @@ class AvroFile:
             )
 
     def _want(self, leaves: frozenset[int]) -> Projection | None:
-        """The ids to keep; everything, where columns are known by name or nothing is asked for but the rows."""
+        """The ids to keep. Everything, if columns are found by name or only rows are counted."""
         ids = frozenset(_ids(self._columns, leaves, None))
         return Projection.of(ids) if self._by_id and ids else None
 
 
 def _ids(columns: Iterable[FileColumn], leaves: frozenset[int], above: int | None) -> Iterator[int]:
-    """Ids of the leaves, each under the nearest id above it where its own is missing."""
+    """The ids of the leaves. A leaf without an id has the nearest id above it."""
     for column in columns:
         if leaves.isdisjoint(column.leaves):
             continue

@@ -30,12 +30,11 @@ from esker.ports.engine import (
     ScanTask,
 )
 
-# ---------------------------------------------------------------- lineage
+# ---------------------------------------------------------------- Moved rows, found by their lineage (v3)
 #
-# Rows that a commit only moved, told by their lineage (v3): the same row id, last changed by the same commit.
-#
-# Two numbers a row are read for it instead of whole rows, and what is left to compare by value is what changed. Where
-# a writer gave copied rows new ids, nothing is found here, and values decide.
+# A moved row has the same row id and was last changed by the same commit.
+# This reads two numbers per row instead of whole rows; only changed rows are left to compare by value. If a writer gave
+# copied rows new ids, nothing is found here and values are compared.
 
 
 _RowIds = npt.NDArray[np.int64]
@@ -50,7 +49,7 @@ _COLUMNS = Schema(
 
 
 def tells_moved_rows(request: ChangeRequest, group: ChangeGroup) -> bool:
-    """Whether files went and others came, and every row of the group has an id that lasts."""
+    """Whether files were removed and others added, and every row of the group has a lasting id."""
     if request.metadata.format_version < 3 or any(task.data_file.first_row_id is None for task in group.tasks):
         return False
     return all(any(task.taken_by is None for task in side) for side in (group.deleted, group.inserted))
@@ -59,7 +58,7 @@ def tells_moved_rows(request: ChangeRequest, group: ChangeGroup) -> bool:
 def without_moved(read: Read, request: ChangeRequest, group: ChangeGroup) -> ChangeGroup:
     """The group without the rows that are on both sides."""
     ours, theirs = (_Side(read, request, tasks) for tasks in (group.deleted, group.inserted))
-    if ours.has_repeats or theirs.has_repeats:  # ids that are no ids tell nothing
+    if ours.has_repeats or theirs.has_repeats:  # repeated ids cannot identify rows
         return group
     place = np.minimum(np.searchsorted(theirs.rows, ours.rows), max(0, len(theirs.rows) - 1))
     same = np.zeros(len(ours.rows), dtype=bool)
@@ -76,17 +75,17 @@ class _Side:
         columns = [_lineage(read, request, task) for task in tasks]
         numbers = np.repeat(np.arange(len(tasks)), [len(positions) for positions, _, _ in columns])
         positions, rows, changed = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        order = np.argsort(rows, kind="stable")  # which is quick for ids that are in order already, as most are
+        order = np.argsort(rows, kind="stable")  # quick for ids that are sorted already, as most are
         self._numbers, self._positions = numbers[order], positions[order]
         self.rows, self.changed = rows[order], changed[order]
 
     @property
     def has_repeats(self) -> bool:
-        """Whether two rows have one id."""
+        """Whether two rows have the same id."""
         return bool(np.any(self.rows[1:] == self.rows[:-1]))
 
     def without(self, moved: _RowIds) -> tuple[ScanTask, ...]:
-        """The tasks without the rows at these places."""
+        """The tasks without the rows at these indices."""
         numbers, positions = self._numbers[moved], self._positions[moved]
         return tuple(
             replace(task, gone=bitmap_of(positions[numbers == number])) for number, task in enumerate(self._tasks)
@@ -94,8 +93,10 @@ class _Side:
 
 
 def _lineage(read: Read, request: ChangeRequest, task: ScanTask) -> tuple[_RowIds, _RowIds, _RowIds]:
-    told = ReadRequest(metadata=request.metadata, tasks=[task], row_schema=request.row_schema, projection=_COLUMNS)
-    batches = list(read(told))
+    side_request = ReadRequest(
+        metadata=request.metadata, tasks=[task], row_schema=request.row_schema, projection=_COLUMNS
+    )
+    batches = list(read(side_request))
     found = [
         [np.empty(0, np.int64), *(batch.column(at).to_numpy(zero_copy_only=False) for batch in batches)]
         for at in range(len(_COLUMNS.fields))
@@ -104,13 +105,11 @@ def _lineage(read: Read, request: ChangeRequest, task: ScanTask) -> tuple[_RowId
     return positions, rows, changed
 
 
-# ---------------------------------------------------------------- read changes
+# ---------------------------------------------------------------- Changed rows
 #
-# Changed rows: what each commit took out and put in, without the rows that it only moved.
-#
-# Copy-on-write writes a file anew for a few rows of it; the others leave with the old file and come back with the new
-# one. Such pairs cancel out within a commit, row against equal row. Only commits that did both are held in memory for
-# it, one partition at a time where rows of two partitions cannot be equal.
+# Copy-on-write rewrites a file for a few of its rows. The other rows are removed with the old file and added with the
+# new one. Such pairs cancel out within a commit. Only commits with both sides are kept in memory, one partition at a
+# time if rows of two partitions cannot be equal.
 
 
 Batches = Iterable[pa.RecordBatch]
@@ -118,7 +117,7 @@ CHANGE_TYPE = CHANGE_COLUMNS[0].name
 
 
 def read_changes(read: Read, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
-    """The changed rows of every commit in turn."""
+    """The changed rows of each commit in turn."""
     if request.net:
         yield from _net(read, request)
         return
@@ -128,8 +127,10 @@ def read_changes(read: Read, request: ChangeRequest) -> Iterator[pa.RecordBatch]
 
 
 def _net(read: Read, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
-    """What is left when equal rows cancel out over all commits. The changed rows are held in memory for it, unless no
-    row was taken out or none was put in."""
+    """The rows that are left when equal rows cancel out over all commits.
+
+    The changed rows are kept in memory, unless all of them were removed or all of them were added.
+    """
     groups = [group for commit in request.commits for group in commit.groups]
     if not (any(group.deleted for group in groups) and any(group.inserted for group in groups)):
         yield from read_changes(read, replace(request, net=False))
@@ -149,7 +150,7 @@ class _Changes:
     request: ChangeRequest
 
     def of(self, commit: Commit) -> Iterator[pa.RecordBatch]:
-        """What was taken out comes first, so that a reader may apply the rows as they come."""
+        """Removed rows come first, so that a reader may apply the rows in order."""
         plain = [group for group in commit.groups if not group.is_mixed]
         yield from self._rows([task for group in plain for task in group.deleted])
         put_in: list[Batches] = []
@@ -163,16 +164,16 @@ class _Changes:
 
     def _rows(self, tasks: Sequence[ScanTask], *, whole: bool = False) -> Iterator[pa.RecordBatch]:
         fields = (*(self.request.row_schema if whole else self.request.projection), *CHANGE_COLUMNS)
-        told = ReadRequest(
+        side_request = ReadRequest(
             metadata=self.request.metadata,
             tasks=tasks,
             row_schema=self.request.row_schema,
             projection=Schema(fields=fields),
         )
-        return self.read(told) if tasks else iter(())
+        return self.read(side_request) if tasks else iter(())
 
     def _netted(self, group: ChangeGroup, commit: Commit) -> tuple[Batches, Batches]:
-        """What a group really took out and put in; a side that turns out to be empty needs no comparing."""
+        """The rows that a group really removed and added. If one side is empty, nothing is compared."""
         if tells_moved_rows(self.request, group):
             group = without_moved(self.read, self.request, group)
         out, come = self._rows(group.deleted, whole=True), self._rows(group.inserted, whole=True)
@@ -187,7 +188,7 @@ class _Changes:
         return map(self._shown, taken_out.to_batches()), map(self._shown, put_in.to_batches())
 
     def _paired(self, taken_out: pa.Table, put_in: pa.Table, commit: Commit) -> tuple[pa.Table, pa.Table]:
-        """Rows of one key on both sides as updates, each new row right behind the old one."""
+        """Rows with the same key on both sides as updates, each new row directly after the old one."""
         names = [f.name for f in self.request.keys]
         ours, theirs = _numbered(taken_out, put_in, names)
         size = int(max(ours.max(initial=-1), theirs.max(initial=-1))) + 1
@@ -195,7 +196,7 @@ class _Changes:
         if np.any((mine > 0) & (other > 0) & (mine + other > 2)):
             raise InvalidInput(
                 f"cannot tell updates of snapshot {commit.snapshot_id} by {', '.join(names)}: several rows have the "
-                "same key; give columns that tell rows apart, or no keys to have plain deletes and inserts",
+                "same key; give columns that identify a row, or no keys to have plain deletes and inserts",
                 snapshot_id=commit.snapshot_id,
             )
         both = (mine == 1) & (other == 1)
@@ -218,14 +219,14 @@ def _all(first: pa.RecordBatch | None, rest: Batches) -> Batches:
 
 
 def _numbered(ours: pa.Table, theirs: pa.Table, names: Sequence[str]) -> tuple[Int64s, Int64s]:
-    """Both sides' rows, numbered alike by these columns."""
+    """The rows of both sides, with the same numbers for equal values of these columns."""
     both = pa.concat_tables([ours, theirs])
     numbers = row_numbers([both[name] for name in names], both.num_rows)
     return numbers[: ours.num_rows], numbers[ours.num_rows :]
 
 
 def _in_order(rows: pa.Table, numbers: Int64s, wanted: Bools) -> pa.Table:
-    """The rows whose number is wanted, by number."""
+    """The rows with the wanted numbers, sorted by number."""
     at = np.flatnonzero(wanted[numbers])
     return rows.take(pa.array(at[np.argsort(numbers[at])]))
 

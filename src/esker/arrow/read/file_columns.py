@@ -1,4 +1,8 @@
-"""The columns of a data file as a tree with field ids, whatever its format; and the path to a nested field."""
+"""The columns of a data file as a tree with field ids, for any format. Also the path to a nested field.
+
+Leaves are numbered in depth-first order, which is the order of Parquet's column chunks. So a set of leaf numbers
+describes a projection.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,6 @@ from esker.errors import Unsupported
 from esker.model.schema import MappedField, Schema
 from esker.model.types import Field, ListType, MapType, StructType, Type, UnknownType
 from esker.tree.table_metadata import TableMetadata
-
-# ---------------------------------------------------------------- file columns
-#
-# The columns a data file has, as a tree with field ids, whatever its format.
-#
-# A leaf is numbered in depth-first order, which is the order of Parquet's column chunks, so a set of leaf numbers is
-# what a reader needs to know of a projection.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,7 @@ class FileColumn:
 
 
 def file_columns(schema: pa.Schema, id_key: bytes) -> tuple[FileColumn, ...]:
-    """The tree of an Arrow schema whose fields carry their ids under ``id_key``."""
+    """The tree of an Arrow schema whose fields have their ids under ``id_key``."""
     return _columns(list(schema), id_key, 0)
 
 
@@ -79,7 +76,7 @@ def _field_id(metadata: Mapping[bytes, bytes] | None, id_key: bytes) -> int | No
 
 
 def every_column(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
-    """Columns at all depths, parents first."""
+    """The columns at all depths, parents first."""
     waiting = [iter(columns)]  # a stack, not recursion: what a deep level yields need not climb through those above
     while waiting:
         column = next(waiting[-1], None)
@@ -91,12 +88,12 @@ def every_column(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
 
 
 def has_ids(columns: Iterable[FileColumn]) -> bool:
-    """Whether the writer left any field id at all."""
+    """Whether the writer wrote any field id."""
     return any(column.field_id is not None for column in every_column(columns))
 
 
 def with_mapped_ids(columns: tuple[FileColumn, ...], mapping: Iterable[MappedField]) -> tuple[FileColumn, ...]:
-    """The columns of a file without ids, known by their names (checklist E2: a dot is part of a name)."""
+    """The columns of a file without ids, found by their names (checklist E2: a dot is part of a name)."""
     by_name = {name: mapped for mapped in mapping for name in mapped.names}
     return tuple(_with_mapped_id(column, by_name.get(column.name)) for column in columns)
 
@@ -112,7 +109,7 @@ def _with_mapped_id(column: FileColumn, mapped: MappedField | None) -> FileColum
 
 
 def _part_names(column: FileColumn) -> tuple[str, ...]:
-    """Names as mappings spell them: writers call a list's element ``array``, ``item`` and more."""
+    """The names of parts in mappings: writers call a list's element ``array``, ``item`` and so on."""
     type_ = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
     if pa.types.is_struct(type_):
         return tuple(child.name for child in column.children)
@@ -120,12 +117,12 @@ def _part_names(column: FileColumn) -> tuple[str, ...]:
 
 
 def with_positional_ids(columns: tuple[FileColumn, ...]) -> tuple[FileColumn, ...]:
-    """Top-level columns numbered from 1, as Iceberg Java does for Parquet with neither ids nor a mapping."""
+    """Top-level columns numbered from 1, as in Iceberg Java for Parquet with neither ids nor a mapping."""
     return tuple(replace(column, field_id=at) for at, column in enumerate(columns, start=1))
 
 
 def by_field_id(columns: Iterable[FileColumn]) -> dict[int, FileColumn]:
-    """Columns of one level by id; the first of an id counts."""
+    """The columns of one level by id. If an id is repeated, the first is used."""
     found: dict[int, FileColumn] = {}
     for column in columns:
         if column.field_id is not None:
@@ -134,14 +131,15 @@ def by_field_id(columns: Iterable[FileColumn]) -> dict[int, FileColumn]:
 
 
 class LeafFinder:
-    """Columns of one value per row, by the way to a field. Each level is indexed once: there may be thousands."""
+    """Finds columns with one value per row, by the path to a field. Each level is indexed once: there may be
+    thousands."""
 
     def __init__(self, columns: tuple[FileColumn, ...]) -> None:
         self._top = by_field_id(columns)
-        self._below: dict[int, dict[int, FileColumn]] = {}  # by the identity of the column above
+        self._below: dict[int, dict[int, FileColumn]] = {}  # by the identity of the parent column
 
     def find(self, path: tuple[Field, ...]) -> FileColumn | None:
-        """The file's column for a field that is reached through structs only; None where there is none."""
+        """The file's column of a field that is reached only through structs. None if there is none."""
         level, column = self._top, None
         for depth, field in enumerate(path):
             if depth:
@@ -160,7 +158,7 @@ class LeafFinder:
 
 
 def wanted_leaves(fields: Iterable[Field], columns: tuple[FileColumn, ...]) -> frozenset[int]:
-    """The leaves to read so that these fields can be made."""
+    """The leaves that must be read for these fields."""
     ids = by_field_id(columns)
     return frozenset(leaf for f in fields if f.id in ids for leaf in _leaves(f.type, ids[f.id]))
 
@@ -178,12 +176,12 @@ def _leaves(type_: Type, column: FileColumn) -> frozenset[int]:
             return frozenset()
         case _:
             return frozenset(column.leaves)
-    # Whether a struct is null, or how long a list is, can only be seen in some leaf of it.
+    # Whether a struct is null, or how long a list is, is only known from one of its leaves.
     return found or frozenset((column.first_leaf,))
 
 
 def pruned(columns: Iterable[FileColumn], leaves: frozenset[int]) -> tuple[FileColumn, ...]:
-    """What is left of the tree when only these leaves are read."""
+    """The part of the tree that has these leaves."""
     return tuple(
         replace(column, children=pruned(column.children, leaves))
         for column in columns
@@ -191,13 +189,11 @@ def pruned(columns: Iterable[FileColumn], leaves: frozenset[int]) -> tuple[FileC
     )
 
 
-# ---------------------------------------------------------------- field paths
-#
-# Fields below the top: the way down to one, and its values per row.
+# ---------------------------------------------------------------- Nested fields
 
 
 def path_of(field_id: int, schema: Schema, metadata: TableMetadata | None = None) -> tuple[Field, ...] | None:
-    """From the top-level column down to the field; of a dropped one as older schemas had it (checklist H4)."""
+    """The path from the top-level column to the field. For a dropped field, as in older schemas (checklist H4)."""
     if field_id in schema.path_by_id:
         return schema.path_by_id[field_id]
     if metadata is None:
@@ -209,7 +205,7 @@ def path_of(field_id: int, schema: Schema, metadata: TableMetadata | None = None
 
 
 def branch(path: tuple[Field, ...]) -> Field:
-    """The top-level column cut down to the one way that leads to the field."""
+    """The top-level column reduced to the path to the field."""
     field = path[-1]
     for above in reversed(path[:-1]):
         if not isinstance(above.type, StructType):
@@ -220,7 +216,7 @@ def branch(path: tuple[Field, ...]) -> Field:
 
 
 def tip(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:
-    """The field's own values out of its branch; null where a struct above it is."""
+    """The values of the field, from its reduced column. Null where a struct above it is null."""
     if len(path) == 1:
         return array
     import pyarrow.compute as pc

@@ -1,7 +1,7 @@
-"""Which rows of Arrow data a bound predicate is TRUE of, with Spark's semantics.
+"""For which rows of Arrow data a bound predicate is TRUE, with Spark's semantics.
 
-NaN equals itself and is above every number, the two zeros are one, a float column is compared as double. A null
-satisfies nothing but the tests that ask for it; so every answer here is true or false and never null.
+NaN equals itself and is above every number, the two zeros are equal, a float column is compared as double. Null
+satisfies only the tests for null. So every result here is true or false, never null.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _KERNELS = {
 
 
 def matches(bound: Bound, columns: Mapping[int, pa.Array], rows: int) -> pa.BooleanArray:
-    """True where the predicate is TRUE. ``columns`` holds ``rows`` values of each column asked about, by field id.
+    """True where the predicate is TRUE. ``columns`` has ``rows`` values of each column in the predicate, by field id.
 
-    A struct member is an array of its own here, null wherever its struct is.
+    A struct field is an array of its own. It is null where its struct is null.
     """
     match bound:
         case Always(value):
@@ -65,7 +65,7 @@ def _folded(parts: tuple[Bound, ...], columns: Mapping[int, pa.Array], rows: int
     for part in parts:
         found = matches(part, columns, rows)
         answer = found if answer is None else join(answer, found)
-        if (not answer.true_count) if start else answer.true_count == rows:  # nothing can change it any more
+        if (not answer.true_count) if start else answer.true_count == rows:  # nothing can change the result any more
             return answer
     return _constant(start, rows) if answer is None else answer
 
@@ -85,7 +85,7 @@ def _term(term: Term, column: pa.Array | pa.ChunkedArray, rows: int) -> pa.Boole
             return _is_nan(column, term.field.type, negated=negated)
     if pa.types.is_null(column.type):
         return _constant(False, rows)
-    if pa.types.is_dictionary(column.type):  # one answer per distinct value, and no null satisfies these terms
+    if pa.types.is_dictionary(column.type):  # one result per distinct value, and no null satisfies these terms
         answers = _over_values(term, _whole(column.dictionary))
         return _settled(answers.take(column.indices))
     return _over_values(term, column)
@@ -117,14 +117,14 @@ def _is_nan(column: pa.Array, type_: Type, *, negated: bool) -> pa.BooleanArray:
 
 
 def _over_values(term: Term, column: pa.Array) -> pa.BooleanArray:
-    """A term that no null satisfies, over plain values."""
+    """A term that null does not satisfy, over plain values."""
     if isinstance(term, InBucket):
         return _in_bucket(term, column)
     column = _comparable(term.field.type, column)
     match term:
         case Compare(field, op, literal):
             answers = _KERNELS[op](column, _scalar(field.type, literal, column.type))
-            if is_floating(field.type) and op in (Op.GT, Op.GE):  # not equal is already true of NaN
+            if is_floating(field.type) and op in (Op.GT, Op.GE):  # "not equal" is already true for NaN
                 answers = pc.or_(answers, pc.is_nan(column))
         case OneOf(field, values, negated):
             answers = _among(field.type, values, column)
@@ -136,7 +136,7 @@ def _over_values(term: Term, column: pa.Array) -> pa.BooleanArray:
             answers = pc.match_substring_regex(column, as_regex(pattern, escape))
             answers = pc.invert(answers) if negated else answers
         case _:
-            raise TypeError(f"{term!r} is no term over values")
+            raise TypeError(f"{term!r} is not a term over values")
     if column.null_count:
         answers = pc.and_(_settled(answers), column.is_valid())
     return _settled(answers)
@@ -149,7 +149,7 @@ def _in_bucket(term: InBucket, column: pa.Array) -> pa.BooleanArray:
 
 
 def _comparable(type_: Type, column: pa.Array) -> pa.Array:
-    """The column as the numbers, text or bytes that held literals are."""
+    """The column as numbers, text or bytes, like held literals."""
     kind = column.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = column.view(pa.int32())
@@ -174,7 +174,7 @@ def _widest(type_: DecimalType) -> pa.DataType:
 
 def _among(type_: Type, values: frozenset[Any], column: pa.Array) -> pa.Array:
     if is_floating(type_):
-        column = pc.add(column, 0.0)  # makes one of the two zeros, which a hash would tell apart
+        column = pc.add(column, 0.0)  # makes the two zeros equal, which a hash would distinguish
     if isinstance(type_, DecimalType):
         column = column.cast(_widest(type_))
     return pc.is_in(column, value_set=pa.array(list(values), column.type))

@@ -1,6 +1,5 @@
-"""What the readers of all file formats share: the `DataSource` interface, chunks of rows,
-and opening stored files with errors that name the file.
-"""
+"""The interface that the readers of all file formats implement (`DataSource`), chunks of rows, and opening stored
+files with errors that name the file."""
 
 from __future__ import annotations
 
@@ -18,18 +17,13 @@ from esker.model.schema import Schema
 from esker.ports.storage import Storage
 from esker.storage.failures import failure_of, is_failure, naming_failures
 
-# ---------------------------------------------------------------- chunk
-#
-# A stretch of a data file, as its reader gives it: the file's own columns, and where in the file they stand.
-
-
 BATCH_ROWS = 1 << 16
-BATCH_BYTES = 32 << 20  # what a batch should stay below, where rows are wide
+BATCH_BYTES = 32 << 20  # the target size of a batch with wide rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Consecutive rows of a file. ``residual`` is what of the filter its statistics do not settle."""
+    """Consecutive rows of a file. ``residual`` is the part of the filter that its statistics do not decide."""
 
     position: int
     length: int
@@ -39,43 +33,41 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRequest:
-    """Which part of a file is wanted: leaves by number, and rows that may pass the filter."""
+    """The wanted part of a file: leaves by number, and rows that may pass the filter."""
 
     leaves: frozenset[int]
     residual: Bound = TRUE
-    schema: Schema  # the one the residual was bound to
+    schema: Schema  # the residual is bound to it
     batch_rows: int = BATCH_ROWS
-    touches: Callable[[int, int], bool] | None = None  # whether so many rows from a position on have one that is wanted
+    touches: Callable[[int, int], bool] | None = None  # whether a range of rows has a wanted one
 
 
 class DataSource(Protocol):
-    """An opened data file of some format."""
+    """An open data file of any format."""
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:
-        """What the file has."""
+        """The columns of the file."""
         ...
 
     def chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
-        """The rows in file order, but for those that cannot pass the filter."""
+        """The rows in file order, without those that cannot pass the filter."""
         ...
 
 
 class Renumbered(Protocol):
-    """How ids are found for the columns of a file whose writer left none."""
+    """Finds the ids of a file's columns if the writer wrote none."""
 
     def __call__(self, columns: tuple[FileColumn, ...]) -> tuple[FileColumn, ...]:
         """The same columns with ids."""
         ...
 
 
-# ---------------------------------------------------------------- input file
-#
-# Opening stored objects for Arrow's readers, and turning what they raise into errors that name the file.
+# ---------------------------------------------------------------- Opening files
 
 
 def open_input(storage: Storage, location: str) -> pa.NativeFile:
-    """The object as an Arrow file: natively where it lies on this machine, else through the storage."""
+    """The object as an Arrow file: opened natively if it is on this machine, else through the storage."""
     path = storage.local_path(location)
     if path is not None:
         with naming_failures("open", location):
@@ -85,14 +77,14 @@ def open_input(storage: Storage, location: str) -> pa.NativeFile:
 
 @contextmanager
 def blaming(file: str, *, encrypted: bool = False) -> Iterator[None]:
-    """Whatever Arrow finds wrong inside is said of ``file``; its own exceptions do not get out.
+    """Raise Arrow's errors in the block as `Corrupt` with the name of the file.
 
-    ``encrypted`` says that the manifest holds a key for the file, which explains why it makes no sense.
+    ``encrypted``: the manifest has a key for the file, so `Unsupported` is raised instead.
     """
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and is_failure(error):  # the disk failed, which says nothing of the file
+        if isinstance(error, OSError) and is_failure(error):  # the disk failed: the file may be fine
             raise failure_of(error, "read", file) from error
         if encrypted:
             raise encrypted_file(file) from None
@@ -102,10 +94,10 @@ def blaming(file: str, *, encrypted: bool = False) -> Iterator[None]:
 
 
 def encrypted_file(file: str) -> Unsupported:
-    """The refusal of a file that is encrypted."""
+    """The error for an encrypted file."""
     return Unsupported(f"cannot read {file}: it is encrypted", feature="encryption", file=file)
 
 
 def _sentence(error: BaseException) -> str:
-    """The first line of what Arrow says; the rest is its own source code."""
+    """The first line of Arrow's message. The rest is about its source code."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Opening a data or delete file of any format."""
+"""Open a data or delete file of any format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from esker.tree.data_file import DataFile
 
 
 def open_data(storage: Storage, file: DataFile, without_ids: Renumbered) -> DataSource:
-    """The file behind its format's reader; ``without_ids`` is asked when its writer left no field ids."""
+    """The file with the reader of its format. ``without_ids`` is called if its writer wrote no field ids."""
     encrypted = file.key_metadata is not None
     match file.file_format.lower():
         case "parquet":
@@ -39,15 +39,15 @@ GetMapping = Callable[[], Sequence[MappedField] | None]
 def renumbered(
     file: DataFile, schema: Schema, get_mapping: GetMapping, partition_ids: Collection[int] = ()
 ) -> Renumbered:
-    """How columns of a file without ids are told apart.
+    """How the columns of a file without ids are found.
 
-    By the table's name mapping; without one Iceberg Java takes Parquet columns by position and others by the names
-    the schema has now, and so does this. A field that is an identity partition goes by the partition's value, which
+    By the table's name mapping. Without a mapping, Parquet columns are found by position and others by the current
+    names of the schema, as in Iceberg Java. A field that is an identity partition has the partition's value, which
     comes before any name (checklist E1).
     """
 
     def identify(columns: tuple[FileColumn, ...]) -> tuple[FileColumn, ...]:
-        mapping = get_mapping()  # asked only now, so that a bad mapping is no harm to files that need none
+        mapping = get_mapping()  # only now, so that files with ids can be read despite a bad mapping
         if mapping is None and file.file_format.lower() == "parquet":
             found = with_positional_ids(columns)
         else:
@@ -58,10 +58,10 @@ def renumbered(
 
 
 def usable_mapping(mapping: Sequence[MappedField], schemas: Iterable[Schema]) -> bool:
-    """Whether the mapping speaks of this table's ids.
+    """Whether the mapping is for the ids of this table.
 
-    A field never changes its parent, so a mapping that nests an id elsewhere than the schemas do was numbered for
-    another schema; Hive's migration of nested columns leaves such ones, and by them columns would change places.
+    A field never changes its parent. If a mapping has an id at another place than the schemas, it was made for another
+    schema. Hive's migration of nested columns leaves such mappings. They would exchange columns.
     """
     parents = {id_: path[-2].id if len(path) > 1 else None for s in schemas for id_, path in s.path_by_id.items()}
     return all(parents.get(id_, parent) == parent for id_, parent in _placed(mapping, None))

@@ -1,12 +1,12 @@
-"""Opening Parquet files for pyarrow, with one fault of other writers mended on the way.
+"""Open Parquet files with pyarrow, and correct one fault of other writers.
 
-Hive annotates groups with the logical type UNKNOWN, which means "always null" and is for leaves alone. pyarrow refuses
-such a file; other readers leave the annotation out. So when pyarrow refuses a file, its footer is looked at, and where
-a group has that annotation, pyarrow gets the file with a footer that lacks it. Nothing in a footer points into the
-footer itself, so nothing else changes. The file in storage stays as it is.
+Hive annotates groups with the logical type UNKNOWN, which means "always null" and is only allowed on leaves. pyarrow
+refuses such a file; other readers ignore the annotation. So if pyarrow refuses a file and its footer has such an
+annotation, pyarrow gets a footer without it. Nothing in a footer points into the footer, so nothing else changes. The
+file in storage is not changed.
 
-Before version 26 pyarrow puts no bound on how deep a schema is nested, and a footer of 100 kB ends the process. There a
-long footer is looked at before pyarrow sees it.
+Before version 26, pyarrow does not limit the nesting of a schema, and a footer of 100 kB can end the process. For these
+versions, long footers are checked first.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _CHILDREN, _LOGICAL_TYPE = 5, 10  # of SchemaElement
 _UNKNOWN = 11  # of LogicalType
 
 _HAS_BOUND = int(pa.__version__.partition(".")[0]) >= 26
-_DEEPEST = 100  # as pyarrow has it
-_SHORT = 10_000  # bytes of a footer that has no room for a schema so deep that it does harm
+_DEEPEST = 100  # the limit of pyarrow
+_SHORT = 10_000  # a shorter footer, in bytes, cannot have a harmful schema
 
 Cut = tuple[int, int]
 
 
 def open_parquet(source: pa.NativeFile, **how: Any) -> tuple[pa.NativeFile, pq.ParquetFile]:
-    """The file as pyarrow reads it, and the source that holds these bytes; raises what pyarrow raises."""
+    """The open file, and the source with the bytes that pyarrow reads. Raises pyarrow's errors."""
     if not _HAS_BOUND:
         refuse_deep_schema(source)
     try:
         return source, pq.ParquetFile(source, **how)
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and is_failure(error):  # the disk failed, which says nothing of the file
+        if isinstance(error, OSError) and is_failure(error):  # the disk failed: the file may be fine
             raise
         mended = _mended(source)
         if mended is None:
@@ -47,7 +47,7 @@ def open_parquet(source: pa.NativeFile, **how: Any) -> tuple[pa.NativeFile, pq.P
 
 
 def refuse_deep_schema(source: pa.NativeFile) -> None:
-    """``pa.ArrowInvalid`` where a schema is nested deeper than pyarrow can take. Any other fault is left to pyarrow."""
+    """Raise ``pa.ArrowInvalid`` if the schema is nested too deeply for pyarrow. Other faults are left to pyarrow."""
     found = _footer(source)
     if found is None or len(found[1]) < _SHORT:
         return
@@ -60,13 +60,13 @@ def refuse_deep_schema(source: pa.NativeFile) -> None:
 
 
 def _is_deep(footer: bytes) -> bool:
-    """Elements are listed from the top down: a group, then all that is in it."""
+    """Whether the schema is too deep. Elements are listed from the top down: a group, then everything in it."""
     cursor = Cursor(footer)
     for id_, kind in cursor.fields():
         if id_ != _SCHEMA or kind != LIST:
             cursor.skip(kind)
             continue
-        left: list[int] = []  # children of each open group that are still to come
+        left: list[int] = []  # children of each open group that are left
         for _ in cursor.items(STRUCT):
             while left and not left[-1]:
                 left.pop()
@@ -81,7 +81,7 @@ def _is_deep(footer: bytes) -> bool:
 
 
 def _children(cursor: Cursor) -> int:
-    """Read an element: how many it has."""
+    """Read an element. Returns its number of children."""
     children = 0
     for id_, kind in cursor.fields():
         if id_ == _CHILDREN and kind == I32:
@@ -92,7 +92,7 @@ def _children(cursor: Cursor) -> int:
 
 
 def _footer(source: pa.NativeFile) -> tuple[int, bytes] | None:
-    """Where the footer begins, and its bytes; None where there is none."""
+    """Where the footer starts, and its bytes. None if there is none."""
     size = source.size()
     tail = source.read_at(8, max(0, size - 8))
     length = int.from_bytes(tail[:4], "little")
@@ -103,7 +103,7 @@ def _footer(source: pa.NativeFile) -> tuple[int, bytes] | None:
 
 
 def _mended(source: pa.NativeFile) -> pa.NativeFile | None:
-    """The file without annotations that no group may have; None where it has none, or makes no sense."""
+    """The file without invalid annotations of groups. None if it has none, or makes no sense."""
     found = _footer(source)
     if found is None:
         return None
@@ -123,7 +123,7 @@ def _mended(source: pa.NativeFile) -> pa.NativeFile | None:
 
 
 def _unknown_groups(footer: bytes) -> list[Cut]:
-    """Where in the footer the annotations are that say of a group that it is unknown."""
+    """Where in the footer the UNKNOWN annotations of groups are."""
     cursor = Cursor(footer)
     cuts: list[Cut] = []
     for id_, kind in cursor.fields():
@@ -135,7 +135,7 @@ def _unknown_groups(footer: bytes) -> list[Cut]:
 
 
 def _annotation(cursor: Cursor) -> Cut | None:
-    """Read an element. The bytes of its annotation, where it is a group that is marked as unknown."""
+    """Read an element. Returns the bytes of its annotation if it is a group with UNKNOWN."""
     children, cut, begin, last = 0, None, cursor.at, 0
     for id_, kind in cursor.fields():
         last = id_
@@ -150,12 +150,12 @@ def _annotation(cursor: Cursor) -> Cut | None:
         else:
             cursor.skip(kind)
         begin = cursor.at
-    # ids are counted from field to field: what follows a field that is cut would be misread
+    # Ids are relative to the field before: without the removed field, the next one would be read wrongly.
     return cut if children and last == _LOGICAL_TYPE else None
 
 
 class _WithEnd(io.RawIOBase):
-    """A file up to some place, and other bytes from there on."""
+    """A file up to a position, and other bytes after it."""
 
     def __init__(self, source: pa.NativeFile, start: int, end: bytes) -> None:
         self._source = source

@@ -30,11 +30,11 @@ class OrcFile:
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:
-        """What the file has."""
+        """The columns of the file."""
         return self._columns
 
     def chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
-        """The rows in file order; memory holds one stripe."""
+        """The rows in file order. Memory is one stripe."""
         kept = self._kept(request.leaves)
         names = None if kept == self._columns else [column.name for column in kept]
         position = 0
@@ -48,11 +48,11 @@ class OrcFile:
             self._source.close()
 
     def _kept(self, leaves: frozenset[int]) -> tuple[FileColumn, ...]:
-        """Whole top-level columns. pyarrow selects by dotted path, so a name that holds a dot would mean another."""
+        """Whole top-level columns. pyarrow selects by dotted path, so a name with a dot would mean another column."""
         if any("." in column.name for column in self._columns):
             return self._columns
         kept = tuple(column for column in self._columns if not leaves.isdisjoint(column.leaves))
-        return kept or self._columns[:1]  # without any column nobody counts a stripe's rows
+        return kept or self._columns[:1]  # without a column, the rows of a stripe cannot be counted
 
     def _stripe(self, stripe: int, names: list[str] | None) -> pa.RecordBatch:
         with blaming(self._location, encrypted=self._encrypted):
@@ -62,8 +62,8 @@ class OrcFile:
                 if _BEYOND_NANOS not in str(error):
                     raise
                 raise Unsupported(
-                    f"cannot read {self._location}: it holds timestamps that 64-bit nanoseconds cannot count, "
-                    "and pyarrow reads ORC timestamps as such",
+                    f"cannot read {self._location}: it has timestamps that do not fit 64-bit nanoseconds, "
+                    "which pyarrow uses for ORC",
                     feature="ORC timestamps before 1677 or after 2262",
                     file=self._location,
                 ) from None

@@ -1,4 +1,4 @@
-"""Parquet data files: columns by field id, row groups pruned by their statistics, batches one at a time."""
+"""Parquet data files: columns by field id, row groups pruned by their statistics, one batch at a time."""
 
 from __future__ import annotations
 
@@ -49,13 +49,11 @@ from esker.model.values import from_unscaled, to_bytes
 from esker.ports.storage import Storage
 from esker.tree.manifest import ColumnMetrics
 
-# ---------------------------------------------------------------- row groups
-#
-# What a Parquet footer says of its row groups, as evidence for the verdict that also prunes whole files.
+# ---------------------------------------------------------------- Statistics of row groups
 
 
 def columns_asked(residual: Bound, schema: Schema, columns: tuple[FileColumn, ...]) -> dict[int, FileColumn]:
-    """The file's columns that the filter asks about, by field id, where there is one value of them per row."""
+    """The file's columns that the filter uses, by field id, if they have one value per row."""
     paths = {id_: schema.path_by_id[id_] for id_ in field_ids(residual) if id_ in schema.path_by_id}
     leaves = LeafFinder(columns)
     found = {id_: leaves.find(path) for id_, path in paths.items()}
@@ -65,7 +63,7 @@ def columns_asked(residual: Bound, schema: Schema, columns: tuple[FileColumn, ..
 def row_group_evidence(
     groups: Sequence[RowGroupStatistics], asked: Mapping[int, FileColumn], schema: Schema
 ) -> Statistics:
-    """Counts and bounds of the columns that the filter asks about, a row per row group."""
+    """The counts and bounds of the columns that the filter uses, one row per row group."""
     metrics = {id_: _metrics(groups, schema.by_id[id_], column) for id_, column in asked.items()}
     counts = pa.array([group.rows for group in groups], pa.int64())
     return Statistics(schema=schema, rows=len(groups), metrics=metrics, record_count=counts)
@@ -75,7 +73,7 @@ def _metrics(groups: Sequence[RowGroupStatistics], field: Field, column: FileCol
     chunks = [group.columns.get(column.first_leaf, ChunkStatistics()) for group in groups]
     bound = _bound_maker(field.type, column.type)
     pairs = [(bound(chunk.minimum), bound(chunk.maximum)) for chunk in chunks]
-    # One side that is NaN, or makes no sense, says that the writer ordered wrongly: then neither counts.
+    # If one side is NaN or makes no sense, the writer's order was wrong: neither side is used.
     trusted = [pair if None not in pair else (None, None) for pair in pairs]
     return ColumnMetrics(
         lower=pa.array([low for low, _ in trusted], pa.binary()),
@@ -90,7 +88,8 @@ BoundMaker = Callable[[Any], bytes | None]
 
 
 def _bound_maker(type_: Type, held: pa.DataType) -> BoundMaker:
-    """From a footer's raw minimum or maximum to single-value bytes of the table's type; None where it cannot be."""
+    """A function from a footer's raw minimum or maximum to single-value bytes. It returns None if that is not
+    possible."""
 
     def make(raw: Any) -> bytes | None:
         if raw is None:
@@ -125,9 +124,9 @@ def _held(raw: Any, type_: Type, held: pa.DataType) -> Any:
 
 
 def _ticks(raw: Any, type_: Type, held: pa.DataType) -> int | None:
-    """An integer as the table counts, through the same conversion that the rows take."""
+    """An integer in the unit of the table, by the same conversion as the rows."""
     if not isinstance(raw, int) or pa.types.is_unsigned_integer(held):
-        return None  # INT96 is ordered by no rule that anybody kept; unsigned ones are not by the sign they are given
+        return None  # INT96 has no fixed order; unsigned numbers are not ordered like signed ones
     width = pa.int32() if held.bit_width == 32 else pa.int64()
     array = pa.array([raw], pa.int64()).cast(width) if held.bit_width >= 32 else pa.array([raw], pa.int64())
     if pa.types.is_temporal(held):
@@ -140,18 +139,16 @@ def _integers(type_: Type) -> pa.DataType:
     return pa.int32() if isinstance(type_, IntType | DateType) else pa.int64()
 
 
-# ---------------------------------------------------------------- parquet file
-#
-# Parquet data files: columns by field id, row groups that cannot match left unread, batches one at a time.
+# ---------------------------------------------------------------- The reader
 
 
 _ENCRYPTED_MAGIC = b"PARE"
 _FEWEST_ROWS = 16
-_UNPACKED = 4  # how much larger rows are in memory than in a file, by rule of thumb
+_UNPACKED = 4  # rows are about this much larger in memory than in a file
 
 
 class ParquetFile:
-    """An opened Parquet file; its footer is read, its pages are not."""
+    """An open Parquet file. Its footer is read, its pages are not."""
 
     def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered, encrypted: bool = False) -> None:
         self._location = location
@@ -159,21 +156,21 @@ class ParquetFile:
         with blaming(location, encrypted=encrypted):
             source = open_input(storage, location)
             _refuse_encrypted(source, location)
-            # INT96 reaches far beyond what nanoseconds can count, and the spec has it as microseconds.
+            # INT96 has a larger range than nanoseconds, and the spec defines it as microseconds.
             self._source, self._file = open_parquet(
                 source, pre_buffer=True, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
             )
-            self.is_mended = self._source is not source  # readers that open it themselves refuse it
+            self.is_mended = self._source is not source  # readers that open the file themselves refuse it
             columns = file_columns(self._file.schema_arrow, FIELD_ID)
         self._columns = columns if has_ids(columns) else without_ids(columns)
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:
-        """What the file has."""
+        """The columns of the file."""
         return self._columns
 
     def chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
-        """The rows in file order; row groups are read one after the other, so memory holds one of them."""
+        """The rows in file order. Row groups are read one after the other, so memory is one row group."""
         try:
             yield from self._chunks(request)
         finally:
@@ -206,7 +203,7 @@ class ParquetFile:
             yield batch
 
     def _judged(self, residual: Bound, schema: Schema) -> list[tuple[Bound | None, int]]:
-        """Per row group what is left to check, or None where no row can match, and its number of rows."""
+        """For each row group, what is left to check (None: no row can match) and its number of rows."""
         groups = self._file.num_row_groups
         unjudged: list[tuple[Bound | None, int]] = [(residual, 0)] * groups
         asked = columns_asked(residual, schema, self._columns) if residual != TRUE else {}
@@ -222,7 +219,7 @@ class ParquetFile:
         return [(left[at] if some else None, group.rows) for at, some, group in judged]
 
     def _guessed_row_bytes(self, indices: list[int]) -> float:
-        """About what a row takes in memory, until a first batch is there to be measured."""
+        """The approximate memory of a row, until a first batch is measured."""
         leaves = sum(column.leaf_count for column in self._columns)
         share = len(indices) / max(1, leaves)
         return _UNPACKED * share * self._source.size() / max(1, self._file.metadata.num_rows)

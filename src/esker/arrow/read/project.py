@@ -1,8 +1,8 @@
-"""From what a file has to what the table wants: by id, at every depth.
+"""From the file's columns to the table's columns: by id, at every depth.
 
-A field that the file lacks is filled by the first of these that there is (checklist E1): the value of an identity
-partition, the column that the name mapping gives it (the file's columns come here with their mapped ids), the
-field's ``initial-default``, null.
+A field that the file does not have gets the first of these that exists (checklist E1): the value of an identity
+partition, the column of the name mapping (the file's columns have their mapped ids here), the field's
+``initial-default``, null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Held = tuple[FileColumn, pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What is known of a file's rows besides its columns: where they are from, and what all of them share."""
+    """What is known about a file's rows besides its columns: the file, and the values that all rows share."""
 
     file: str
     constants: Mapping[int, Any] = field(default_factory=dict)  # held identity partition values by source field id
@@ -45,7 +45,7 @@ def missing(wanted: Field, length: int, origin: Origin) -> pa.Array:
     if wanted.id in origin.constants:
         return repeated(wanted.type, origin.constants[wanted.id], length)
     if wanted.initial_default is None and wanted.required and length:
-        raise Corrupt(origin.file, f"it lacks the required column {wanted.name!r}, which has no default")
+        raise Corrupt(origin.file, f"it does not have the required column {wanted.name!r}, which has no default")
     return repeated(wanted.type, wanted.initial_default, length)
 
 
@@ -101,20 +101,20 @@ def _variant(array: pa.StructArray, column: FileColumn, name: str, origin: Origi
 
 
 def _nested(array: pa.Array, kind: str, type_: Type, name: str, origin: Origin) -> pa.Array:
-    """The array in the plain form of its kind, from position 0 on; ``Corrupt`` where it is of another kind."""
+    """The array in the plain form of its kind, from position 0. Raises ``Corrupt`` if it is of another kind."""
     array = plain(array)
     kinds, held = pa.types, array.type
     is_kind = {"struct": kinds.is_struct, "list": kinds.is_list, "map": kinds.is_map}[kind]
     if kind == "list" and not is_kind(held) and kinds.is_nested(held) and hasattr(held, "value_field"):
         array = array.cast(pa.list_(held.value_field))
     elif not is_kind(held):
-        raise Corrupt(origin.file, f"column {name!r} holds {held}, which cannot be read as {type_}")
+        raise Corrupt(origin.file, f"column {name!r} is {held}, which cannot be read as {type_}")
     if kind != "struct" and array.offset:
-        array = pa.concat_arrays([array])  # a copy of just this slice, since its offsets are used as they stand
+        array = pa.concat_arrays([array])  # a copy of only this slice, because its offsets are used directly
     return array
 
 
 def _rebuilt(lists: pa.Array, type_: Type, inner: pa.Array) -> pa.Array:
-    """Lists or maps of the same lengths over other values."""
+    """Lists or maps of the same lengths with other values."""
     buffers = lists.buffers()[:2]
     return pa.Array.from_buffers(to_arrow(type_), len(lists), buffers, lists.null_count, children=[inner])

@@ -1,4 +1,4 @@
-"""Metadata columns of rows: file, position, partition and lineage, which no data file needs to hold (T10, I7, I8)."""
+"""Metadata columns of rows: file, position, partition and lineage. Data files need not store them (T10, I7, I8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from esker.tree.data_file import DataFile
 
 FILE, POS, DELETED, SPEC_ID, PARTITION = 2147483646, 2147483645, 2147483644, 2147483643, 2147483642
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
-LINEAGE = frozenset((ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))  # these a file may hold itself
+LINEAGE = frozenset((ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER))  # a file may store these itself
 CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID = 2147483543, 2147483542, 2147483541
 CHANGE = frozenset((CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID))
 METADATA_COLUMNS = frozenset((FILE, POS, DELETED, SPEC_ID, PARTITION)) | LINEAGE | CHANGE
@@ -26,7 +26,7 @@ Positions = npt.NDArray[np.int64]
 def metadata_column(
     wanted: Field, data_file: DataFile, spec: PartitionSpec, positions: Positions, held: pa.Array | None
 ) -> pa.Array:
-    """The metadata column of that id for the rows at these positions; ``held`` is what the file has of it."""
+    """The metadata column of that id for the rows at these positions. ``held`` is the file's own column, if any."""
     rows = len(positions)
     match wanted.id:
         case 2147483646:
@@ -44,7 +44,7 @@ def metadata_column(
 
 
 def change_value(field_id: int, change: Change | None) -> str | int | None:
-    """What a change column says of all rows of a task; nothing outside of a change feed."""
+    """The value of a change column for all rows of a task. None outside of a change feed."""
     if change is None:
         return None
     match field_id:
@@ -62,9 +62,9 @@ def change_column(wanted: Field, change: Change | None, rows: int) -> pa.Array:
 
 
 def partition_value(wanted: Field, data_file: DataFile, spec: PartitionSpec) -> tuple[tuple[int, object], ...] | None:
-    """The partition tuple under the unified type, as a held value: members of other specs are null.
+    """The partition as a held value of the unified type. Fields of other specs are null.
 
-    None where no spec of the table has a field.
+    None if no spec of the table has a field.
     """
     if not isinstance(wanted.type, StructType) or not wanted.type.fields:
         return None
@@ -73,7 +73,7 @@ def partition_value(wanted: Field, data_file: DataFile, spec: PartitionSpec) -> 
 
 
 def _lineage(field_id: int, data_file: DataFile, positions: Positions, held: pa.Array | None) -> pa.Array:
-    """A row's own number where the file holds it, else what the row inherits from the file."""
+    """The value of the row if the file stores it, else the value that the row inherits from the file."""
     if data_file.first_row_id is None:
         return pa.nulls(len(positions), pa.int64())
     if field_id == ROW_ID:

@@ -1,4 +1,9 @@
-"""Shredded variants put together again: typed columns become the bytes of variants, for all rows at once."""
+"""Rebuild shredded variants: typed columns become the bytes of variants, for all rows at once.
+
+A writer may store a variant's values in columns of their own: ``typed_value`` beside ``value``, at every depth. The one
+that is not null is the value. An object may have some fields in columns and some in bytes. A field in neither is
+absent. Columns, and objects with the same fields, are built for all rows at once; arrays and rare objects row by row.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +33,7 @@ from esker.model.variant_layout import (
     object_value,
 )
 
-# ---------------------------------------------------------------- variant values
-#
-# Columns of plain values as columns of variants' values, all rows at once; null where they are null.
+# ---------------------------------------------------------------- Values of plain columns as variant bytes
 
 
 _FIXED = {
@@ -54,7 +57,7 @@ _DECIMALS = ((9, Kind.DECIMAL4, 4), (18, Kind.DECIMAL8, 8), (38, Kind.DECIMAL16,
 
 
 def encoded(array: pa.Array) -> pa.Array:
-    """The values as bytes; ``Unsupported`` for a type that no shredded value has."""
+    """The values as bytes. Null stays null. Raises ``Unsupported`` for a type that shredded values do not have."""
     kinds, type_ = pa.types, array.type
     if kinds.is_boolean(type_):
         true, false = (pa.scalar(bytes((kind << 2,)), pa.binary()) for kind in (Kind.TRUE, Kind.FALSE))
@@ -70,11 +73,13 @@ def encoded(array: pa.Array) -> pa.Array:
         return _fixed(array, bytes((kind << 2, type_.scale)), 16, width)
     if type_ in _FIXED:
         return _fixed(array, bytes((_FIXED[type_] << 2,)), type_.bit_width // 8, type_.bit_width // 8)
-    raise Unsupported(f"there is no variant of {type_}", feature=f"variant shredded as {type_}")
+    raise Unsupported(
+        f"cannot read a variant shredded as {type_}: variants have no such type", feature=f"variant shredded as {type_}"
+    )
 
 
 def _fixed(array: pa.Array, header: bytes, held: int, width: int) -> pa.Array:
-    """A header, and the first bytes of each value as it lies in memory."""
+    """A header, and the first bytes of each value in memory."""
     made = np.empty((len(array), len(header) + width), dtype=np.uint8)
     made[:, : len(header)] = np.frombuffer(header, np.uint8)
     if len(array):
@@ -99,27 +104,26 @@ def _long(array: pa.Array, kind: Kind) -> pa.Array:
     return pc.binary_join_element_wise(header, array, pa.scalar(b"", pa.binary()))
 
 
-# ---------------------------------------------------------------- shredded objects
-#
-# Objects made of columns, one for each member: those with the same members and the same dictionary at once.
+# ---------------------------------------------------------------- Objects of columns, built together if they have the
+# same fields and dictionary
 
 
-_WORTHWHILE = 16  # objects that are alike; fewer are sooner made one by one
+_WORTHWHILE = 16  # fewer equal objects are built faster one by one
 
 Places = npt.NDArray[np.int64]
-Members = list[tuple[bytes, pa.Array]]  # keys in their order, and values as bytes, null where a row has none
+Members = list[tuple[bytes, pa.Array]]  # sorted keys, and values as bytes; null where a row has none
 
 
 @dataclass(slots=True)
 class Keys:
-    """The dictionary of some rows, which may lack a key of a column, and then grows by it."""
+    """The dictionary of some rows. A key that is missing is added."""
 
     metadata: bytes
     keys: list[bytes]
     places: dict[bytes, int] = field(default_factory=dict)
 
     def place(self, key: bytes) -> int:
-        """Where a key is."""
+        """The index of a key. Adds the key if it is missing."""
         found = self.places.get(key)
         if found is None:
             found = self.places[key] = len(self.keys)
@@ -134,7 +138,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """For each row its dictionary."""
+    """The dictionary of each row."""
 
     known: list[Keys]
     codes: npt.NDArray[np.int32]
@@ -146,12 +150,12 @@ class Rows:
         return self.known[self.codes[at]]
 
     def repeated(self, times: Sequence[int]) -> Rows:
-        """Each row so many times."""
+        """Each row repeated ``times`` times."""
         return Rows(self.known, np.repeat(self.codes, times))
 
 
 def objects(typed: pa.StructArray, members: Members, beside: pa.Array, rows: Rows) -> pa.Array:
-    """Each row's object, with what of it lies in bytes; those bytes themselves where it is no object in columns."""
+    """The object of each row, with its fields from bytes. The bytes themselves if the row is no object in columns."""
     there = np.asarray(typed.is_valid())
     alone = there & np.asarray(beside.is_null())
     order: list[Places] = [np.flatnonzero(~there)]
@@ -168,7 +172,7 @@ def objects(typed: pa.StructArray, members: Members, beside: pa.Array, rows: Row
 
 
 def _alike(members: Members, rows: Rows, chosen: Places) -> Iterator[tuple[Places, int]]:
-    """Rows of objects with the same members, dictionary and width of offsets, and that width."""
+    """Rows of objects with the same fields, dictionary and width of offsets, and that width."""
     if not len(chosen):
         return
     taken = [array.take(pa.array(chosen)) for _, array in members]
@@ -216,24 +220,18 @@ def _one_by_one(members: Members, beside: pa.Array, rows: Rows, chosen: Places) 
 
 
 def _merged(own: list[tuple[int, bytes]], beside: bytes, keys: Keys) -> list[tuple[int, bytes]]:
-    """An object's members from columns and from bytes, in the order of their keys; columns win."""
+    """The fields of an object from columns and from bytes, in the order of their keys. Columns are preferred."""
     by_place = {**dict(object_members(beside)), **dict(own)}
     if any(place >= len(keys.keys) for place in by_place):
         raise ValueError("a key is not in its metadata")
     return sorted(by_place.items(), key=lambda member: keys.keys[member[0]])
 
 
-# ---------------------------------------------------------------- Shredded variants put together again
-#
-# A writer may take a variant's values out of its bytes and into columns of their own: ``typed_value`` beside
-# ``value``, at every depth. Of the two the one that is there is the value; an object may have some members here and
-# some there; a member that is neither here nor there is absent. A column's values are made for all rows at once, and
-# so are objects that have the same members (``shredded_objects``); arrays, and objects that few others are like, row
-# by row.
+# ---------------------------------------------------------------- The whole variant
 
 
 def rebuilt(array: pa.StructArray) -> pa.Array:
-    """The variants as two binaries; ``ValueError`` says what makes no sense in them."""
+    """The variants as two binaries. Raises ``ValueError`` if they make no sense."""
     parts = _parts(array)
     coded = plain(parts["metadata"]).cast(pa.binary()).fill_null(EMPTY_METADATA).dictionary_encode()
     known = [_keys(metadata) for metadata in coded.dictionary.to_pylist()]
@@ -248,13 +246,13 @@ def _keys(metadata: bytes) -> Keys:
 
 
 def _parts(array: pa.StructArray) -> dict[str, pa.Array]:
-    """The members by name, null where the struct is."""
+    """The fields by name. Null where the struct is null."""
     names = [array.type.field(at).name for at in range(array.type.num_fields)]
     return {name: pc.struct_field(array, [at]) for at, name in enumerate(names)}
 
 
 def _values(parts: dict[str, pa.Array], rows: Rows) -> pa.Array:
-    """Each row's value, from what lies in bytes and what lies in a column; null where there is none."""
+    """The value of each row, from bytes or from a column. Null if there is none."""
     value, typed = parts.get("value"), parts.get("typed_value")
     beside = pa.nulls(len(rows), pa.binary()) if value is None else plain(value).cast(pa.binary())
     if typed is None:
@@ -268,11 +266,11 @@ def _values(parts: dict[str, pa.Array], rows: Rows) -> pa.Array:
 
 
 def _members(typed: pa.StructArray, rows: Rows) -> Members:
-    """An object's members in the order of their keys."""
+    """The fields of an object in the order of their keys."""
     found: Members = []
     for name, inner in sorted(_parts(typed).items(), key=lambda each: each[0].encode()):
         if not pa.types.is_struct(inner.type):
-            raise ValueError(f"the member {name!r} is no group of value and typed_value")
+            raise ValueError(f"the field {name!r} is not a group of value and typed_value")
         found.append((name.encode(), _values(_parts(plain(inner)), rows)))
     return found
 
@@ -281,7 +279,7 @@ def _arrays(typed: pa.Array, beside: pa.Array, rows: Rows) -> pa.Array:
     lengths = [length or 0 for length in pc.list_value_length(typed).to_pylist()]
     inside = plain(values_inside(typed))
     if not pa.types.is_struct(inside.type):
-        raise ValueError("an array's items are no groups of value and typed_value")
+        raise ValueError("the items of an array are not groups of value and typed_value")
     inner = _values(_parts(inside), rows.repeated(lengths))
     items = pc.fill_null(inner, pa.scalar(NULL_VALUE, pa.binary())).to_pylist()
     found: list[bytes | None] = []

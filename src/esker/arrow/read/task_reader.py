@@ -1,4 +1,4 @@
-"""One data file of a plan, from its own columns to the rows that are left after deletes and filter."""
+"""Read one data file of a plan: from its columns to the rows that are left after deletes and filter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Path = tuple[Field, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReader:
-    """Reads tasks of one request; what they share is kept here."""
+    """Reads the tasks of one request, and keeps what they share."""
 
     storage: Storage
     request: ReadRequest
@@ -42,7 +42,7 @@ class TaskReader:
     deletes: DeleteStore
 
     def read(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
-        """The task's rows as they leave the scan, batch by batch."""
+        """The rows of the task, batch by batch."""
         data_file = task.data_file
         deleted = self.deletes.positions(data_file, task.deletes)
         if task.gone is not None:
@@ -109,7 +109,7 @@ class TaskReader:
 
 @dataclass(slots=True, kw_only=True)
 class Rows:
-    """A chunk seen as rows of the table: each column is made when it is first asked for."""
+    """A chunk as rows of the table. Each column is made at its first use."""
 
     chunk: Chunk
     data_file: DataFile
@@ -120,7 +120,7 @@ class Rows:
     _made: dict[Path, pa.Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Reversed, so that of two columns with one id the first counts, as it does when leaves are chosen.
+        # Reversed, so that the first of two columns with one id is used, as in the selection of leaves.
         self._held = {column.field_id: (column, array) for column, array in reversed(self.chunk.columns)}
 
     def column(self, wanted: Field) -> pa.Array:
@@ -147,7 +147,7 @@ class Rows:
 
 def _selected(rows: Rows, fields: tuple[Field, ...], alive: Bools) -> pa.RecordBatch:
     count = int(np.count_nonzero(alive))
-    if not fields:  # rows without columns, to be counted
+    if not fields:  # rows without columns, for a count
         return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
     arrays = [rows.column(wanted) for wanted in fields]
     batch = pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(fields))

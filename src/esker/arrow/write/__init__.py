@@ -1,1 +1,1 @@
-"""Writing data files with pyarrow: layout, partitions, Parquet, metrics, and descriptions of existing files."""
+"""Write data files with pyarrow: layout, partitions, Parquet, metrics, and descriptions of existing files."""

@@ -1,4 +1,4 @@
-"""The embedded engine's writer: takes data in any form and returns described data files."""
+"""The embedded engine's writer: accepts data in any form and returns described data files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a write may hold at once: bytes of rows in memory that wait to be written, and open files."""
+    """Limits of a write: bytes of rows that wait in memory, and open files."""
 
     buffer_bytes: int = 256 << 20
     open_files: int = 100
@@ -28,15 +28,15 @@ class Limits:
 class ArrowWriter:
     """Implements ``ports.engine.Writer`` with pyarrow, in this process."""
 
-    # Arrow's kernels and Parquet's writer take longer to load than a look at a table's metadata: imported late.
+    # Imported late: Arrow's kernels and Parquet's writer load slower than a table's metadata.
 
     def __init__(self, storage: Storage, *, limits: Limits | None = None) -> None:
         self._storage = storage
         self._limits = limits or Limits()
-        self._calls = count()  # one operation may write several times, and its files must not clash
+        self._calls = count()  # one operation may write several times; its file names must differ
 
     def fit(self, metadata: TableMetadata, schema: Schema, data: object) -> pa.RecordBatchReader:
-        """Any data as a stream of the table's types; refused here where the table cannot be written at all."""
+        """Any data as a stream of the table's types. Raises if the table cannot be written at all."""
         from esker.arrow.input.fit_data import fit
         from esker.arrow.write.file_layout import file_layout
 
@@ -44,7 +44,7 @@ class ArrowWriter:
         return fit(schema, data)
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
-        """Write the rows. What can be refused is refused now, before the first file is asked for."""
+        """Write the rows. All checks are done before the first file."""
         from esker.arrow.write.data_writer import DataWriter
         from esker.arrow.write.file_layout import file_layout, with_lineage
         from esker.arrow.write.file_locations import data_locations, file_name
@@ -72,7 +72,7 @@ class ArrowWriter:
         folders: Mapping[str, str | None] | None = None,
         ignore_extra_columns: bool = False,
     ) -> DataFile:
-        """A Parquet file that lies there already, with its partition and metrics."""
+        """Describe an existing Parquet file, with its partition and metrics."""
         from esker.arrow.write.describe_parquet import describe
 
         return describe(self._storage, metadata, location, folders=folders, ignore_extra_columns=ignore_extra_columns)

@@ -1,4 +1,4 @@
-"""Bloom filters of Parquet columns, as ``write.parquet.bloom-filter-*`` asks for them."""
+"""Bloom filters of Parquet columns, from the properties ``write.parquet.bloom-filter-*``."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PARQUET = "write.parquet."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloomFilter:
-    """What one column's bloom filter should be."""
+    """The bloom filter of one column."""
 
     false_positives: float
     distinct: int | None
     max_bytes: int
 
     def options(self, rows: int | None) -> dict[str, Any]:
-        """As pyarrow takes it; ``rows`` is how many the file has, where that is known."""
-        # A filter of m bits with 8 hashes per value holds this many values at the asked rate.
+        """The arguments for pyarrow. ``rows`` is the number of rows of the file, if known."""
+        # A filter of m bits with 8 hashes per value has room for this many values at the wanted rate.
         bits = 8 * (1 << (self.max_bytes.bit_length() - 1))
         most = max(1, math.floor(-bits * math.log(1 - self.false_positives ** (1 / 8)) / 8))
         wanted = self.distinct if self.distinct is not None else rows
@@ -46,7 +46,7 @@ def bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[int, Bl
             continue
         name = key.removeprefix(prefix)
         field_id = schema.id_by_name.get(name)
-        if field_id is None:  # a column since dropped or renamed
+        if field_id is None:  # the column was dropped or renamed
             continue
         _refuse_bloom_filter(key, schema, field_id)
         found[field_id] = BloomFilter(
@@ -63,7 +63,7 @@ def _refuse_bloom_filter(key: str, schema: Schema, field_id: int) -> None:
         raise InvalidInput(f"cannot use {key}: a {type_} has no bloom filter", property=key)
     if "bloom_filter_options" not in inspect.signature(pq.ParquetWriter.__init__).parameters:
         raise Unsupported(
-            f"cannot honour {key}: pyarrow {pa.__version__} writes no bloom filters",
+            f"cannot honour {key}: pyarrow {pa.__version__} writes no bloom filters; upgrade pyarrow",
             feature="bloom filters",
             property=key,
         )

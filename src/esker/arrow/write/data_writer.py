@@ -1,12 +1,12 @@
-"""Rows into data files: divided by partition, sorted, sized by compressed bytes, in bounded memory.
+"""Write rows to data files: divided by partition, sorted, sized by compressed bytes, in bounded memory.
 
-Rows wait per partition until they make a row group. All that wait together stay below ``buffer_bytes``; beyond it
-the partition with most waiting is written out. At most ``open_files`` files are open; beyond it the one longest
-untouched is finished, and its partition goes on in another file.
+Rows wait per partition until they make a row group. All waiting rows stay below ``buffer_bytes``. Above it, the
+partition with most waiting rows is written. At most ``open_files`` files are open. Above it, the file that was unused
+longest is finished, and its partition continues in another file.
 
-Of the sort order this is promised: every file is in order from its first row to its last. Rows are sorted in memory,
-so where ``buffer_bytes`` is reached a file ends early, and smaller than the table asks, rather than out of order.
-Rows that come sorted are kept in their order, and files grow as large as in a table without one.
+With a sort order, every file is sorted from its first row to its last. Rows are sorted in memory. So if
+``buffer_bytes`` is reached, a file ends early and is smaller than the table asks for. If the rows are sorted already,
+files get their full size.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ log = logging.getLogger("esker.arrow")
 
 _PIECE_BYTES, _PIECE_ROWS = 8 << 20, 1 << 16
 _SMALL, _MANY = 256 << 10, 64
-_NEARLY = 0.97  # a file this full is not worth another row group
+_NEARLY = 0.97  # a file this full gets no other row group
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Rows of one partition that are not written yet, and the file they go to."""
+    """The waiting rows of one partition, and their file."""
 
     partition: tuple[Any, ...]
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     data_bytes: int = 0
-    held_bytes: int = 0  # with what each small batch costs besides its data
+    held_bytes: int = 0  # includes the overhead of small batches
     file: NewDataFile | None = None
     touched: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Let some more rows wait."""
+        """Add waiting rows."""
         self.batches.append(batch)
         self.rows += batch.num_rows
         self.data_bytes += batch.nbytes
@@ -55,7 +55,7 @@ class Waiting:
         self.held_bytes = self.data_bytes + len(self.batches) * (1024 + 512 * batch.num_columns)
 
     def take(self) -> list[pa.RecordBatch]:
-        """All that wait; none do afterwards."""
+        """Remove and return all waiting rows."""
         taken, self.batches = self.batches, []
         self.rows = self.data_bytes = self.held_bytes = 0
         return taken
@@ -88,12 +88,12 @@ class DataWriter:
         self._held = 0
         self._clock = 0
         self._files = 0
-        self._shrinkage = 1.0  # compressed bytes per byte in memory, as seen so far
+        self._shrinkage = 1.0  # compressed bytes per byte in memory, so far
         self._unsaid: list[DataFile] = []
         self._created: list[str] = []
 
     def write(self, reader: Iterable[pa.RecordBatch]) -> Iterator[DataFile]:
-        """Each file as it is done. Where anything fails, every file of this call is deleted again."""
+        """Each file when it is complete. If anything fails, every file of this call is deleted."""
         try:
             for batch in reader:
                 for piece in self._pieces(batch):
@@ -105,7 +105,7 @@ class DataWriter:
                 self._finish(self._waiting[key])
                 del self._waiting[key]
                 yield from self._said()
-        except GeneratorExit:  # the caller wants no more: what it has been told of is its own
+        except GeneratorExit:  # the caller stops: the files that it got are its own
             self._abandon([file.path for file in self._unsaid])
             raise
         except BaseException:
@@ -113,7 +113,7 @@ class DataWriter:
             raise
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Slices small enough that sizes are looked at often."""
+        """Slices that are small enough to check sizes often."""
         per_row = max(1.0, batch.nbytes / max(1, batch.num_rows))
         most = min(_PIECE_BYTES, self._limits.buffer_bytes / 4)
         wanted = min(most, self._layout.options.target_file_bytes / 4 / self._shrinkage)
@@ -134,7 +134,7 @@ class DataWriter:
             self._flush(waiting, last=False)
 
     def _is_enough(self, waiting: Waiting) -> bool:
-        """Whether what waits makes a row group, or for a sorted table a file."""
+        """Whether the waiting rows make a row group, or for a sorted table a file."""
         options = self._layout.options
         if self._sorts:
             return waiting.data_bytes * self._shrinkage >= options.target_file_bytes
@@ -151,7 +151,7 @@ class DataWriter:
                 return
 
     def _flush(self, waiting: Waiting, *, last: bool) -> None:
-        """Write what waits as a row group; finish the file where it is full."""
+        """Write the waiting rows as a row group. Finish the file if it is full."""
         rows, data_bytes = waiting.rows, waiting.data_bytes
         self._held -= waiting.held_bytes
         batches = waiting.take()
@@ -167,7 +167,7 @@ class DataWriter:
             waiting.file = self._open(waiting.partition, rows if last or self._sorts else None)
         before = waiting.file.size
         waiting.file.write(batches, rows_per_group=int(max(1.0, min(per_group, options.row_group_rows))))
-        if data_bytes > 64 << 10:  # of less, headers make up most
+        if data_bytes > 64 << 10:  # in smaller data, headers are the larger part
             seen = (waiting.file.size - before) / data_bytes
             self._shrinkage = min(4.0, max(0.001, (self._shrinkage + 3 * seen) / 4))
         if self._sorts or waiting.file.size >= _NEARLY * options.target_file_bytes:
@@ -206,5 +206,5 @@ class DataWriter:
         for location in locations:
             try:
                 self._storage.delete(location)
-            except (EskerError, OSError) as error:  # an orphan is no harm; hiding the cause of the failure is
+            except (EskerError, OSError) as error:  # an orphan file does no harm; hiding the first error would
                 log.warning("cannot delete %s, which is not part of the table: %s", location, error)

@@ -1,4 +1,8 @@
-"""An existing Parquet file described without reading its rows, as ``add_files`` needs it."""
+"""Describe an existing Parquet file without reading its rows, for ``add_files``.
+
+Its partition must follow from the statistics of its footer. For a column that the file does not have, as with Hive's
+writers, it follows from the ``name=value`` folders in its path.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +33,7 @@ from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- found partition
-#
-# The partition that an existing file is in, decided without reading its rows, or not at all.
+# ---------------------------------------------------------------- The partition of an existing file
 
 
 Folders = Mapping[str, str | None]
@@ -46,9 +48,9 @@ def found_partition(
     *,
     must_agree: bool = False,
 ) -> tuple[Any, ...]:
-    """The partition tuple; ``InvalidInput`` says why a member of it cannot be known.
+    """The partition values. Raises ``InvalidInput`` with the reason if one cannot be decided.
 
-    ``must_agree``: a column that the file has too must hold the value of the folder.
+    ``must_agree``: a column of the file must have the same value as the folder.
     """
     found = []
     for field in spec.fields:
@@ -69,19 +71,19 @@ def _member(location: str, field: PartitionField, schema: Schema, seen: Seen | N
     if not seen.values:
         if isinstance(field.transform, IdentityTransform) and _key(field, name, folders) is not None:
             return _from_folder(location, field, name, source.type, folders)
-        raise _undecided(location, field, f"the file has no rows to tell {name!r} by")
+        raise _undecided(location, field, f"the file has no rows, so {name!r} has no value")
     if seen.nulls is None:
         raise _undecided(location, field, f"its footer has no statistics of {name!r}")
     if seen.nulls == seen.values:
         return None
     if seen.nulls:
-        raise _undecided(location, field, f"column {name!r} holds both nulls and values")
+        raise _undecided(location, field, f"column {name!r} has both nulls and values")
     if is_floating(source.type):
         raise _undecided(location, field, f"statistics of the float column {name!r} do not show NaN")
     if seen.low is None:
         raise _undecided(location, field, f"its footer has no bounds of {name!r}")
     low, high = (apply_transform(field.transform, source.type, value) for value in (seen.low, seen.high))
-    # A bucket has no order: only where there is one value all rows are in its bucket.
+    # A bucket has no order. Only if there is one value, all rows are in its bucket.
     if low != high or (isinstance(field.transform, BucketTransform) and seen.low != seen.high):
         raise _undecided(location, field, f"{name!r} runs from {seen.low!r} to {seen.high!r}, over several partitions")
     return low
@@ -98,7 +100,7 @@ def _from_folder(location: str, field: PartitionField, name: str, type_: Type, f
     try:
         return value_of_text(type_, folders[key])
     except ValueError:
-        raise _undecided(location, field, f"the folder's value {folders[key]!r} is no {type_}") from None
+        raise _undecided(location, field, f"the folder's value {folders[key]!r} is not a valid {type_}") from None
 
 
 def _key(field: PartitionField, name: str, folders: Folders) -> str | None:
@@ -106,19 +108,20 @@ def _key(field: PartitionField, name: str, folders: Folders) -> str | None:
 
 
 def _check_agrees(location: str, field: PartitionField, schema: Schema, value: Any, folders: Folders) -> None:
-    """Engines that take the value of the folder and those that take the file's must read the same rows."""
+    """Raise if folder and file differ: engines that use the folder's value and engines that use the file's must read
+    the same rows."""
     name, type_ = schema.name_by_id[field.source_id], schema.by_id[field.source_id].type
     key = _key(field, name, folders)
     if key is None or not isinstance(field.transform, IdentityTransform):
         return
     text = folders[key]
-    for meant in {text, None if text is None else unquote_plus(text)}:  # Iceberg's writers make a plus of a blank
+    for meant in {text, None if text is None else unquote_plus(text)}:  # Iceberg's writers write a space as a plus
         try:
             if value_of_text(type_, meant) == value:
                 return
         except ValueError:
             continue
-    raise _undecided(location, field, f"column {name!r} holds {value!r} in the file, and its folder says {text!r}")
+    raise _undecided(location, field, f"column {name!r} is {value!r} in the file and {text!r} in its folder")
 
 
 def _undecided(location: str, field: PartitionField, why: str) -> InvalidInput:
@@ -129,12 +132,7 @@ def _undecided(location: str, field: PartitionField, why: str) -> InvalidInput:
     )
 
 
-# ---------------------------------------------------------------- describe
-#
-# A Parquet file that lies there already, described as if it had been written here: what ``add_files`` needs.
-#
-# Its rows are not read. So its partition must follow from its footer's statistics, or, for a column that the file
-# leaves out as Hive's writers do, from the ``name=value`` folders it lies in.
+# ---------------------------------------------------------------- The description
 
 
 NAME_MAPPING = "schema.name-mapping.default"
@@ -158,10 +156,10 @@ def describe(
     folders: Mapping[str, str | None] | None = None,
     ignore_extra_columns: bool = False,
 ) -> DataFile:
-    """The file with its partition and metrics; ``InvalidInput`` says what keeps it out of the table.
+    """The file with its partition and metrics. Raises ``InvalidInput`` if it cannot be added to the table.
 
-    ``folders`` are the partition values of the folders that it is located in, as text; None: those of its location.
-    Columns that the table does not have are refused, or left out with ``ignore_extra_columns``.
+    ``folders`` are the partition values of its folders, as text. None: those of its location. Columns that the table
+    does not have are refused, or ignored with ``ignore_extra_columns``.
     """
     schema = metadata.schema
     partitioner(schema, metadata.spec)
@@ -181,7 +179,7 @@ def describe(
         partition=found_partition(location, metadata.spec, schema, seen, hive, must_agree=folders is not None),
         metrics=footer_metrics(found.footer, leaf_ids, seen, schema, modes),
         split_offsets=split_offsets(found.footer),
-        sort_order_id=0,  # whoever wrote it promised no order
+        sort_order_id=0,  # no order is known
     )
 
 
@@ -194,7 +192,7 @@ def _open(storage: Storage, metadata: TableMetadata, location: str) -> _Found:
     text = metadata.properties.get(NAME_MAPPING)
     if text is None:
         raise NoFieldIds(
-            f"cannot add {location}: its columns carry no field ids, and the table has no name mapping to find them "
+            f"cannot add {location}: its columns have no field ids, and the table has no name mapping to find them "
             f"by; set {NAME_MAPPING} first",
             file=location,
         )
@@ -215,7 +213,7 @@ def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata, ignor
     present = by_field_id(found.columns)
     if ignore_extra and found.columns and not any(field.id in present for field in schema.fields):
         raise InvalidInput(
-            f"cannot add {found.location}: it has none of the table's columns, but "
+            f"cannot add {found.location}: it has none of the table's columns, only "
             f"{', '.join(column.name for column in found.columns)}",
             file=found.location,
         )
@@ -225,13 +223,13 @@ def _check_columns(found: _Found, schema: Schema, metadata: TableMetadata, ignor
 
 
 def _variants(metadata: TableMetadata) -> frozenset[int]:
-    """The ids of all variants that the table has or had; what is inside of one has none."""
+    """The ids of all variants that the table has or had. The parts of a variant have no ids."""
     fields = (field for schema in metadata.schemas for field in schema.by_id.values())
     return frozenset(field.id for field in fields if isinstance(field.type, VariantType))
 
 
 def _named(columns: tuple[FileColumn, ...], variants: frozenset[int]) -> Iterator[FileColumn]:
-    """Columns at all depths, but for the parts of variants."""
+    """The columns at all depths, without the parts of variants."""
     for column in columns:
         yield column
         if column.field_id not in variants:
@@ -239,7 +237,7 @@ def _named(columns: tuple[FileColumn, ...], variants: frozenset[int]) -> Iterato
 
 
 def _leaf_ids(columns: tuple[FileColumn, ...], variants: frozenset[int]) -> Iterator[int | None]:
-    """Whose each leaf is."""
+    """The field id of each leaf."""
     for column in columns:
         if not column.children or column.field_id in variants:
             yield from repeat(column.field_id, column.leaf_count)
@@ -255,7 +253,8 @@ def _check_known(found: _Found, column: FileColumn, names: dict[int, set[str]], 
     if column.field_id is None or _is_extra(column, names):
         raise _refused(found, column.name, "the table has no such column")
     known = names[column.field_id]
-    # Ids that a file brings along may be another table's; elements, keys and values are called as each likes.
+    # The ids of a file may be from another table. Writers name elements, keys and values differently, so those are not
+    # checked.
     if not found.by_name and column.name.casefold() not in known and known.isdisjoint(("element", "key", "value")):
         now = schema.name_by_id.get(column.field_id, "a dropped column")
         raise _refused(found, column.name, f"its field id {column.field_id} is {now!r} in the table")
@@ -308,7 +307,7 @@ def _nulls(found: _Found, column: FileColumn | None, seen: Seen | None) -> int |
     if seen is not None:
         optional = column is not None and found.footer.schema.column(column.first_leaf).max_definition_level > 0
         return seen.nulls if optional else 0
-    return 0  # a nested column: its footer does not say, and readers see what there is
+    return 0  # a nested column: its footer does not record it, and readers handle it
 
 
 def _refused(found: _Found, column: str, why: str) -> InvalidInput:

@@ -1,6 +1,6 @@
-"""How a table wants its new data files and delete files, decided once per write.
+"""The layout of a table's new data files and delete files, decided once per write.
 
-Settings that cannot be honoured are refused here.
+Raises for properties that cannot be applied.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from esker.model.types import LONG, Field
 from esker.ports.engine import WriteRequest
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- write layout
-#
-# How a table wants its new files, settled once per write; what cannot be done is refused here.
+# ---------------------------------------------------------------- Data files
 
 
 _LINEAGE = (
@@ -33,7 +31,7 @@ _LINEAGE = (
 
 
 def file_layout(metadata: TableMetadata, schema: Schema) -> FileLayout:
-    """The layout of data files with these columns; ``InvalidInput`` or ``Unsupported`` where there can be none."""
+    """The layout of data files with these columns. Raises ``InvalidInput`` or ``Unsupported`` if there is none."""
     partitioner(schema, metadata.spec)
     check_sort_order(schema, metadata.sort_order)
     data_locations(metadata)
@@ -49,7 +47,7 @@ def file_layout(metadata: TableMetadata, schema: Schema) -> FileLayout:
 
 
 def with_lineage(request: WriteRequest) -> Schema:
-    """The schema of the rows as they come: the table's, and the lineage columns that rewritten rows carry (I7)."""
+    """The schema of the rows: the table's columns, and the lineage columns of rewritten rows (I7)."""
     names = set(request.data.schema.names)
     known = {field.name for field in request.schema}
     carried = tuple(field for field in _LINEAGE if field.name in names and field.name not in known)
@@ -60,23 +58,25 @@ def with_lineage(request: WriteRequest) -> Schema:
         if at < 0 or request.data.schema.field(at).type != field.type:
             found = "missing" if at < 0 else str(request.data.schema.field(at).type)
             raise InvalidInput(
-                f"column {field.name!r} of the rows to write is {found}, not {field.type}: fit them first",
+                f"cannot write the rows: column {field.name!r} is {found}, not {field.type}; fit them first",
                 column=field.name,
             )
     return schema
 
 
-# ---------------------------------------------------------------- delete layout
+# ---------------------------------------------------------------- Delete files
 #
-# How a table wants its delete files: as data files, with the properties that are for deletes.
+# As data files, with the properties for deletes.
 
 
 _TARGET_BYTES = 64 << 20
 
 
 def delete_layout(metadata: TableMetadata, schema: Schema, spec: PartitionSpec) -> FileLayout:
-    """The layout of delete files with these columns, filed under that spec. Bounds are whole: a path cut short
-    would no longer tell which file is meant."""
+    """The layout of delete files with these columns, under that spec.
+
+    Bounds are not shortened: a shortened path would not identify the data file.
+    """
     return FileLayout(
         schema=schema,
         columns=file_fields(schema.fields),
@@ -88,7 +88,7 @@ def delete_layout(metadata: TableMetadata, schema: Schema, spec: PartitionSpec) 
 
 
 def _as_deletes(metadata: TableMetadata) -> TableMetadata:
-    """The table with what it says of deletes in the place of what it says of data."""
+    """The table with its properties for deletes in place of those for data."""
     own = {
         key.replace("write.delete.", "write.", 1): value
         for key, value in metadata.properties.items()

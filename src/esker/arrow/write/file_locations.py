@@ -17,18 +17,16 @@ from esker.model.types import UNKNOWN, Field
 from esker.tree.table_metadata import TableMetadata
 from esker.write.properties import switch
 
-# ---------------------------------------------------------------- partition path
+# ---------------------------------------------------------------- Folder names of partitions
 #
-# Folder names of partitions, as Iceberg's own writers spell them: ``name=value``, form-encoded.
-#
-# Folders carry no meaning in Iceberg (the manifest holds the values), so they are for people and for tools that list.
+# Folders have no meaning in Iceberg (the manifest has the values). They are for users and for tools that list files.
 
 
-_LONGEST = 200  # bytes of one folder name; file systems end at 255
+_LONGEST = 200  # bytes of one folder name; file systems allow 255
 
 
 def partition_path(spec: PartitionSpec, sources: Mapping[int, Field], partition: tuple[Any, ...]) -> str:
-    """The folders of a partition below the table's data folder; nothing for an unpartitioned spec."""
+    """The folders of a partition below the table's data folder. Empty for an unpartitioned spec."""
     return "/".join(
         _folder(field, sources.get(field.source_id), value) for field, value in zip(spec.fields, partition, strict=True)
     )
@@ -39,18 +37,16 @@ def _folder(field: PartitionField, source: Field | None, value: Any) -> str:
     folder = f"{_encoded(field.name)}={_encoded(human(field.transform, type_, value))}"
     if len(folder) <= _LONGEST:
         return folder
-    # Cut where no name can be told apart by its start any more: the hash does that.
+    # Cut the name and add a hash, so that it stays unique.
     return f"{folder[: _LONGEST - 17]}~{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
 
 
 def _encoded(text: str) -> str:
-    """As ``java.net.URLEncoder``: letters, digits and ``.-*_`` stay, a blank becomes ``+``."""
+    """Like ``java.net.URLEncoder``: letters, digits and ``.-*_`` stay, a space becomes ``+``."""
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
-# ---------------------------------------------------------------- data location
-#
-# Where new data files lie: below the table's data folder by partition, or spread by a hash for object stores.
+# ---------------------------------------------------------------- Locations
 
 
 _HASH_BITS = 20
@@ -59,13 +55,13 @@ _SAFE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataLocations:
-    """Turns a partition's folders and a file's name into a location."""
+    """Makes a location from a partition's folders and a file's name."""
 
     base: str
     hashed: bool = False
     with_partitions: bool = True
-    context: str | None = None  # database and table, where files of several tables share a place
-    suffix: str = ""  # of every name, before its ending
+    context: str | None = None  # database and table, if files of several tables share a place
+    suffix: str = ""  # of every name, before its extension
 
     def location(self, folders: str, name: str) -> str:
         """The location of a new file."""
@@ -81,12 +77,12 @@ class DataLocations:
 
 
 def delete_locations(metadata: TableMetadata) -> DataLocations:
-    """Delete files lie beside data files, under names that those never have."""
+    """Delete files are beside data files. Their names have a suffix that data files never have."""
     return replace(data_locations(metadata), suffix="-deletes")
 
 
 def data_locations(metadata: TableMetadata) -> DataLocations:
-    """The layout that the table's properties ask for; the two older names of the data path count as in Java."""
+    """The layout of the table's properties. The two older names of the data path are used as in Java."""
     properties = metadata.properties
     table = metadata.location.rstrip("/")
     hashed = switch(properties, "write.object-storage.enabled", default=False)
@@ -102,12 +98,14 @@ def data_locations(metadata: TableMetadata) -> DataLocations:
 
 
 def file_name(call: int, operation_id: str, count: int, *, task: int = 0) -> str:
-    """A data file's name, unique by its operation, the call within it and the count within the call.
+    """The name of a data file, unique by its operation, the call in it and the count in the call.
 
-    Where workers write, ``task`` is which part of the rows and ``call`` which attempt at it.
+    If workers write, ``task`` is the part of the rows and ``call`` the attempt.
     """
     if not _SAFE.fullmatch(operation_id):
-        raise InvalidInput(f"{operation_id!r} cannot be part of a file name", operation_id=operation_id)
+        raise InvalidInput(
+            f"cannot use the operation id {operation_id!r}: it cannot be part of a file name", operation_id=operation_id
+        )
     return f"{task:05d}-{call}-{operation_id}-{count:05d}.parquet"
 
 

@@ -41,9 +41,9 @@ from esker.model.values import from_unscaled, to_bytes
 from esker.tree.data_file import Metrics
 from esker.write.properties import whole_number
 
-# ---------------------------------------------------------------- metrics mode
+# ---------------------------------------------------------------- Metrics modes
 #
-# How much is kept of each column in a file's metrics: nothing, counts, bounds cut short, or whole bounds.
+# None, counts, shortened bounds, or full bounds.
 
 
 _DEFAULT = "write.metadata.metrics.default"
@@ -53,7 +53,7 @@ _TRUNCATE = re.compile(r"truncate\((\d{1,9})\)")
 
 
 class Keep(Enum):
-    """What of a column's metrics is kept."""
+    """Which metrics of a column are recorded."""
 
     NONE = "none"
     COUNTS = "counts"
@@ -62,7 +62,7 @@ class Keep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """The mode of one column. ``width`` is where text and binary bounds are cut; None keeps them whole."""
+    """The mode of one column. ``width`` is the length of shortened text and binary bounds. None: not shortened."""
 
     keep: Keep
     width: int | None = None
@@ -77,7 +77,7 @@ NONE, COUNTS, FULL, TRUNCATE_16 = (
 
 
 def metrics_modes(schema: Schema, order: SortOrder, properties: Mapping[str, str]) -> dict[int, MetricsMode]:
-    """The mode of every field. A column's own property wins, then being sorted by, then the default."""
+    """The mode of every field: the column's own property, else bounds if it is a sort column, else the default."""
     chosen = properties.get(_DEFAULT)
     default = TRUNCATE_16 if chosen is None else parse_mode(_DEFAULT, chosen)
     modes = dict.fromkeys(schema.by_id, default)
@@ -86,7 +86,7 @@ def metrics_modes(schema: Schema, order: SortOrder, properties: Mapping[str, str
         for field in islice(_leaves_level_by_level(schema.fields), limit, None):
             modes[field.id] = NONE
     for key in order.fields:
-        # A bucket has no order, so bounds of its source say nothing of where a file lies.
+        # A bucket has no order, so bounds of its source column do not help.
         if not isinstance(key.transform, BucketTransform | VoidTransform | UnknownTransform) and key.source_id in modes:
             mode = modes[key.source_id]
             modes[key.source_id] = mode if mode.keep is Keep.BOUNDS else TRUNCATE_16
@@ -94,13 +94,13 @@ def metrics_modes(schema: Schema, order: SortOrder, properties: Mapping[str, str
         if name.startswith(_COLUMN):
             mode = parse_mode(name, value)
             field_id = schema.id_by_name.get(name.removeprefix(_COLUMN))
-            if field_id is not None:  # a column since dropped or renamed asks nothing of anyone
+            if field_id is not None:  # a column that was dropped or renamed is ignored
                 modes[field_id] = mode
     return modes
 
 
 def parse_mode(name: str, text: str) -> MetricsMode:
-    """``none``, ``counts``, ``truncate(n)`` or ``full``; ``InvalidInput`` names the property otherwise."""
+    """``none``, ``counts``, ``truncate(n)`` or ``full``. Raises ``InvalidInput`` with the property for other text."""
     folded = text.strip().lower()
     if folded in ("none", "counts", "full"):
         return {"none": NONE, "counts": COUNTS, "full": FULL}[folded]
@@ -111,15 +111,15 @@ def parse_mode(name: str, text: str) -> MetricsMode:
 
 
 def _leaves_level_by_level(fields: tuple[Field, ...]) -> Iterator[Field]:
-    """Leaves in the order that metrics are granted: those of a level, then what lies below each of its structs."""
+    """Leaves in the order in which they get metrics: those of a level, then those below each of its structs."""
     yield from (field for field in fields if not is_nested(field.type))
     for field in fields:
         yield from _leaves_level_by_level(children(field.type))
 
 
-# ---------------------------------------------------------------- bounds
+# ---------------------------------------------------------------- Bounds in single-value bytes
 #
-# Bounds of a column in single-value bytes, cut short where asked: always around every value (checklist G1, G2).
+# Shortened bounds still include every value (checklist G1, G2).
 
 
 _LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES, _LAST = 0xD7FF, 0xE000, 0x10FFFF
@@ -129,7 +129,7 @@ def lower_bound(type_: Type, value: Any, width: int | None) -> bytes:
     """A bound at or below the smallest value."""
     match type_:
         case FloatType() | DoubleType() if value == 0:
-            return to_bytes(type_, -0.0)  # +0.0 would lie above a -0.0 that the column may hold
+            return to_bytes(type_, -0.0)  # +0.0 would be above a -0.0 that the column may have
         case StringType() | BinaryType() if width is not None:
             return to_bytes(type_, value[:width])
         case _:
@@ -137,7 +137,7 @@ def lower_bound(type_: Type, value: Any, width: int | None) -> bytes:
 
 
 def upper_bound(type_: Type, value: Any, width: int | None) -> bytes | None:
-    """A bound at or above the largest value; None where a cut one has no successor."""
+    """A bound at or above the largest value. None if a shortened one has no successor."""
     match type_:
         case FloatType() | DoubleType() if value == 0:
             return to_bytes(type_, 0.0)
@@ -151,12 +151,12 @@ def upper_bound(type_: Type, value: Any, width: int | None) -> bytes | None:
 
 
 def is_bound(type_: Type, value: Any) -> bool:
-    """Whether a value may be a bound at all: NaN never is (checklist G3)."""
+    """Whether a value may be a bound: NaN never is (checklist G3)."""
     return value is not None and not (isinstance(type_, FloatType | DoubleType) and math.isnan(value))
 
 
 def _next_text(text: str) -> str | None:
-    """The smallest text of at most that many characters above every text that begins with it."""
+    """The smallest text of at most that many characters above every text that starts with it."""
     for at in range(len(text) - 1, -1, -1):
         point = ord(text[at])
         if point < _LAST:
@@ -170,17 +170,15 @@ def _next_bytes(data: bytes) -> bytes | None:
     return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None
 
 
-# ---------------------------------------------------------------- metrics
+# ---------------------------------------------------------------- Metrics of a new file
 #
-# Metrics of a data file as it is written: counts and bounds from the rows themselves, sizes from the footer.
-#
-# Bounds come from the Arrow data and not from Parquet's statistics, which leave out long values and know no NaN.
-# Under a list or map a row has many values; there only sizes are kept (checklist G10).
+# Bounds come from the Arrow data, not from Parquet's statistics, which omit long values and do not handle NaN. Inside a
+# list or map a row has many values; there only sizes are recorded (checklist G10).
 
 
 @dataclass(slots=True)
 class Tally:
-    """What has been seen of one column so far."""
+    """The counts and bounds of one column so far."""
 
     path: tuple[Field, ...]
     mode: MetricsMode
@@ -196,7 +194,7 @@ class Tally:
         return self.path[-1].type
 
     def add(self, array: pa.Array) -> None:
-        """Count some more values of the column."""
+        """Count more values of the column."""
         self.values += len(array)
         self.nulls += array.null_count
         if is_floating(self.type):
@@ -207,13 +205,13 @@ class Tally:
     def _widen(self, array: pa.Array) -> None:
         found = pc.min_max(held_array(array, self.type))
         low, high = found["min"].as_py(), found["max"].as_py()
-        if is_bound(self.type, low) and is_bound(self.type, high):  # NaN for both where there is nothing else
+        if is_bound(self.type, low) and is_bound(self.type, high):  # both are NaN if there is nothing else
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
 
 
 class MetricsCollector:
-    """Gathers the metrics of one file, batch by batch."""
+    """Collects the metrics of one file, batch by batch."""
 
     def __init__(self, schema: Schema, modes: Mapping[int, MetricsMode]) -> None:
         self._modes = modes
@@ -229,7 +227,7 @@ class MetricsCollector:
             tally.add(leaf_array(batch, tally.path))
 
     def metrics(self, footer: pq.FileMetaData, leaf_ids: tuple[int | None, ...]) -> Metrics:
-        """All that is known now. ``leaf_ids`` are the field ids of the file's leaves in their order."""
+        """The metrics so far. ``leaf_ids`` are the field ids of the file's leaves in order."""
         lower = {t.path[-1].id: lower_bound(t.type, t.low, t.mode.width) for t in self._tallies if t.low is not None}
         upper = {t.path[-1].id: upper_bound(t.type, t.high, t.mode.width) for t in self._tallies if t.high is not None}
         return Metrics(
@@ -248,14 +246,14 @@ def is_counted(schema: Schema, field: Field) -> bool:
 
 
 def has_bounds(type_: Type) -> bool:
-    """Whether a type's values are ordered; features on a map are not ordered by their bytes."""
+    """Whether the values of a type have an order. The bytes of geometries have no useful order."""
     return not isinstance(type_, GeometryType | GeographyType | UnknownType | VariantType)
 
 
 def column_sizes(
     footer: pq.FileMetaData, leaf_ids: tuple[int | None, ...], modes: Mapping[int, MetricsMode]
 ) -> dict[int, int]:
-    """Compressed bytes per leaf, over all row groups."""
+    """The compressed bytes per leaf, over all row groups."""
     sizes: dict[int, int] = {}
     for group in range(footer.num_row_groups):
         facts = footer.row_group(group)
@@ -266,7 +264,7 @@ def column_sizes(
 
 
 def split_offsets(footer: pq.FileMetaData) -> tuple[int, ...]:
-    """Where each row group begins, where these ascend (checklist G9)."""
+    """Where each row group starts, if these offsets ascend (checklist G9)."""
     offsets = []
     for group in range(footer.num_row_groups):
         if not footer.num_columns:
@@ -279,14 +277,12 @@ def split_offsets(footer: pq.FileMetaData) -> tuple[int, ...]:
     return tuple(offsets) if offsets == sorted(set(offsets)) else ()
 
 
-# ---------------------------------------------------------------- footer metrics
-#
-# Metrics of a Parquet file that others wrote, from its footer alone.
+# ---------------------------------------------------------------- Metrics of an existing file, from its footer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a footer tells of a column over all row groups; None where some row group does not tell."""
+    """What a footer records about a column over all row groups. None if a row group does not record it."""
 
     values: int
     nulls: int | None
@@ -295,7 +291,7 @@ class Seen:
 
 
 def seen_columns(footer: pq.FileMetaData, columns: tuple[FileColumn, ...], schema: Schema) -> dict[int, Seen]:
-    """By field id, for every column of one value per row that the file has."""
+    """By field id, for every column of the file with one value per row."""
     found = {}
     leaves = LeafFinder(columns)
     for field, _ in schema.primitives():
@@ -312,7 +308,7 @@ def footer_metrics(
     schema: Schema,
     modes: Mapping[int, MetricsMode],
 ) -> Metrics:
-    """The metrics as a manifest keeps them. A footer counts no NaN, so there are no counts of it."""
+    """The metrics for a manifest. A footer does not count NaN, so there are no NaN counts."""
     kept = {id_: facts for id_, facts in seen.items() if modes[id_].keep is not Keep.NONE}
     bounded = {id_: f for id_, f in kept.items() if modes[id_].keep is Keep.BOUNDS and f.low is not None}
     lower, upper = {}, {}
@@ -353,7 +349,7 @@ def _seen(footer: pq.FileMetaData, column: FileColumn, type_: Type) -> Seen:
 
 
 def _held(facts: pq.Statistics, column: FileColumn, type_: Type) -> tuple[Any, Any]:
-    """A row group's extremes as held values of the table's type; None for what makes no sense as such."""
+    """The minimum and maximum of a row group as held values. None for a value that makes no sense."""
     try:
         held = plain_type(column.type)
         raw = [_value(facts.min_raw, held), _value(facts.max_raw, held)]
@@ -367,7 +363,7 @@ def _held(facts: pq.Statistics, column: FileColumn, type_: Type) -> tuple[Any, A
 
 
 def _value(raw: Any, held: pa.DataType) -> Any:
-    """A footer's physical value as pyarrow takes it for a column of that type."""
+    """A footer's physical value in the form that pyarrow needs for a column of that type."""
     kinds = pa.types
     if kinds.is_decimal(held):
         return from_unscaled(int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw, held.scale)

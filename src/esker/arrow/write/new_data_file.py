@@ -1,4 +1,4 @@
-"""One data file being written: row groups go in, a description comes out; nothing is visible before that."""
+"""One new data file: row groups are written, then a description is returned. The file is not visible before."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _VARIANT_PARTS = (("metadata",), ("value",))
 class FileLayout:
     """What all data files of one write have in common."""
 
-    schema: Schema  # the table's columns, and lineage columns where rows carry them
-    columns: tuple[Field, ...]  # what of them a file has
+    schema: Schema  # the table's columns, and lineage columns if rows have them
+    columns: tuple[Field, ...]  # the columns that a file has
     options: WriteOptions
     modes: Mapping[int, MetricsMode]
     spec_id: int
@@ -48,18 +48,18 @@ class FileLayout:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema given to Parquet's writer."""
+        """The schema for Parquet's writer."""
         return parquet_schema(self.columns)
 
     @cached_property
     def variants(self) -> dict[int, tuple[str, ...]]:
-        """Parquet's path of every variant, by field id."""
+        """The Parquet path of every variant, by field id."""
         paths = parquet_paths(self.columns).items()
         return {id_: path for id_, path in paths if isinstance(self.schema.by_id[id_].type, VariantType)}
 
     @cached_property
     def leaves(self) -> tuple[tuple[int, str], ...]:
-        """Parquet's leaves in their order: whose they are, by field id, and their paths. A variant has two."""
+        """Parquet's leaves in order: their field ids and paths. A variant has two leaves."""
         return tuple(
             (id_, ".".join((*path, *part)))
             for id_, path in parquet_paths(self.columns).items()
@@ -67,7 +67,7 @@ class FileLayout:
         )
 
     def parquet_arguments(self, rows: int | None) -> dict[str, Any]:
-        """Keyword arguments for Parquet's writer; ``rows`` where the whole file is known."""
+        """The keyword arguments for Parquet's writer. ``rows`` is given if the whole file is known."""
         arguments = {
             **self.options.parquet,
             "version": "2.6",
@@ -76,7 +76,7 @@ class FileLayout:
             "use_deprecated_int96_timestamps": False,
             "write_page_index": True,
             "use_dictionary": self._all_but(self.options.without_dictionary),
-            # The order of a variant's bytes says nothing of its values.
+            # The order of a variant's bytes does not depend on its values.
             "write_statistics": self._all_but(self.options.without_statistics | self.variants.keys()),
         }
         filters = {
@@ -87,9 +87,9 @@ class FileLayout:
         return {**arguments, **self._encodings(), **({"bloom_filter_options": filters} if filters else {})}
 
     def _encodings(self) -> dict[str, Any]:
-        """Columns without a dictionary are written as differences, as Java's writer does in its version 2.
+        """Columns without a dictionary are delta-encoded, as in version 2 of Java's writer.
 
-        Not only with pages of version 2: those leave the levels of lists and maps uncompressed.
+        This does not need pages of version 2, which leave the levels of lists and maps uncompressed.
         """
         off = [(id_, path) for id_, path in self.leaves if id_ in self.options.without_dictionary]
         found = {path: encoding for id_, path in off if (encoding := _difference(self.schema.by_id[id_].type))}
@@ -99,7 +99,7 @@ class FileLayout:
         return [path for id_, path in self.leaves if id_ not in field_ids] if field_ids else True
 
     def table(self, batches: list[pa.RecordBatch]) -> pa.Table:
-        """Batches of the table's types as the file has them."""
+        """Batches of the table's types, as the file stores them."""
         by_id = self.schema.by_id
         made = [
             pa.record_batch(
@@ -121,7 +121,7 @@ def _difference(type_: Type) -> str | None:
 
 
 class NewDataFile:
-    """An open file. Leave it by ``finish`` or by ``abort``; a step that fails aborts it."""
+    """An open file. End it with ``finish`` or ``abort``. If a step fails, the file is aborted."""
 
     def __init__(self, storage: Storage, location: str, layout: FileLayout, *, rows: int | None) -> None:
         self.location = location
@@ -140,11 +140,11 @@ class NewDataFile:
 
     @property
     def size(self) -> int:
-        """Compressed bytes written so far."""
+        """The compressed bytes so far."""
         return self._size
 
     def write(self, batches: list[pa.RecordBatch], *, rows_per_group: int) -> None:
-        """Write batches as a row group, or as several where they are more rows than one should have."""
+        """Write batches as a row group, or as several if there are more rows than one should have."""
         with self._step():
             for batch in batches:
                 self._metrics.add(batch)
@@ -177,23 +177,23 @@ class NewDataFile:
         )
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Remove the unfinished file."""
         with suppress(_Abandoned), self._open:
             raise _Abandoned
 
     @contextmanager
     def _step(self) -> Iterator[None]:
-        """Where the step fails the draft is gone, and the storage has its say on why."""
+        """If the step fails, remove the unfinished file. The storage may raise a more exact error."""
         with self._open.pop_all() as held:
             yield
             self._open = held.pop_all()
 
     def _forget_writer(self) -> None:
-        """Parquet's writer would write its footer when it is collected, into a file that is gone."""
+        """Parquet's writer would write its footer when it is collected, to a file that is gone."""
         with suppress(Exception):
             self._writer.close()
         self._writer.is_open = False
 
 
 class _Abandoned(Exception):
-    """Thrown into a draft that is not wanted any more."""
+    """Raised in a draft that is not needed any more."""

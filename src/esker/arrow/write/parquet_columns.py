@@ -1,4 +1,4 @@
-"""The schema that a data file is written with, and a table's columns in the form that Parquet's writer takes."""
+"""The schema of a data file, and a table's columns in the form that Parquet's writer needs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from esker.model.types import (
     is_nested,
 )
 
-# ---------------------------------------------------------------- parquet schema
+# ---------------------------------------------------------------- The schema
 #
-# The schema that a data file of a table is written with: every node with its field id, Parquet's types as the
-# spec wants them (checklist T14), and no column for what has no place in a file (E11).
+# Every node has its field id. Parquet's types are those of the spec (checklist T14). Columns that are not stored have
+# no column (E11).
 
 
 class WellKnownBinary(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types of its own
-    """What makes pyarrow annotate a binary column as geometry or geography."""
+    """Makes pyarrow annotate a binary column as geometry or geography."""
 
     def __init__(self, facts: str = "{}") -> None:
         self._facts = facts
@@ -48,17 +48,17 @@ class WellKnownBinary(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no
 
 
 def file_fields(fields: Iterable[Field]) -> tuple[Field, ...]:
-    """The columns that a file has: all but unknown ones, at every depth."""
+    """The columns that a file has: all except unknown ones, at every depth."""
     return tuple(_kept(field, nested=False) for field in fields if not isinstance(field.type, UnknownType))
 
 
 def parquet_schema(fields: Iterable[Field]) -> pa.Schema:
-    """The Arrow schema to give to pyarrow's writer, for fields of ``file_fields``."""
+    """The Arrow schema for pyarrow's writer, for fields of ``file_fields``."""
     return pa.schema([_annotated(to_arrow_field(field), field.type) for field in fields])
 
 
 def parquet_paths(fields: Iterable[Field], above: tuple[str, ...] = ()) -> dict[int, tuple[str, ...]]:
-    """The path of every column without parts of its own in the Parquet schema, by field id, in the file's order."""
+    """The path in the Parquet schema of every primitive column, by field id, in the file's order."""
     found: dict[int, tuple[str, ...]] = {}
     for field in fields:
         path = (*above, field.name)
@@ -117,7 +117,7 @@ def _annotated(arrow: pa.Field, type_: Type) -> pa.Field:
 
 
 def geo_type(type_: GeometryType | GeographyType) -> WellKnownBinary:
-    """The Arrow type that becomes Parquet's annotation."""
+    """The Arrow type for Parquet's annotation."""
     facts: dict[str, str] = {}
     if type_.crs is not None:
         facts["crs"] = type_.crs
@@ -126,22 +126,19 @@ def geo_type(type_: GeometryType | GeographyType) -> WellKnownBinary:
     return WellKnownBinary(json.dumps(facts))
 
 
-# ---------------------------------------------------------------- parquet columns
+# ---------------------------------------------------------------- The columns
 #
-# A table's columns as Parquet's writer takes them: unknown members left out, required ones without a null.
-#
-# Below a null struct Arrow may have nulls in members that are required, and so may the reader of another file give
-# them; Parquet's writer would refuse them. They are nobody's values, so their marks are dropped. A null that is
-# somebody's is refused.
+# Unknown fields are left out. Below a null struct, Arrow may have nulls in required fields, which Parquet's writer
+# would refuse. These nulls have no meaning, so their marks are removed. Any other null in a required field is refused.
 
 
 def column_for_file(array: pa.Array, kept: Field, full: Field) -> pa.Array:
-    """A column of the table as the file has it; ``kept`` is what ``file_fields`` leaves of ``full``."""
+    """A column of the table as the file stores it. ``kept`` is what ``file_fields`` keeps of ``full``."""
     return _shaped(array, kept, full, None, kept.name)
 
 
 def _shaped(array: pa.Array, kept: Field, full: Field, hidden: pa.Array | None, name: str) -> pa.Array:
-    """``hidden`` marks the rows where something above is null."""
+    """``hidden`` marks the rows where a struct above is null."""
     if kept.required and array.null_count:
         _check_nobodys(array, hidden, name)
     elif not is_nested(kept.type):
@@ -173,7 +170,7 @@ def _has_to_be_made(field: Field) -> bool:
 def _check_nobodys(array: pa.Array, hidden: pa.Array | None, name: str) -> None:
     seen = array.is_null() if hidden is None else pc.and_not(array.is_null(), hidden)
     if pc.any(seen).as_py():
-        raise InvalidInput(f"column {name!r} is required and cannot be null", column=name)
+        raise InvalidInput(f"cannot write null to column {name!r}: it is required and cannot be null", column=name)
 
 
 def _leaf(array: pa.Array, kept: Field) -> pa.Array:

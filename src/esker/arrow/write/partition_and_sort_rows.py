@@ -1,4 +1,4 @@
-"""Rows divided by partition, and sorted in the table's sort order."""
+"""Divide rows by partition, and sort them in the table's sort order."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform, UnknownTransform, VoidTransform, accepts
 from esker.model.types import BooleanType, DoubleType, FloatType, Type
 
-# ---------------------------------------------------------------- partitioner
-#
-# Rows divided by partition: a batch in, a batch per partition out, with the partition's values.
+# ---------------------------------------------------------------- Partitions: a batch in, a batch per partition out
 
 
 Partition = tuple[Any, ...]  # held values, one per field of the spec
@@ -31,22 +29,22 @@ _MANY = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of one partition out of one batch."""
+    """The rows of one partition from one batch."""
 
-    key: tuple[Any, ...]  # equal for equal partitions; the tuple itself is not, for NaN and the two zeros
+    key: tuple[Any, ...]  # equal for equal partitions; the values are not, because of NaN and the two zeros
     partition: Partition
     batch: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioner:
-    """Divides batches of a schema by a spec; made by ``partitioner``, which checks that it can."""
+    """Divides batches of a schema by a spec. Made by ``partitioner``, which checks the spec."""
 
     schema: Schema
     spec: PartitionSpec
 
     def split(self, batch: pa.RecordBatch) -> Iterator[Part]:
-        """The batch's partitions in order of appearance, rows in their order."""
+        """The partitions of the batch in order of appearance, with rows in their order."""
         if not batch.num_rows:
             return
         if not self.spec.fields:
@@ -69,11 +67,11 @@ class Partitioner:
 
 
 def partitioner(schema: Schema, spec: PartitionSpec) -> Partitioner:
-    """A partitioner for the spec; ``InvalidInput`` says why rows of the schema cannot be divided by it."""
+    """A partitioner for the spec. Raises ``InvalidInput`` if rows of the schema cannot be divided by it."""
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform) or field.other_sources:
             raise InvalidInput(
-                f"cannot write with partition field {field.name!r}: the transform {field.transform} is not known here",
+                f"cannot write with partition field {field.name!r}: the transform {field.transform} is unknown",
                 transform=str(field.transform),
             )
         if isinstance(field.transform, VoidTransform):
@@ -81,19 +79,21 @@ def partitioner(schema: Schema, spec: PartitionSpec) -> Partitioner:
         source = schema.by_id.get(field.source_id)
         if source is None:
             raise InvalidInput(
-                f"cannot write with partition field {field.name!r}: its column (id {field.source_id}) is gone",
+                f"cannot write with partition field {field.name!r}: its column (id {field.source_id}) does not exist "
+                "any more",
                 column=field.name,
             )
         if schema.in_repeated(source.id) or not accepts(field.transform, source.type):
             raise InvalidInput(
-                f"cannot write with partition field {field.name!r}: {field.transform} of a {source.type} is no value",
+                f"cannot write with partition field {field.name!r}: {field.transform} cannot be used on a "
+                f"{source.type}",
                 column=schema.name_by_id[source.id],
             )
     return Partitioner(schema, spec)
 
 
 def partition_key(partition: Partition) -> tuple[Any, ...]:
-    """What identifies a partition: floats by their bits, every NaN the same (checklist F10)."""
+    """The identity of a partition: floats by their bits, every NaN the same (checklist F10)."""
     return tuple(_bits(value) if isinstance(value, float) else value for value in partition)
 
 
@@ -119,29 +119,29 @@ def _grouped(columns: list[Coded], rows: int) -> tuple[list[np.ndarray[Any, Any]
     return parts, [int(part[0]) for part in parts]
 
 
-# ---------------------------------------------------------------- sorting
+# ---------------------------------------------------------------- Sort order, as in the spec
 #
-# Rows in a table's sort order, as the spec compares values: NaN above every number, -0.0 below +0.0.
+# NaN above every number, -0.0 below +0.0.
 
 
 def check_sort_order(schema: Schema, order: SortOrder) -> None:
-    """``InvalidInput`` says why rows of the schema cannot be sorted so."""
+    """Raise ``InvalidInput`` if rows of the schema cannot be sorted in this order."""
     for key in order.fields:
         source = schema.by_id.get(key.source_id)
         if isinstance(key.transform, UnknownTransform) or key.other_sources:
-            why = f"the transform {key.transform} is not known here"
+            why = f"the transform {key.transform} is unknown"
         elif source is None:
-            why = "the column is gone"
+            why = "the column does not exist any more"
         elif schema.in_repeated(key.source_id) or not accepts(key.transform, source.type):
-            why = f"{key.transform} of a {source.type} is no value to sort by"
+            why = f"{key.transform} of a {source.type} cannot be sorted"
         else:
             continue
         name = schema.name_by_id.get(key.source_id, f"id {key.source_id}")
-        raise InvalidInput(f"cannot write with the sort order's key {name!r}: {why}", column=name)
+        raise InvalidInput(f"cannot write with the sort key {name!r}: {why}", column=name)
 
 
 def sorted_batch(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.RecordBatch:
-    """The rows in order; equal ones stay as they came."""
+    """The rows in order. Equal rows keep their order."""
     places = _places(batch, schema, order)
     return batch if places is None else batch.take(places)
 
@@ -154,7 +154,7 @@ def _places(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.Array
             continue
         path = schema.path_by_id[field.source_id]
         key = _key(field, path[-1].type, leaf_array(batch, path), schema.name_by_id[field.source_id])
-        if key.null_count:  # a key of its own, because Arrow has one place for the nulls of all keys
+        if key.null_count:  # a separate key, because Arrow has one setting for the nulls of all keys
             columns[f"null{at}"] = key.is_null().cast(pa.int8())
             keys.append((f"null{at}", "ascending" if field.nulls_last else "descending"))
         columns[f"key{at}"] = key
@@ -183,7 +183,7 @@ def _transformed(field: SortField, type_: Type, array: pa.Array, name: str) -> t
 
 
 def _ranked(codes: Any, values: tuple[Any, ...]) -> pa.Array:
-    """The place of each row's value among the distinct ones."""
+    """The rank of each row's value among the distinct values."""
     ranks = {value: rank for rank, value in enumerate(sorted(value for value in values if value is not None))}
     by_code = np.array([-1 if value is None else ranks[value] for value in values], dtype=np.int64)
     found = by_code[codes]
@@ -191,7 +191,7 @@ def _ranked(codes: Any, values: tuple[Any, ...]) -> pa.Array:
 
 
 def _total_order(array: pa.Array) -> pa.Array:
-    """Floats as integers that compare as the spec orders floats."""
+    """Floats as integers with the order of the spec."""
     wide = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False).copy()
     wide[np.isnan(wide)] = np.nan
     bits = wide.view(np.int64)

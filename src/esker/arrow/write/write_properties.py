@@ -1,26 +1,27 @@
-"""Every ``write.*`` property of Iceberg's configuration page that concerns data files, and what is done with it.
+"""The ``write.*`` properties of Iceberg's configuration page for data files, and what Esker does with each.
 
-| property | what is done |
+| property | what Esker does |
 | --- | --- |
-| write.format.default | parquet; orc and avro are refused, since pyarrow cannot put field ids into them |
+| write.format.default | parquet; orc and avro are refused, because pyarrow cannot write field ids to them |
 | write.target-file-size-bytes | a file is closed when this many compressed bytes are in it |
 | write.parquet.row-group-size-bytes | an upper target for the compressed bytes of a row group |
 | write.parquet.row-group-limit | the most rows of a row group (PyIceberg's property) |
-| write.parquet.row-group-check-{min,max}-record-count | checked to be numbers; sizes are looked at all the time |
-| write.parquet.page-size-bytes, page-row-limit, page-version, dict-size-bytes | handed to pyarrow |
-| write.parquet.compression-codec, compression-level | handed to pyarrow; lzo is refused |
-| write.parquet.bloom-filter-{enabled,fpp,ndv}.column.*, bloom-filter-max-bytes | handed to pyarrow, refused where it \
+| write.parquet.row-group-check-{min,max}-record-count | must be numbers, else not used; sizes are checked often |
+| write.parquet.page-size-bytes, page-row-limit, page-version, dict-size-bytes | passed to pyarrow |
+| write.parquet.compression-codec, compression-level | passed to pyarrow; lzo is refused |
+| write.parquet.bloom-filter-{enabled,fpp,ndv}.column.*, bloom-filter-max-bytes | passed to pyarrow, refused if it \
 cannot write bloom filters |
 | write.parquet.bloom-filter-adaptive-enabled | true is refused |
-| write.parquet.stats-enabled.column.*, dict-encoding-enabled.column.* | handed to pyarrow |
-| write.metadata.metrics.* | ``metrics_mode.py`` |
-| write.data.path, write.object-storage.*, write.folder-storage.path | ``data_location.py`` |
+| write.parquet.stats-enabled.column.*, dict-encoding-enabled.column.* | passed to pyarrow |
+| write.metadata.metrics.* | see ``metrics.py`` |
+| write.data.path, write.object-storage.*, write.folder-storage.path | see ``file_locations.py`` |
 | write.location-provider.impl | refused: it names a Java class |
-| write.distribution-mode | none, hash and range are taken: one process brings each partition's rows together anyway |
-| write.spark.fanout.enabled, write.orc.*, write.avro.* | of no concern to files written here |
-| encryption.key-id | refused: files would lie open in a table that is meant to be encrypted |
+| write.distribution-mode | none, hash and range are accepted: one process has all rows of a partition anyway |
+| write.spark.fanout.enabled, write.orc.*, write.avro.* | not used |
+| encryption.key-id | refused: the files would not be encrypted |
 
-What a property cannot mean is ``InvalidInput``; what is meant but cannot be done is ``Unsupported``; both name it.
+An invalid value raises ``InvalidInput``. A valid value that cannot be applied raises ``Unsupported``. Both name the
+property.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class WriteOptions:
 
 
 def write_options(metadata: TableMetadata, schema: Schema) -> WriteOptions:
-    """The options that the table's properties ask for; an error names the property that cannot be honoured."""
+    """The options that the table's properties ask for. An error names the property that cannot be applied."""
     properties = metadata.properties
     _refuse_what_cannot_be(properties)
     return WriteOptions(
@@ -85,7 +86,7 @@ def _refuse_what_cannot_be(properties: Mapping[str, str]) -> None:
     file_format = properties.get("write.format.default", "parquet").strip().lower()
     if file_format in ("orc", "avro"):
         raise Unsupported(
-            f"cannot write data files as {file_format} (write.format.default): only Parquet is written here; "
+            f"cannot write data files as {file_format} (write.format.default): Esker writes only Parquet; "
             "set it to parquet",
             feature=f"writing {file_format}",
             property="write.format.default",
@@ -116,7 +117,9 @@ def _parquet_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     codec = properties.get(f"{_PARQUET}compression-codec", "zstd").strip().lower()
     key = f"{_PARQUET}compression-codec"
     if codec == "lzo":
-        raise Unsupported(f"cannot honour {key} = lzo: pyarrow does not write it", feature="lzo", property=key)
+        raise Unsupported(
+            f"cannot honour {key} = lzo: pyarrow does not write it; use another codec", feature="lzo", property=key
+        )
     if codec not in _CODECS:
         raise InvalidInput(f"cannot use {key} = {codec!r}: it takes {', '.join(_CODECS)}", property=key)
     version = properties.get(f"{_PARQUET}page-version", "v1").strip().lower()
@@ -152,7 +155,7 @@ def _level(properties: Mapping[str, str], codec: str) -> int | None:
     text = properties.get(key)
     if text is None or text.strip().lower() == "null":
         return None
-    if codec in ("none", "snappy"):  # a level stays behind when a table's codec changes to one that has none
+    if codec in ("none", "snappy"):  # a level may be left over when a table's codec changes to one without levels
         return None
     low, high = pa.Codec.minimum_compression_level(codec), pa.Codec.maximum_compression_level(codec)
     try:

@@ -1,7 +1,7 @@
-"""Fields of Avro records: the spec's tables as data, Avro's rules for names, and decoded columns by field id.
+"""Fields of Avro records: the tables of the spec as data, Avro's rules for names, and decoded columns by field id.
 
-A reader finds fields by id (checklist A7) and uses names only where a writer left the ids out. Reader and writer use
-the same tables.
+A reader finds fields by id (checklist A7) and uses names only if a writer wrote no ids. A writer omits fields that its
+format version does not have. Both use the same tables.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from esker.errors import Corrupt
 
-# ---------------------------------------------------------------- avro name
+# ---------------------------------------------------------------- Names
 #
-# Names as Avro allows them: letters, digits and underscores, not beginning with a digit.
+# Letters, digits and underscores, not beginning with a digit.
 
 
 _ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def avro_name(name: str) -> str:
-    """The name itself where Avro takes it, else with each odd sign as ``_x`` and its code in hex, as Java does."""
+    """The name, if Avro allows it. Else with each other character as ``_x`` and its code in hex, as Java does."""
     if _ALLOWED.match(name):
         return name
     return "".join(_sign(sign, first=at == 0) for at, sign in enumerate(name)) or "_"
@@ -33,20 +33,15 @@ def avro_name(name: str) -> str:
 def _sign(sign: str, *, first: bool) -> str:
     if sign.isascii() and (sign.isalpha() or sign == "_" or (sign.isdigit() and not first)):
         return sign
-    # a leading digit keeps its look behind an underscore; anything else is spelled out
+    # A leading digit gets an underscore before it; other characters become their codes.
     return f"_{sign}" if sign.isascii() and sign.isdigit() else f"_x{ord(sign):X}"
 
 
-# ---------------------------------------------------------------- column
-#
-# The spec's tables of Avro fields as data: one row a field, read and written from the same table.
-#
-# A reader resolves fields by id (checklist A7) and falls back on names only where a writer left the ids out; a
-# writer leaves out what its format version does not have. Both need the same row, so it is written once.
+# ---------------------------------------------------------------- The tables of the spec
 
 
 NEVER = 99
-"""A format version nobody has reached: the field is never required, or never dropped."""
+"""A format version that does not exist: the field is never required, or never dropped."""
 
 AvroType = str | dict[str, Any]
 
@@ -58,13 +53,13 @@ class Column:
     id: int
     name: str
     avro: AvroType
-    attribute: str  # what the model calls it
+    attribute: str  # its name in the model
     since: int = 1  # the first version that writes it
-    required_since: int = 1  # the first version that may not leave it null
+    required_since: int = 1  # the first version in which it may not be null
     until: int = NEVER  # the last version that writes it
 
     def is_written_in(self, version: int) -> bool:
-        """Whether a writer of that format version has the field."""
+        """Whether a writer of that format version writes the field."""
         return self.since <= version <= self.until
 
 
@@ -74,7 +69,7 @@ def list_of(element_id: int, items: AvroType) -> AvroType:
 
 
 def int_map(key_id: int, value_id: int, value: AvroType) -> AvroType:
-    """A map with int keys, which Avro has only as an array of pairs (checklist A2)."""
+    """A map with int keys. Avro has it only as an array of pairs (checklist A2)."""
     pair = {
         "type": "record",
         "name": f"k{key_id}_v{value_id}",
@@ -87,12 +82,12 @@ def int_map(key_id: int, value_id: int, value: AvroType) -> AvroType:
 
 
 def optional(type_: AvroType) -> list[AvroType]:
-    """A nullable node: null first, nothing else in the union (checklist A3)."""
+    """A nullable type: a union of null, first, and the type (checklist A3)."""
     return ["null", type_]
 
 
 def avro_field(column: Column, version: int, type_: AvroType | None = None) -> dict[str, Any]:
-    """The field as a format version writes it; ``type_`` stands in where the type depends on the table."""
+    """The field as a format version writes it. ``type_`` is given if the type depends on the table."""
     avro = column.avro if type_ is None else type_
     if version >= column.required_since:
         return {"name": column.name, "type": avro, "field-id": column.id}
@@ -105,17 +100,15 @@ def record(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def ids_by_name(columns: Iterable[Column], above: str = "") -> Mapping[str, int]:
-    """Name to id, for files whose writer left the ids out; ``above`` stands before each name."""
+    """Ids by name, for files whose writer wrote no ids. ``above`` is the prefix of each name."""
     return {above + column.name: column.id for column in columns}
 
 
-# ---------------------------------------------------------------- found columns
-#
-# Decoded Avro columns, found by field id, checked for kind, named in errors by their file.
+# ---------------------------------------------------------------- Decoded columns
 
 
 class FoundColumns:
-    """The columns of one record, by id: the file's own ids first, names where it has none."""
+    """The columns of one record, by id. Names are used only for fields without an id. Errors name the file."""
 
     __slots__ = ("_by_id", "_fields", "file", "rows")
 
@@ -128,7 +121,7 @@ class FoundColumns:
         for index in range(arrow.num_fields if isinstance(arrow, pa.StructType) else len(arrow)):
             field = arrow.field(index)
             id_ = _field_id(field, names)
-            # one writer names a field both ways and gives neither an id: the first stands for both
+            # One writer uses a name twice, without ids: the first column is used for both.
             if id_ is not None and id_ not in self._by_id:
                 self._fields[id_] = field
                 self._by_id[id_] = source.column(index) if isinstance(source, pa.RecordBatch) else source.field(index)
@@ -137,30 +130,30 @@ class FoundColumns:
         return id_ in self._by_id
 
     def raw(self, id_: int) -> pa.Array | None:
-        """The column as decoded; None where the writer had no such field."""
+        """The decoded column. None if the writer did not write it."""
         return self._by_id.get(id_)
 
     def optional(self, id_: int, type_: pa.DataType) -> pa.Array | None:
-        """The column as ``type_``; None where the writer had no such field."""
+        """The column as ``type_``. None if the writer did not write it."""
         array = self._by_id.get(id_)
         if array is None or array.type == type_:
             return array
         return as_type(self.file, array, type_, self._describe(id_))
 
     def nullable(self, id_: int, type_: pa.DataType) -> pa.Array:
-        """The column as ``type_``, all null where the writer had no such field."""
+        """The column as ``type_``. All null if the writer did not write it."""
         array = self.optional(id_, type_)
         return pa.nulls(self.rows, type_) if array is None else array
 
     def required(self, id_: int, type_: pa.DataType, name: str) -> pa.Array:
-        """The column as ``type_``, which the writer must have."""
+        """The column as ``type_``. Raises `Corrupt` if the writer did not write it."""
         array = self.optional(id_, type_)
         if array is None:
             raise Corrupt(self.file, f"its schema has no field {id_} ({name})")
         return array
 
     def struct(self, id_: int, name: str, names: Mapping[str, int]) -> FoundColumns:
-        """The members of a required record."""
+        """The fields of a required record."""
         array = self._by_id.get(id_)
         if array is None:
             raise Corrupt(self.file, f"its schema has no field {id_} ({name})")
@@ -173,7 +166,7 @@ class FoundColumns:
 
 
 def as_type(file: str, array: pa.Array, type_: pa.DataType, what: str) -> pa.Array:
-    """The array cast without loss; a writer may use a wider or narrower number than the spec says."""
+    """The array, cast without loss: a writer may use a wider or narrower number than the spec. Raises `Corrupt`."""
     if _kind(array.type) != _kind(type_):
         raise Corrupt(file, f"{what} is {array.type} where {type_} belongs")
     try:
@@ -183,7 +176,7 @@ def as_type(file: str, array: pa.Array, type_: pa.DataType, what: str) -> pa.Arr
 
 
 def _kind(type_: pa.DataType) -> str:
-    """What may stand for what: Arrow would cast far more, text to numbers included."""
+    """The kind of a type. Only types of one kind are cast: Arrow would also cast text to numbers."""
     if pa.types.is_integer(type_):
         return "whole number"
     if pa.types.is_floating(type_):

@@ -1,4 +1,10 @@
-"""Read manifests: entries as columns, with the values that entries inherit from the manifest list."""
+"""Read manifests: entries as columns, with the values that entries inherit from the manifest list.
+
+Fields are found by id, and by name only if the writer wrote no ids (A7). Schema and spec come from the table's
+metadata. The manifest's header, which many writers leave empty or get wrong, is used only if the metadata does not have
+the spec. Fields that an older version did not have are optional (A8). An impossible value, such as a negative count, is
+`Corrupt` with the name of the manifest.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +49,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-# ---------------------------------------------------------------- inherit
+# ---------------------------------------------------------------- Inheritance: sequence numbers, snapshot ids, row ids
 #
-# What a manifest entry leaves out because its manifest says it: sequence numbers, snapshot ids, row ids.
-#
-# A writer leaves them null so that a retried commit rewrites one manifest list and no manifest (checklist B3); a
-# reader fills them in from the list's row. Everything here works on whole columns.
+# A writer leaves them null, so that a retried commit rewrites one manifest list and no manifest (checklist B3). A
+# reader fills them in from the row of the list.
 
 
 if TYPE_CHECKING:
@@ -64,7 +68,7 @@ class Rows:
     """The rows of some manifests, one manifest after the other."""
 
     manifests: tuple[ManifestFile, ...]
-    index: Int64s  # which manifest a row is from
+    index: Int64s  # the manifest of each row
     starts: Int64s  # the first row of each manifest
     status: Int8s
 
@@ -73,16 +77,16 @@ class Rows:
         return np.array(values, np.int64)[self.index]
 
     def first(self, bad: Bools) -> ManifestFile:
-        """The manifest of the first row where ``bad`` holds."""
+        """The manifest of the first row where ``bad`` is true."""
         return self.manifests[int(self.index[int(np.argmax(bad))])]
 
 
 def inherit_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[int]) -> Int64s:
-    """The data sequence number of every row; ``versions`` are the manifests' format versions.
+    """The data sequence number of every row. ``versions`` are the format versions of the manifests.
 
-    An ADDED entry takes the manifest's number (B1); all of a v1 manifest are 0, which had no numbers (B4). An
-    EXISTING or DELETED entry must carry its own. A data file that does not reads as 0, the number of files older
-    than any count, so that no delete is lost on it; a live delete file that does not could apply to anything.
+    An ADDED entry gets the number of the manifest (B1). In a v1 manifest, all numbers are 0 (B4). An EXISTING or
+    DELETED entry must have its own number. If a data file has none, it is 0, so that every delete applies to it. A live
+    delete file without a number could apply to anything, so `Corrupt` is raised.
     """
     missing = null_mask(written)
     values = numbers_of(written, null=0).copy()
@@ -100,7 +104,7 @@ def inherit_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[i
 
 
 def inherit_file_sequence_numbers(rows: Rows, written: pa.Array, versions: Sequence[int]) -> pa.Array:
-    """The number of the snapshot that added the file; null where nobody says."""
+    """The sequence number of the snapshot that added the file. Null if it is not recorded."""
     missing = null_mask(written)
     if not missing.any():
         return written
@@ -116,7 +120,8 @@ def inherit_file_sequence_numbers(rows: Rows, written: pa.Array, versions: Seque
 
 
 def inherit_snapshot_ids(rows: Rows, written: pa.Array) -> pa.Array:
-    """Who added the file, or removed it (B5): the manifest's own snapshot unless the entry names another."""
+    """The snapshot that added or removed the file (B5): the snapshot of the manifest, unless the entry names
+    another."""
     missing = null_mask(written)
     if not missing.any():
         return written
@@ -127,9 +132,10 @@ def inherit_snapshot_ids(rows: Rows, written: pa.Array) -> pa.Array:
 
 
 def inherit_first_row_ids(rows: Rows, written: pa.Array, record_count: Int64s) -> pa.Array:
-    """The id of each file's first row (I4): the manifest's, moved on by every live file before it that had none.
+    """The id of each file's first row (I4): the manifest's first row id, plus the rows of the live files before it
+    without one.
 
-    DELETED entries consume nothing. Without a number on the manifest there is none to inherit (I8).
+    DELETED entries use no ids. If the manifest has no first row id, nothing is inherited (I8).
     """
     assigned = rows.of(
         [manifest.content is ManifestContent.DATA and manifest.first_row_id is not None for manifest in rows.manifests]
@@ -140,7 +146,7 @@ def inherit_first_row_ids(rows: Rows, written: pa.Array, record_count: Int64s) -
         return written
     consumed = np.where(takes, record_count, 0)
     before = np.cumsum(consumed) - consumed
-    # a manifest without rows may begin where the last row ends
+    # A manifest without rows may start where the last row ends.
     at_start = np.append(before, 0)[rows.starts]
     first = rows.of([manifest.first_row_id or 0 for manifest in rows.manifests])
     values = np.where(takes, first + before - at_start[rows.index], numbers_of(written, null=0))
@@ -153,18 +159,11 @@ def _refuse_negative(rows: Rows, values: Int64s, what: str) -> None:
         raise Corrupt(rows.first(bad).path, f"a {what} is negative: {int(values[int(np.argmax(bad))])}")
 
 
-# ---------------------------------------------------------------- manifest
-#
-# Manifests to `Entries`: columns, with inheritance resolved.
-#
-# Rules of this file. Fields are found by id, by name only where the writer left ids out (A7). Schema and spec come
-# from the table's metadata; the manifest's header, which many writers leave empty or get wrong, is asked only when
-# the metadata has no such spec. What an older version lacked is optional (A8). A value that no file can have, such as
-# a negative count, is `Corrupt` and names the manifest.
+# ---------------------------------------------------------------- Entries
 
 
 MOST = 1 << 50
-"""No file has more rows or bytes than this; larger counts are damage, and would overflow a sum."""
+"""No file has more rows or bytes than this. Larger counts are wrong, and would overflow a sum."""
 
 _LIMITS = avro.Limits(container=1 << 30)
 _REST_TYPES: Mapping[str, pa.DataType] = {
@@ -182,7 +181,7 @@ _REST_TYPES: Mapping[str, pa.DataType] = {
 def decode_manifests(
     read: Sequence[tuple[ManifestFile, bytes]], metadata: TableMetadata, columns: EntryColumns
 ) -> Iterator[Entries]:
-    """The entries of manifests of one spec id and one content kind, a batch per kind of writer's schema."""
+    """The entries of manifests with one spec id and one content kind, one batch per writer's schema."""
     for manifest, data in read:
         _refuse_encryption(manifest, data)
     spec = metadata.spec_by_id.get(read[0][0].spec_id) if read else None
@@ -200,12 +199,12 @@ def _decode(
     except Unsupported as error:
         if error.facts.get("feature") != "avro map keys":
             raise
-    # a writer that used native maps, whose keys are text: take them whole and pick afterwards
+    # The writer used native maps, whose keys are text: decode whole maps and select keys afterwards.
     return avro.decode_many(files, want=projection(spec, replace(columns, full_metrics=True)), limits=_LIMITS)
 
 
 def _refuse_encryption(manifest: ManifestFile, data: bytes) -> None:
-    """`Unsupported` for a manifest that needs a key."""
+    """Raise `Unsupported` if the manifest is encrypted."""
     refuse_encrypted(manifest.path, data)
     if manifest.key_metadata:
         raise Unsupported(
@@ -249,11 +248,12 @@ def _entries(
 
 
 def _check_whole(manifest: ManifestFile, rows: int) -> None:
-    """A container cut at a block border looks whole; only the list knows how many entries there were."""
+    """Raise `Corrupt` if entries are missing. A container that was cut after a block looks complete; the list has
+    the count."""
     counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
     listed = sum(count for count in counts if count is not None and count > 0)
     if rows < listed:
-        raise Corrupt(manifest.path, f"it holds {rows} entries where its list counts {listed}: its end is missing")
+        raise Corrupt(manifest.path, f"it has {rows} entries where its list counts {listed}: its end is missing")
 
 
 def _rows(batch: avro.AvroColumns, manifests: tuple[ManifestFile, ...], entries: FoundColumns) -> Rows:
@@ -270,7 +270,7 @@ def _rows(batch: avro.AvroColumns, manifests: tuple[ManifestFile, ...], entries:
 
 
 def _format_version(header: Mapping[str, bytes], entries: FoundColumns, files: FoundColumns) -> int:
-    """The version a manifest was written in: its own word, else whether it has what came with v2."""
+    """The format version of a manifest: as recorded, else by the fields that came with v2."""
     word = header.get("format-version", b"").strip()
     if word.isdigit():
         return int(word)
@@ -278,7 +278,7 @@ def _format_version(header: Mapping[str, bytes], entries: FoundColumns, files: F
 
 
 def _content(rows: Rows, files: FoundColumns) -> npt.NDArray[np.int8]:
-    """What each file is (B7): a manifest lists data files or delete files, never both."""
+    """The content of each file (B7). Raises `Corrupt` if a manifest lists both data files and delete files."""
     written = numbers_of(files.nullable(134, pa.int64()), null=0)
     bad = (written < FileContent.DATA) | (written > FileContent.EQUALITY_DELETES)
     if bad.any():
@@ -301,7 +301,7 @@ def _count(rows: Rows, files: FoundColumns, id_: int, name: str) -> npt.NDArray[
 
 
 def _text(rows: Rows, files: FoundColumns, id_: int, name: str) -> pa.Array:
-    import pyarrow.compute as pc  # late: slow to import, and a command that opens no manifest does without
+    import pyarrow.compute as pc  # late: slow to import, and not needed by a command that opens no manifest
 
     text = files.required(id_, pa.string(), name)
     if text.null_count or (len(text) and pc.min(pc.binary_length(text)).as_py() == 0):
@@ -311,7 +311,7 @@ def _text(rows: Rows, files: FoundColumns, id_: int, name: str) -> pa.Array:
 
 
 def _lower(text: pa.Array) -> pa.Array:
-    """File formats in one case: the spec's spelling and Java's differ (A9)."""
+    """File formats in lower case: the spec and Java write them differently (A9)."""
     import pyarrow.compute as pc
 
     return pc.utf8_lower(text)
@@ -320,8 +320,11 @@ def _lower(text: pa.Array) -> pa.Array:
 def _partition(
     batch: avro.AvroColumns, files: FoundColumns, spec: PartitionSpec, metadata: TableMetadata
 ) -> tuple[pa.Array, ...]:
-    """One array per field of the spec. A dropped field, or a member the writer did not have, is an array of the null
-    type: it says nothing, while a null among values says that the column is null in that file."""
+    """One array per field of the spec.
+
+    A dropped field, or a field that the writer did not write, is an array of the null type, which means unknown. A null
+    among values means that the column is null in that file.
+    """
     if not spec.fields:
         return ()
     names = partition_names(spec)
@@ -342,7 +345,7 @@ def _partition(
 def _rest(
     rows: Rows, files: FoundColumns, content: npt.NDArray[np.int8], record_count: npt.NDArray[np.int64]
 ) -> dict[str, pa.Array]:
-    """What few readers ask for, without the columns that are null throughout."""
+    """The fields that few readers need, without columns that are all null."""
     found = {column.attribute: files.nullable(column.id, _REST_TYPES[column.attribute]) for column in REST}
     found["first_row_id"] = inherit_first_row_ids(rows, found["first_row_id"], record_count)
     found["split_offsets"] = _ascending(found["split_offsets"])
@@ -357,14 +360,14 @@ def _without(column: pa.Array, where: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def _ascending(offsets: pa.ListArray) -> pa.ListArray:
-    """Split offsets that do not ascend are no offsets: null, and the file is read whole (G9)."""
+    """Split offsets. If they do not ascend, they are null, and the file is read as a whole (G9)."""
     if offsets.null_count == len(offsets):
         return offsets
     values = numbers_of(offsets.values, null=-1)
     bounds = numbers_of(offsets.offsets, null=0)
     falls = np.zeros(len(values) + 1, np.int64)
     falls[1:-1] = values[1:] <= values[:-1]
-    falls[bounds] = 0  # a list's first value follows nothing
+    falls[bounds] = 0  # the first value of a list follows no other
     falls[:-1] |= values < 0
     total = np.append(0, np.cumsum(falls))
     bad = total[bounds[1:]] > total[bounds[:-1]]

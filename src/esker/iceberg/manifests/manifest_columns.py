@@ -1,4 +1,4 @@
-"""The columns of a manifest as the specification lists them, and its maps of metrics."""
+"""The columns of a manifest as the specification lists them (T3, T4), and its maps of metrics."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.partition_and_sort import PartitionSpec
 from esker.ports.table_format import EntryColumns
 from esker.tree.manifest import ColumnMetrics
-
-# ---------------------------------------------------------------- manifest columns
-#
-# A manifest on the wire: the records of entries and files (T3, T4) as tables, and what of them a reader asks for.
-
 
 STATUS, SNAPSHOT_ID, DATA_FILE, SEQUENCE_NUMBER, FILE_SEQUENCE_NUMBER = 0, 1, 2, 3, 4
 PARTITION = 102
@@ -79,11 +74,11 @@ REST = (
 ENTRY_NAMES = ids_by_name(ENTRY)
 FILE_NAMES = ids_by_name((*FILE, *METRICS, *REST))
 PICKED = tuple(column for column in METRICS if column.attribute != "column_sizes")
-"""The maps that pruning asks single columns of."""
+"""The maps of which pruning needs single columns."""
 
 
 def projection(spec: PartitionSpec | None, columns: EntryColumns) -> avro.Projection:
-    """What to decode. ``spec`` is None where only the manifest's own header can tell."""
+    """What to decode. ``spec`` is None if only the manifest's header has it."""
     ids = {column.id for column in (*ENTRY, *FILE) if column.attribute != "block_size"}
     picks: dict[int, tuple[int, ...]] = {}
     if columns.rest:
@@ -92,13 +87,13 @@ def projection(spec: PartitionSpec | None, columns: EntryColumns) -> avro.Projec
         ids |= {column.id for column in METRICS}
     elif columns.metrics:
         picks = {column.id: tuple(columns.metrics) for column in PICKED}
-    # a partition field whose id is also that of a field above would hide its siblings: choose each by itself
+    # If a partition field has the same id as a field above it, that id would hide its siblings. So each is selected.
     ids |= set() if spec is None else {field.field_id for field in spec.fields}
     return avro.Projection.of(ids, map_keys=picks, names={**_DOTTED, **_partition_paths(spec)})
 
 
 def partition_names(spec: PartitionSpec) -> Mapping[str, int]:
-    """The spec's members by name on the wire, for manifests whose writer left the ids out."""
+    """The fields of the spec by their name in the file, for manifests whose writer wrote no ids."""
     names = {field.name: field.field_id for field in spec.fields}
     return {**{avro_name(name): id_ for name, id_ in names.items()}, **names}
 
@@ -112,12 +107,10 @@ def _partition_paths(spec: PartitionSpec | None) -> Mapping[str, int]:
 _DOTTED = {**ENTRY_NAMES, **ids_by_name((*FILE, *METRICS, *REST), above="data_file.")}
 
 
-# ---------------------------------------------------------------- metric maps
+# ---------------------------------------------------------------- Statistics maps
 #
-# Statistics maps of a manifest: single columns of them for pruning, or the maps whole.
-#
-# The decoder picks single columns while it walks. A writer that did not mark its arrays as maps, or used native
-# maps with text keys, is read the long way round: whole, and picked apart here.
+# The decoder selects single columns while it reads. If a writer did not mark its arrays as maps, or used native maps
+# with text keys, whole maps are decoded and the columns selected here.
 
 
 _PART = {
@@ -130,12 +123,12 @@ _PART = {
 
 
 def value_type(column: Column) -> pa.DataType:
-    """What a map's values are in Arrow."""
+    """The Arrow type of a map's values."""
     return pa.binary() if column.attribute.endswith("bounds") else pa.int64()
 
 
 def picked_metrics(files: FoundColumns, wanted: Collection[int]) -> dict[int, ColumnMetrics]:
-    """The statistics of the columns asked for, aligned by row; null is unknown."""
+    """The statistics of the wanted columns, one row per file. Null is unknown."""
     parts: dict[int, dict[str, pa.Array]] = {id_: {} for id_ in wanted}
     for column in PICKED:
         for id_, values in _picked(files, column, wanted).items():
@@ -165,7 +158,7 @@ def _picked(files: FoundColumns, column: Column, wanted: Collection[int]) -> dic
 
 
 def _sane(values: pa.Array) -> pa.Array:
-    """Counts below zero say nothing: unknown."""
+    """The counts, with null for negative ones: they are unknown."""
     if not pa.types.is_integer(values.type) or values.null_count == len(values):
         return values
     numbers = numbers_of(values, null=0)
@@ -202,18 +195,18 @@ def _int_keys(file: str, keys: pa.Array, what: str) -> pa.Array:
     try:
         return keys.cast(pa.int32())
     except pa.ArrowInvalid:
-        raise Corrupt(file, f"{what} has keys that are no field ids") from None
+        raise Corrupt(file, f"{what} has keys that are not field ids") from None
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets that carry the null rows with them, as Arrow's constructors take them."""
+    """Offsets in which null rows are null, as Arrow's constructors need them."""
     nulls = null_mask(array)
     offsets = numbers_of(array.offsets, null=0)
     return arrow_array(offsets.astype(np.int32, copy=False), null=np.append(nulls, False))
 
 
 def _pick(maps: pa.MapArray, key: int) -> pa.Array:
-    """One key's value in every row; of a repeated key the last counts."""
+    """The value of one key in every row. If a key is repeated, the last one is used."""
     offsets = numbers_of(maps.offsets, null=0)
     at = np.flatnonzero(numbers_of(maps.keys, null=0) == key)
     index = np.full(len(maps), -1, np.int64)

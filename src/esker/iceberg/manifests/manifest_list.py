@@ -1,4 +1,9 @@
-"""Manifest lists to and from Avro: the record of a manifest (T1) as a table, its reader and its writer."""
+"""Manifest lists to and from Avro: the record of a manifest (T1) as a table, its reader and its writer.
+
+Fields are found by id, and by name only if the writer wrote no ids (A7). Fields that v1 did not have are optional (A8):
+no content means data, no sequence number means 0 (B4), no count means "perhaps some" (C1). The header is not used: many
+writers leave it empty.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +26,6 @@ from esker.iceberg.manifests.avro_fields import (
     record,
 )
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
-
-# ---------------------------------------------------------------- manifest list
-#
-# A manifest list on the wire: the record of a manifest (T1) as a table, and its reader.
-#
-# Rules of this file. Fields are found by id, by name only where the writer left ids out (A7). What v1 lacked is
-# optional whatever the table's version (A8): no content means data, no sequence number means 0 (B4), no count
-# means "perhaps some" (C1). The header is never asked: many writers leave it out.
-
 
 SUMMARY = record(
     "r508",
@@ -68,13 +64,13 @@ _NAMES = {**OLD_NAMES, **ids_by_name(COLUMNS)}
 _SUMMARY_NAMES = {field["name"]: field["field-id"] for field in SUMMARY["fields"]}
 _WANT = avro.Projection.of([column.id for column in COLUMNS], names=_NAMES)
 _ARROW = {"string": pa.string(), "int": pa.int64(), "long": pa.int64(), "bytes": pa.binary()}
-# a hundred thousand manifests make some 20 MB; what goes far beyond is no list
+# A hundred thousand manifests need some 20 MB. Much more is not a manifest list.
 _LIMITS = avro.Limits(container=512 << 20)
 _ENCRYPTED_STREAM = b"AGS1"
 
 
 def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
-    """The rows of a manifest list of any format version, in its order."""
+    """The rows of a manifest list of any format version, in order."""
     refuse_encrypted(file, data)
     found = FoundColumns(file, avro.decode(data, file=file, want=_WANT, limits=_LIMITS).batch, _NAMES)
     plain = [column for column in COLUMNS if isinstance(column.avro, str)]
@@ -89,7 +85,7 @@ def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
 
 
 def refuse_encrypted(file: str, data: bytes) -> None:
-    """`Unsupported` for a file inside Iceberg's encrypted stream, which begins with its own magic."""
+    """Raise `Unsupported` if the file is an Iceberg encrypted stream, which has its own magic bytes."""
     if data[:4] == _ENCRYPTED_STREAM:
         raise Unsupported(f"cannot read {file}: it is encrypted", feature="table encryption", file=file)
 
@@ -128,7 +124,7 @@ def _manifest_file(
 
 
 def _count(value: int | None) -> int | None:
-    """A negative count is a writer's way of saying that it did not count: perhaps some."""
+    """The count. None for a negative one: the writer did not count."""
     return None if value is None or value < 0 else value
 
 
@@ -147,7 +143,7 @@ def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
         strict=True,
     )
     every = [
-        # not said to be free of nulls: perhaps some
+        # not recorded as free of nulls: perhaps some
         FieldSummary(contains_null=null is not False, contains_nan=nan, lower_bound=lower, upper_bound=upper)
         for null, nan, lower, upper in parts
     ]
@@ -159,22 +155,22 @@ def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
 
 
 def _without_repeats(file: str, manifests: Iterable[ManifestFile]) -> Iterator[ManifestFile]:
-    """Each manifest once: a retried commit of one writer lists some twice, and their rows must not count twice."""
+    """Each manifest once. After a retried commit, one writer lists some twice, and their rows must not count twice."""
     seen: dict[str, ManifestFile] = {}
     for manifest in manifests:
         if manifest.path not in seen:
             seen[manifest.path] = manifest
             yield manifest
         elif manifest != seen[manifest.path]:
-            raise Corrupt(file, f"it lists {manifest.path} twice, and differently")
+            raise Corrupt(file, f"it lists {manifest.path} twice, with different values")
 
 
-# ---------------------------------------------------------------- Manifests to a manifest list
+# ---------------------------------------------------------------- Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListForm:
-    """What a list says of its snapshot, and in which version (A6)."""
+    """What a list records about its snapshot, and its format version (A6)."""
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
@@ -214,7 +210,7 @@ class ListForm:
 
 
 def encode_manifest_list(manifests: Iterable[ManifestFile], *, codec: str = "deflate", **form_of: Any) -> bytes:
-    """The list as an Avro container; further keywords are those of ``ListForm``."""
+    """The list as an Avro container. The other keywords are those of ``ListForm``."""
     form = ListForm(**form_of)
     return avro.write(form.schema, form.rows(manifests), metadata=form.header, codec=codec)
 
@@ -222,21 +218,23 @@ def encode_manifest_list(manifests: Iterable[ManifestFile], *, codec: str = "def
 def extend_manifest_list(
     file: str, parent: bytes, new: Iterable[ManifestFile], form: ListForm
 ) -> avro.Prepended | None:
-    """The new manifests and then those of the parent's list, which are copied undecoded; None where it is of
-    another version or writer."""
+    """The new manifests, then those of the parent's list, which are copied without decoding.
+
+    Returns None if the parent's list has another version or writer.
+    """
     return avro.prepend(parent, file=file, schema=form.schema, records=form.rows(new), metadata=form.header)
 
 
 def assign_first_row_ids(manifests: Sequence[ManifestFile], next_row_id: int) -> tuple[tuple[ManifestFile, ...], int]:
-    """Row ids for data manifests that have none (I2), and the table's next row id after them (I3).
+    """Assign row ids to data manifests that have none (I2). Returns the manifests and the table's next row id (I3).
 
-    Each takes as many ids as it has live rows, existing ones too; delete manifests take none.
+    Each data manifest gets as many ids as it has live rows, including existing ones. Delete manifests get none.
     """
     assigned = []
     for manifest in manifests:
         if manifest.content is ManifestContent.DATA and manifest.first_row_id is None:
             if manifest.added_rows is None or manifest.existing_rows is None:
-                raise InvalidInput(f"cannot assign row ids: {manifest.path} does not say how many rows it has")
+                raise InvalidInput(f"cannot assign row ids: {manifest.path} does not record how many rows it has")
             assigned.append(replace(manifest, first_row_id=next_row_id))
             next_row_id += manifest.added_rows + manifest.existing_rows
         else:
@@ -261,7 +259,7 @@ def _summary(summary: FieldSummary) -> dict[str, Any]:
 
 
 def _checked(row: dict[str, Any], manifest: ManifestFile, format_version: int) -> dict[str, Any]:
-    """A row that its version can hold: what v1 left out must be known before v2 can write it."""
+    """A row that the version can write: v2 requires counts that v1 may omit. Raises `InvalidInput`."""
     if format_version == 1 and manifest.content is ManifestContent.DELETES:
         raise InvalidInput(f"cannot list {manifest.path} in format version 1: it has deletes, which came with 2")
     missing = [c.name for c in COLUMNS if c.name in row and row[c.name] is None and format_version >= c.required_since]

@@ -43,12 +43,10 @@ from esker.model.types import (
 from esker.model.values import to_bytes, unscaled
 from esker.tree.manifest_list import FieldSummary
 
-# ---------------------------------------------------------------- partition values
+# ---------------------------------------------------------------- Reading
 #
-# Partition members as Avro columns, brought to the form values are held in.
-#
-# Every number of the int family is held as int64, floats as float64, decimals as decimal128(38, scale), uuid, fixed
-# and binary as binary: a member that was written before its source was promoted (int, now long) reads like the rest.
+# Whole numbers become int64, floats float64, decimals decimal128(38, scale); uuid, fixed and binary become binary. So a
+# value that was written before its source was promoted (int, now long) reads like the others.
 
 
 _OF_AVRO: dict[str, Type] = {
@@ -63,7 +61,7 @@ _OF_AVRO: dict[str, Type] = {
 
 
 def held_arrow_type(type_: Type) -> pa.DataType:
-    """The Arrow type that partition values of a type are held in."""
+    """The Arrow type of the held form of partition values of a type."""
     match type_:
         case BooleanType():
             return pa.bool_()
@@ -82,7 +80,7 @@ def held_arrow_type(type_: Type) -> pa.DataType:
 
 
 def held_partition(file: str, name: str, type_: Type, array: pa.Array, node: Node) -> pa.Array:
-    """One member's values in held form. ``node`` is how the writer declared it, the null branch left out."""
+    """The values of one partition field in the held form. ``node`` is its declared type, without null."""
     what = f"partition field {name!r}"
     match type_:
         case DecimalType(scale=scale):
@@ -90,20 +88,20 @@ def held_partition(file: str, name: str, type_: Type, array: pa.Array, node: Nod
         case UuidType() if pa.types.is_string(array.type):
             return _uuids(file, what, array)
         case TimestampType() if isinstance(node, Primitive) and node.kind == "int":
-            # written while the source was still a date
+            # Written while the source was still a date.
             days = as_type(file, array, pa.int64(), what)
             ticks = SECONDS_PER_DAY * type_.ticks_per_second
             values = numbers_of(days, null=0) * ticks
             return arrow_array(values, null=null_mask(days))
         case _ if held_arrow_type(type_) == pa.null():
-            # no schema knows the source any more: the writer's own declaration must do
+            # No schema has the source column any more: use the declared type of the writer.
             return held_partition(file, name, _declared(file, what, node), array, node)
         case _:
             return as_type(file, array, held_arrow_type(type_), what)
 
 
 def member_nodes(schema: Record, names: Mapping[str, int]) -> dict[int, Node]:
-    """The writer's declarations of the partition members by id, null branches left out."""
+    """The declared types of the partition fields by id, without null."""
     found: dict[int, Node] = {}
     data_file = _member(schema, 2, "data_file")
     partition = _member(data_file, 102, "partition") if isinstance(data_file, Record) else None
@@ -137,11 +135,11 @@ def _declared(file: str, what: str, node: Node) -> Type:
         case Primitive(kind=kind) if kind in _OF_AVRO:
             return _OF_AVRO[kind]
         case _:
-            raise Corrupt(file, f"{what} is of no primitive type")
+            raise Corrupt(file, f"{what} is not of a primitive type")
 
 
 def _decimals(file: str, what: str, array: pa.Array, scale: int) -> pa.Array:
-    """Big-endian two's complement of any width, as decimal128."""
+    """Convert big-endian two's complement of any width to decimal128."""
     if pa.types.is_fixed_size_binary(array.type) and 1 <= array.type.byte_width <= 16:
         unscaled = _sign_extended(array)
     elif pa.types.is_binary(array.type):
@@ -172,25 +170,23 @@ def _padded(file: str, what: str, array: pa.Array) -> bytes:
             for value in array.to_pylist()
         )
     except OverflowError:
-        raise Corrupt(file, f"{what} holds a decimal of more than 16 bytes") from None
+        raise Corrupt(file, f"{what} has a decimal of more than 16 bytes") from None
 
 
 def _uuids(file: str, what: str, array: pa.Array) -> pa.Array:
-    """One writer spells uuids out."""
+    """Uuids as bytes. One writer writes them as text."""
     try:
         spelled = [None if value is None else uuid.UUID(value).bytes for value in array.to_pylist()]
     except ValueError:
-        raise Corrupt(file, f"{what} holds text that is no uuid") from None
+        raise Corrupt(file, f"{what} has text that is not a uuid") from None
     return pa.array(spelled, pa.binary())
 
 
-# ---------------------------------------------------------------- partition avro
-#
-# Partition members as a manifest writes them: Avro types, and held values in their form.
+# ---------------------------------------------------------------- Writing
 
 
 def partition_record(partition_type: StructType) -> AvroType:
-    """The record ``r102`` (checklist A4): itself required, each member optional and under its own id."""
+    """The record ``r102`` (checklist A4): required, with each field optional and under its own id."""
     defined: set[str] = set()
     return record(
         "r102",
@@ -207,7 +203,7 @@ def partition_record(partition_type: StructType) -> AvroType:
 
 
 def partition_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], dict[str, Any]]:
-    """A function from a partition tuple to its record."""
+    """A function that converts partition values to their record."""
     members = [(avro_name(field.name), field.type) for field in partition_type]
 
     def write(partition: tuple[Any, ...]) -> dict[str, Any]:
@@ -217,7 +213,7 @@ def partition_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], 
 
 
 def avro_type(type_: Type) -> AvroType:
-    """A primitive's Avro type (checklist A10)."""
+    """The Avro type of a primitive type (checklist A10). Raises `Unsupported`."""
     match type_:
         case BooleanType() | IntType() | LongType() | FloatType() | DoubleType() | StringType():
             return str(type_)
@@ -244,18 +240,21 @@ def avro_type(type_: Type) -> AvroType:
                 "name": f"decimal_{precision}_{scale}",
             }
         case UnknownType():
-            return "int"  # only ever null: the source is gone or never had a type
+            return "int"  # always null: the source is gone or never had a type
         case _:
-            raise Unsupported(f"cannot partition by a {type_}", feature=f"partition values of type {type_}")
+            raise Unsupported(
+                f"cannot partition by a {type_}: no Avro type holds its values",
+                feature=f"partition values of type {type_}",
+            )
 
 
 def decimal_width(precision: int) -> int:
-    """The fewest bytes of two's complement that hold that many digits."""
+    """The fewest bytes of two's complement for so many digits."""
     return int((10**precision - 1).bit_length()) // 8 + 1
 
 
 def _defined_once(type_: AvroType, defined: set[str]) -> AvroType:
-    """Avro defines a name once and refers to it after."""
+    """The type, with each name defined once and referred to afterwards, as Avro requires."""
     if isinstance(type_, str) or "name" not in type_:
         return type_
     name: str = type_["name"]
@@ -271,13 +270,11 @@ def _stored(type_: Type, value: Any) -> Any:
     return value
 
 
-# ---------------------------------------------------------------- partition summary
-#
-# Partition summaries: what a manifest list says of each partition field over a whole manifest (checklist C3, C4).
+# ---------------------------------------------------------------- Summaries for the manifest list (checklist C3, C4)
 
 
 def summarise_partitions(partition_type: StructType, partitions: Iterable[tuple[Any, ...]]) -> tuple[FieldSummary, ...]:
-    """One summary per field, over the partitions of every entry; bounds are never shortened."""
+    """One summary per field, over the partitions of every entry. Bounds are never shortened."""
     seen: list[set[Any]] = [set() for _ in partition_type]
     for partition in partitions:
         for values, value in zip(seen, partition, strict=True):
@@ -286,13 +283,13 @@ def summarise_partitions(partition_type: StructType, partitions: Iterable[tuple[
 
 
 def _distinct(value: Any) -> Any:
-    """A set key under which −0.0 and +0.0 stay two values."""
+    """A key for sets in which -0.0 and +0.0 are two values."""
     return (value, math.copysign(1.0, value)) if isinstance(value, float) else value
 
 
 def _summary(type_: Type, values: set[Any]) -> FieldSummary:
     if is_floating(type_):
-        # (value, sign): −0.0 sorts below +0.0, so neither bound can leave the other zero out
+        # (value, sign): -0.0 sorts before +0.0, so the bounds include both zeros.
         pairs = [pair for pair in values if pair is not None and not math.isnan(pair[0])]
         nans = len(pairs) + (None in values) < len(values)
         bounds = (min(pairs)[0], max(pairs)[0]) if pairs else None

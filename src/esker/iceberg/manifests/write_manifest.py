@@ -1,7 +1,7 @@
-"""Entries to a manifest: Avro bytes, and the row that describes it in a manifest list.
+"""Write manifests: entries as Avro bytes, and the row that describes the manifest in a manifest list.
 
-New files are written without sequence numbers and row ids, so that a lost race rewrites the list and keeps the
-manifest (checklist B3, I5). A kept or removed file carries the numbers it has.
+New files are written without sequence numbers and row ids, so that a retry after a conflict rewrites the list and keeps
+the manifest (checklist B3, I5). A kept or removed file has its own numbers.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 
 BLOCK_SIZE = 64 << 20
-"""What v1 demands in a field that nobody reads any more."""
+"""The value that v1 requires in a field that no reader uses any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestForm:
     """What all entries of one manifest have in common (B7)."""
 
-    schema: Schema  # the one the files were written with
-    spec: PartitionSpec  # of the data files, and of the deletes that touch them
+    schema: Schema  # the schema that the files were written with
+    spec: PartitionSpec  # of the data files, and of the deletes that apply to them
     partition_type: StructType
     content: ManifestContent = ManifestContent.DATA
     format_version: int = 2
@@ -60,14 +60,14 @@ class ManifestForm:
 
 
 def encode_manifest(entries: Iterable[ManifestEntry], form: ManifestForm, *, codec: str = "deflate") -> bytes:
-    """The manifest as an Avro container."""
+    """The manifest as an Avro container. Raises `InvalidInput` for a delete manifest in format version 1."""
     if form.format_version == 1 and form.content is ManifestContent.DELETES:
         raise InvalidInput("cannot write a delete manifest in format version 1: deletes came with version 2")
     return avro.write(entry_schema(form), _records(entries, form), metadata=manifest_header(form), codec=codec)
 
 
 def manifest_header(form: ManifestForm) -> Mapping[str, str]:
-    """The header's keys (T5, A5): the partition spec is the bare array of its fields."""
+    """The metadata of the header (T5, A5). The partition spec is the plain array of its fields."""
     header = {
         "schema": _json(encode_schema(form.schema)),
         "schema-id": str(form.schema.schema_id),
@@ -99,7 +99,7 @@ def describe_manifest(
     snapshot_id: int,
     sequence_number: int = 0,
 ) -> ManifestFile:
-    """The row of the manifest list; ``sequence_number`` is the commit's, which added files inherit."""
+    """The row of the manifest list. ``sequence_number`` is the commit's, which added files inherit."""
     numbers = [
         sequence_number if entry.status is EntryStatus.ADDED else entry.data_file.sequence_number
         for entry in entries
@@ -132,7 +132,7 @@ def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[d
         file = entry.data_file
         _check(entry, form)
         if entry.status is not EntryStatus.DELETED:
-            key = (file.path, file.content_offset)  # several deletion vectors may share a file
+            key = (file.path, file.content_offset)  # several deletion vectors may be in one file
             if key in live:
                 raise InvalidInput(f"cannot list {file.path} twice: a live file has one entry")
             live.add(key)
@@ -145,7 +145,7 @@ def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[d
             "data_file": {
                 "content": int(file.content),
                 "file_path": file.path,
-                "file_format": file.file_format.upper(),  # A9: as Java and PyIceberg spell it
+                "file_format": file.file_format.upper(),  # A9: as Java and PyIceberg write it
                 "partition": write_partition(file.partition),
                 "record_count": file.record_count,
                 "file_size_in_bytes": file.file_size,
@@ -159,10 +159,10 @@ def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[d
 
 
 def _check(entry: ManifestEntry, form: ManifestForm) -> None:
-    """What would make a manifest that readers misread."""
+    """Raise `InvalidInput` for an entry that readers would read wrongly."""
     file = entry.data_file
     if (file.content is FileContent.DATA) != (form.content is ManifestContent.DATA):
-        raise InvalidInput(f"cannot list {file.path}: a manifest holds data files or delete files, not both")
+        raise InvalidInput(f"cannot list {file.path}: a manifest has data files or delete files, not both")
     if file.spec_id != form.spec.spec_id:
         raise InvalidInput(
             f"cannot list {file.path}: it is of spec {file.spec_id}, its manifest of {form.spec.spec_id}"
@@ -179,7 +179,7 @@ def _metrics(metrics: Metrics | None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tuples; an empty list says nothing."""
+    """Tuples as lists. An empty tuple is null."""
     return (list(value) or None) if isinstance(value, tuple) else value
 
 

@@ -1,1 +1,1 @@
-"""Table metadata and view metadata to and from JSON, with the schemas, specs and snapshots inside."""
+"""Table metadata and view metadata to and from JSON, with their schemas, specs and snapshots."""

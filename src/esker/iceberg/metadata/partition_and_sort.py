@@ -11,11 +11,11 @@ from esker.model.partition_and_sort import FIRST_PARTITION_FIELD_ID, PartitionFi
 from esker.model.transform import parse_transform
 from esker.tree.manifest_list import ManifestFile
 
-# ---------------------------------------------------------------- Partition specs to and from JSON (checklist F1, F9)
+# ---------------------------------------------------------------- Partition specs
 
 
 def decode_partition_spec(file: str, value: Any, *, where: str = "the partition spec") -> PartitionSpec:
-    """The spec that a JSON object describes."""
+    """The spec of a JSON object."""
     document = JsonObject(file, where, value)
     return PartitionSpec(
         spec_id=document.integer("spec-id"),
@@ -24,7 +24,7 @@ def decode_partition_spec(file: str, value: Any, *, where: str = "the partition 
 
 
 def decode_partition_specs(file: str, values: list[Any]) -> tuple[PartitionSpec, ...]:
-    """Every spec of a table; two under one id must say the same."""
+    """Every spec of a table. Raises `Corrupt` if two specs with one id differ."""
     by_id: dict[int, PartitionSpec] = {}
     for number, value in enumerate(values):
         spec = decode_partition_spec(file, value, where=f"partition spec {number}")
@@ -36,9 +36,9 @@ def decode_partition_specs(file: str, values: list[Any]) -> tuple[PartitionSpec,
 def decode_partition_fields(
     file: str, values: list[Any], *, where: str = "the partition spec"
 ) -> tuple[PartitionField, ...]:
-    """The bare array of fields, as v1 metadata and manifest headers hold it.
+    """The fields of a plain array, as in v1 metadata and manifest headers.
 
-    v1 did not record field ids: they are then counted from 1000 by position (F1).
+    v1 did not record field ids. They are then counted from 1000 by position (F1).
     """
     documents = [JsonObject(file, f"field {number} of {where}", value) for number, value in enumerate(values)]
     without_id = sum("field-id" not in document for document in documents)
@@ -51,12 +51,12 @@ def decode_partition_fields(
 
 
 def encode_partition_spec(spec: PartitionSpec) -> dict[str, Any]:
-    """A spec as metadata writes it."""
+    """A spec as JSON."""
     return {"spec-id": spec.spec_id, "fields": encode_partition_fields(spec)}
 
 
 def encode_partition_fields(spec: PartitionSpec) -> list[dict[str, Any]]:
-    """The bare array of fields."""
+    """The plain array of fields."""
     return [
         {
             **encode_sources(field.source_id, field.other_sources),
@@ -69,7 +69,7 @@ def encode_partition_fields(spec: PartitionSpec) -> list[dict[str, Any]]:
 
 
 def decode_sources(document: JsonObject) -> tuple[int, tuple[int, ...]]:
-    """The source column, and the further ones of a multi-argument transform (v3)."""
+    """The source column, and the other source columns of a multi-argument transform (v3)."""
     several = document.integers("source-ids")
     if several and "source-id" not in document:
         return several[0], several[1:]
@@ -93,13 +93,12 @@ def _partition_field(document: JsonObject, at: int) -> PartitionField:
     )
 
 
-# ---------------------------------------------------------------- spec of manifest
-#
-# The partition spec that a manifest's own header describes, for when the table's metadata has none by that id.
+# ---------------------------------------------------------------- The partition spec in a manifest's header, if the
+# table's metadata does not have it
 
 
 def spec_of_manifest(manifest: ManifestFile, header: Mapping[str, bytes]) -> PartitionSpec:
-    """The header's spec under the id the list gives it; `Corrupt` where the header has none (C5)."""
+    """The header's spec with the id of the manifest list. Raises `Corrupt` if the header has no spec (C5)."""
     written = header.get("partition-spec")
     if written is None:
         raise Corrupt(
@@ -107,7 +106,7 @@ def spec_of_manifest(manifest: ManifestFile, header: Mapping[str, bytes]) -> Par
             f"its partition spec {manifest.spec_id} is not in the table's metadata, and its header has none",
         )
     value = decode_json(manifest.path, written, "its partition-spec")
-    # a bare array is the rule; some writers put the whole object there (A5)
+    # Most writers write a plain array; some write the whole object (A5).
     fields = value.get("fields") if isinstance(value, dict) else value
     if not isinstance(fields, list):
         raise Corrupt(manifest.path, "its partition-spec is neither a list of fields nor an object that has one")
@@ -115,16 +114,16 @@ def spec_of_manifest(manifest: ManifestFile, header: Mapping[str, bytes]) -> Par
 
 
 def spec_id_of_header(header: Mapping[str, bytes]) -> int:
-    """The spec id a header names, 0 where it names none that is a number."""
+    """The spec id of a header. 0 if it has no valid number."""
     word = header.get("partition-spec-id", b"").strip()
     return int(word) if word.isdigit() else 0
 
 
-# ---------------------------------------------------------------- Sort orders to and from JSON
+# ---------------------------------------------------------------- Sort orders
 
 
 def decode_sort_order(file: str, value: Any, *, where: str = "the sort order") -> SortOrder:
-    """The sort order that a JSON object describes."""
+    """The sort order of a JSON object."""
     document = JsonObject(file, where, value)
     document.required("fields")
     return SortOrder(
@@ -134,7 +133,7 @@ def decode_sort_order(file: str, value: Any, *, where: str = "the sort order") -
 
 
 def decode_sort_orders(file: str, values: list[Any]) -> tuple[SortOrder, ...]:
-    """Every sort order of a table; two under one id must say the same."""
+    """Every sort order of a table. Raises `Corrupt` if two orders with one id differ."""
     by_id: dict[int, SortOrder] = {}
     for number, value in enumerate(values):
         order = decode_sort_order(file, value, where=f"sort order {number}")
@@ -144,7 +143,7 @@ def decode_sort_orders(file: str, values: list[Any]) -> tuple[SortOrder, ...]:
 
 
 def encode_sort_order(order: SortOrder) -> dict[str, Any]:
-    """A sort order as metadata writes it."""
+    """A sort order as JSON."""
     return {
         "order-id": order.order_id,
         "fields": [
@@ -171,7 +170,7 @@ def _sort_field(document: JsonObject) -> SortField:
 
 
 def _choice(document: JsonObject, name: str, no: str, yes: str) -> bool:
-    """Whether the field holds ``yes`` rather than ``no``, in any case."""
+    """True if the field is ``yes``, False if it is ``no``, in upper or lower case."""
     text = document.string(name).lower()
     if text not in (no, yes):
         raise document.corrupt(f"{name!r} must be {no!r} or {yes!r}, not {text!r}")

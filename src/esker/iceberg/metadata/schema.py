@@ -40,11 +40,9 @@ from esker.model.types import (
     VariantType,
 )
 
-# ---------------------------------------------------------------- type names
+# ---------------------------------------------------------------- Primitive types: ``decimal(9, 2)``
 #
-# Primitive types as metadata spells them: ``long``, ``decimal(9, 2)``, ``fixed[16]``, ``geometry(srid:4326)``.
-#
-# Case and blanks do not matter (checklist D11, E12): writers differ, and the meaning does not.
+# Case and spaces are ignored, because writers differ (checklist D11, E12).
 
 
 DEFAULT_CRS = "OGC:CRS84"
@@ -79,7 +77,7 @@ _GEOGRAPHY = re.compile(r"geography\s*(?:\(([^(),]*)(?:,([^(),]*))?\))?", re.IGN
 
 
 def parse_primitive(file: str, text: str) -> PrimitiveType:
-    """The type of that spelling; `Unsupported` names one that no version up to 3 has."""
+    """The type with that name. Raises `Unsupported` for a type that no version up to 3 has."""
     spelled = text.strip()
     if plain := PLAIN.get(spelled.lower()):
         return plain
@@ -114,19 +112,15 @@ def _unless_default(text: str | None, default: str) -> str | None:
     return None if not stripped or stripped.lower() == default.lower() else stripped
 
 
-# ---------------------------------------------------------------- types
-#
-# Types and fields to and from the JSON of table metadata.
-#
-# A primitive is a string, a nested type an object that carries the ids of its parts.
+# ---------------------------------------------------------------- Types and fields
 
 
-DEEPEST = 100  # nesting that no table needs, so that no walk over a type can exhaust the stack
+DEEPEST = 100  # deeper than any table needs; limits the stack of a walk over a type
 _ONLY_NULL_DEFAULTS = (UnknownType, VariantType, GeometryType, GeographyType)
 
 
 def decode_type(owner: JsonObject, name: str, *, depth: int = 0) -> Type:
-    """The type that stands in field ``name`` of ``owner``."""
+    """The type in the field ``name`` of ``owner``."""
     if depth > DEEPEST:
         raise owner.corrupt(f"types are nested more than {DEEPEST} levels deep")
     value = owner.required(name)
@@ -151,17 +145,17 @@ def decode_type(owner: JsonObject, name: str, *, depth: int = 0) -> Type:
                 value_required=nested.boolean("value-required"),
             )
         case other:
-            return parse_primitive(owner.file, other)  # {"type": "long"}: an odd but clear spelling
+            return parse_primitive(owner.file, other)  # {"type": "long"}: unusual, but clear
 
 
 def decode_fields(owner: JsonObject, *, depth: int = 0) -> tuple[Field, ...]:
-    """The members of a struct or the columns of a schema."""
+    """The fields of a struct or the columns of a schema."""
     owner.required("fields")
     return tuple(_field(field, depth) for field in owner.objects("fields", "field"))
 
 
 def decode_field_id(owner: JsonObject, name: str) -> int:
-    """A column's id; those above the limit are reserved for metadata columns (E3)."""
+    """The id of a column. Ids above the limit are reserved for metadata columns (E3)."""
     field_id = owner.integer(name, at_least=0)
     if field_id > MAX_FIELD_ID:
         raise owner.corrupt(f"{name!r} is {field_id}, above {MAX_FIELD_ID} where reserved ids begin")
@@ -169,7 +163,7 @@ def decode_field_id(owner: JsonObject, name: str) -> int:
 
 
 def encode_type(type_: Type) -> str | dict[str, Any]:
-    """A type as metadata writes it."""
+    """A type as JSON."""
     match type_:
         case StructType(fields):
             return {"type": "struct", "fields": [encode_field(field) for field in fields]}
@@ -194,7 +188,7 @@ def encode_type(type_: Type) -> str | dict[str, Any]:
 
 
 def encode_field(field: Field) -> dict[str, Any]:
-    """A field as metadata writes it."""
+    """A field as JSON."""
     document: dict[str, Any] = {
         "id": field.id,
         "name": field.name,
@@ -236,33 +230,31 @@ def _default(document: JsonObject, name: str, type_: Type) -> Any:
     try:
         return decode_single_value(type_, value)
     except ValueError as error:
-        raise document.corrupt(f"{name!r} is no {type_}: {error}") from None
+        raise document.corrupt(f"{name!r} is not a valid {type_}: {error}") from None
 
 
-# ---------------------------------------------------------------- name mapping
+# ---------------------------------------------------------------- Name mappings
 #
-# Name mappings to and from the JSON in the property ``schema.name-mapping.default``.
-#
-# A dot in a name is part of the name; nested fields have mapping objects of their own (checklist E2).
+# A dot is part of a name; nested fields have their own mapping objects (checklist E2).
 
 
 PROPERTY = "schema.name-mapping.default"
 
 
 def decode_name_mapping(file: str, text: str) -> tuple[MappedField, ...]:
-    """The mapping that a table's property holds; ``file`` is the metadata the property stands in."""
+    """The name mapping in a table's property. ``file`` is the metadata file with the property."""
     try:
         content = text.encode()
     except UnicodeEncodeError:
-        raise Corrupt(file, "the name mapping is no Unicode text") from None
+        raise Corrupt(file, "the name mapping is not valid Unicode text") from None
     mapping = decode_json(file, content, "the name mapping")
-    if isinstance(mapping, dict) and "fields" in mapping:  # seen: the array wrapped into a struct
+    if isinstance(mapping, dict) and "fields" in mapping:  # some writers wrap the array into a struct
         mapping = mapping["fields"]
     return _mapped_fields(file, mapping, "the name mapping", depth=0)
 
 
 def encode_name_mapping(mapping: tuple[MappedField, ...]) -> str:
-    """The mapping as the property holds it."""
+    """The mapping as the text of the property."""
     import msgspec
 
     return msgspec.json.encode([_mapped_field_json(field) for field in mapping]).decode()
@@ -303,11 +295,11 @@ def _mapped_field_json(field: MappedField) -> dict[str, Any]:
     return document
 
 
-# ---------------------------------------------------------------- Schemas to and from JSON
+# ---------------------------------------------------------------- Schemas
 
 
 def decode_schema(file: str, value: Any, *, where: str = "the schema", default_id: int = 0) -> Schema:
-    """The schema that a JSON object describes; early writers gave it no id."""
+    """The schema of a JSON object. Early writers gave it no id."""
     document = JsonObject(file, where, value)
     if (kind := document.string("type")) != "struct":
         raise document.corrupt(f"'type' must be 'struct', not {kind!r}")
@@ -322,7 +314,7 @@ def decode_schema(file: str, value: Any, *, where: str = "the schema", default_i
 
 
 def decode_schemas(file: str, values: list[Any]) -> tuple[Schema, ...]:
-    """Every schema of a table; two under one id must say the same."""
+    """Every schema of a table. Raises `Corrupt` if two schemas with one id differ."""
     by_id: dict[int, Schema] = {}
     for number, value in enumerate(values):
         schema = decode_schema(file, value, where=f"schema {number}")
@@ -332,7 +324,7 @@ def decode_schemas(file: str, values: list[Any]) -> tuple[Schema, ...]:
 
 
 def encode_schema(schema: Schema, *, with_id: bool = True) -> dict[str, Any]:
-    """A schema as metadata writes it."""
+    """A schema as JSON."""
     document: dict[str, Any] = {"type": "struct"}
     if with_id:
         document["schema-id"] = schema.schema_id

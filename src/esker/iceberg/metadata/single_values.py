@@ -1,4 +1,4 @@
-"""Single values to and from JSON: the defaults of columns (checklist T9, E12); dates and times as ISO-8601."""
+"""Single values to and from JSON: the defaults of columns (checklist T9, E12). Dates and times are ISO-8601."""
 
 from __future__ import annotations
 
@@ -30,12 +30,9 @@ from esker.model.types import (
 )
 from esker.model.values import from_unscaled, unscaled
 
-# ---------------------------------------------------------------- iso times
+# ---------------------------------------------------------------- ISO-8601
 #
-# Dates, times and timestamps as ISO-8601 text, over the whole range that Iceberg can hold.
-#
-# Python's datetime ends at the years 1 and 9999 and at microseconds, Iceberg does not; so the text is taken apart
-# here.
+# Python's datetime is limited to the years 1 to 9999 and to microseconds. Iceberg is not, so the text is parsed here.
 
 
 _DATE = r"([+-]?\d{4,9})-(\d{2})-(\d{2})"
@@ -51,7 +48,7 @@ def parse_date(text: str) -> int:
     """Days from 1970-01-01."""
     match = _ONLY_DATE.fullmatch(text)
     if not match:
-        raise ValueError(f"{text[:40]!r} is no date such as 2007-12-03")
+        raise ValueError(f"{text[:40]!r} is not a date such as 2007-12-03")
     return _checked(_days(match[1], match[2], match[3]), 32)
 
 
@@ -59,20 +56,20 @@ def parse_time(text: str) -> int:
     """Microseconds from midnight."""
     match = _ONLY_TIME.fullmatch(text)
     if not match:
-        raise ValueError(f"{text[:40]!r} is no time such as 22:31:08.123456")
+        raise ValueError(f"{text[:40]!r} is not a time such as 22:31:08.123456")
     return _ticks(match.groups(), digits=6)
 
 
 def parse_timestamp(text: str, *, zoned: bool, nanos: bool) -> int:
-    """Micro- or nanoseconds from 1970-01-01T00:00; a zoned one must be in UTC."""
+    """Microseconds or nanoseconds from 1970-01-01T00:00. A zoned timestamp must be in UTC."""
     match = _TIMESTAMP.fullmatch(text)
     if not match:
-        raise ValueError(f"{text[:40]!r} is no timestamp such as 2007-12-03T22:31:08.123456")
+        raise ValueError(f"{text[:40]!r} is not a timestamp such as 2007-12-03T22:31:08.123456")
     zone = match[8]
     if zoned and zone not in _UTC:
         raise ValueError(f"{text[:40]!r} must be in UTC and end with +00:00")
     if not zoned and zone:
-        raise ValueError(f"{text[:40]!r} has a zone where none belongs")
+        raise ValueError(f"{text[:40]!r} has a zone, but the type has none")
     digits = 9 if nanos else 6
     days = _days(match[1], match[2], match[3])
     return _checked(days * _SECONDS_PER_DAY * 10**digits + _ticks(match.groups()[3:7], digits=digits), 64)
@@ -91,7 +88,7 @@ def format_time(micros: int) -> str:
 
 
 def format_timestamp(ticks: int, *, zoned: bool, nanos: bool) -> str:
-    """The timestamp, with six or nine fraction digits; a zoned one in UTC."""
+    """The timestamp, with six or nine fraction digits. A zoned timestamp is in UTC."""
     digits = 9 if nanos else 6
     days, rest = divmod(ticks, _SECONDS_PER_DAY * 10**digits)
     return f"{format_date(days)}T{_format_ticks(rest, digits=digits)}{'+00:00' if zoned else ''}"
@@ -119,7 +116,7 @@ def _ticks(parts: tuple[str | None, ...], *, digits: int) -> int:
 
 def _checked(number: int, bits: int) -> int:
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise ValueError(f"it lies beyond what {bits} bits can hold")
+        raise ValueError(f"it does not fit {bits} bits")
     return number
 
 
@@ -134,21 +131,19 @@ def _format_ticks(ticks: int, *, digits: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:0{digits}}"
 
 
-# ---------------------------------------------------------------- single values
+# ---------------------------------------------------------------- Values
 #
-# Single values as JSON: the defaults of columns (checklist T9, E12).
-#
-# The held forms are those of `esker.model.values`. A struct is held as pairs of field id and value, a list as a
-# tuple, a map as pairs of key and value: tuples, so that a field with a default can still be hashed.
-# Decoding raises ``ValueError`` with what is wrong; the caller knows the file and the column.
+# The held forms are those of `esker.model.values`. A struct is pairs of field id and value, a list is a tuple, a map is
+# pairs of key and value: tuples, so that a field with a default is hashable. Decoding raises ``ValueError``; the caller
+# knows the file and the column.
 
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # JSON has no numbers for these
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # JSON has no such numbers
 
 
 def decode_single_value(type_: Type, value: Any) -> Any:
-    """The held form of a JSON value; None for null."""
+    """The held form of a JSON value. None for null."""
     if value is None:
         return None
     match type_:
@@ -177,7 +172,7 @@ def decode_single_value(type_: Type, value: Any) -> Any:
 
 
 def encode_single_value(type_: Type, value: Any) -> Any:
-    """A held value as JSON; null for None."""
+    """A value as JSON. Null for None."""
     if value is None:
         return None
     match type_:
@@ -247,8 +242,8 @@ def _decimal(type_: DecimalType, value: Any) -> Decimal:
     try:
         number = Decimal(value)
     except InvalidOperation:
-        raise ValueError(f"{str(value)[:40]!r} is no number") from None
-    # the size first: an exponent of a million must not become a million digits
+        raise ValueError(f"{str(value)[:40]!r} is not a number") from None
+    # Check the size first: an exponent of a million must not become a million digits.
     if not number.is_finite() or (number.adjusted() >= type_.precision - type_.scale and number != 0):
         raise ValueError(f"{str(value)[:40]} has more than {type_.precision} digits")
     if number == 0:
@@ -271,7 +266,7 @@ def _bytes(type_: UuidType | FixedType | BinaryType, text: str) -> bytes:
     except ValueError:
         raise ValueError(f"{text[:40]!r} is no hex") from None
     if isinstance(type_, FixedType) and len(content) != type_.length:
-        raise ValueError(f"{len(content)} bytes where {type_.length} belong")
+        raise ValueError(f"{type_.length} bytes expected, not {len(content)}")
     return content
 
 

@@ -1,4 +1,7 @@
-"""Snapshots, refs, logs and the entries of statistics files to and from JSON (checklist T16)."""
+"""Snapshots, refs, logs and the entries of statistics files to and from JSON (checklist T16).
+
+Only the history of a table grows with every commit. So each entry stays text until it is read.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,6 @@ from esker.errors import Corrupt
 from esker.iceberg.json_document import JsonObject, decode_json, decode_raw_items
 from esker.tree.snapshot import LazySequence, RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import MetadataLogEntry, PartitionStatisticsFile, SnapshotLogEntry, StatisticsFile
-
-# ---------------------------------------------------------------- snapshot
-#
-# Snapshots, refs and logs to and from JSON (checklist T16).
-#
-# A table's history is the one part of its metadata that grows with every commit, so it is taken as slices of the
-# text and decoded entry by entry when asked for; `msgspec` structs keep that decoding cheap.
 
 
 class _SnapshotJson(msgspec.Struct, rename="kebab"):
@@ -50,22 +46,22 @@ _metadata_log = msgspec.json.Decoder(_MetadataLogJson)
 
 
 def decode_snapshots(file: str, content: msgspec.Raw | None) -> LazySequence[Snapshot]:
-    """The snapshots of a table, each decoded when asked for."""
+    """The snapshots of a table, each decoded when it is read."""
     return LazySequence(decode_raw_items(file, content, "'snapshots'"), partial(decode_snapshot, file))
 
 
 def decode_snapshot_log(file: str, content: msgspec.Raw | None) -> LazySequence[SnapshotLogEntry]:
-    """Which snapshot was current from when on. Its times may step back (D12)."""
+    """Which snapshot was current from which time on. Times may go back (D12)."""
     return LazySequence(decode_raw_items(file, content, "'snapshot-log'"), partial(_log_entry, file))
 
 
 def decode_metadata_log(file: str, content: msgspec.Raw | None) -> LazySequence[MetadataLogEntry]:
-    """The metadata files before this one."""
+    """The earlier metadata files."""
     return LazySequence(decode_raw_items(file, content, "'metadata-log'"), partial(_metadata_log_entry, file))
 
 
 def decode_snapshot(file: str, content: msgspec.Raw | bytes) -> Snapshot:
-    """One snapshot. Of `manifest-list` and inline `manifests` (v1) the list wins; one of them must be there."""
+    """One snapshot. `manifest-list` is preferred to inline `manifests` (v1). Raises `Corrupt` if both are missing."""
     document: _SnapshotJson = _decode(file, _snapshots, content, "a snapshot")
     if document.manifest_list is None and document.manifests is None:
         raise Corrupt(file, f"snapshot {document.snapshot_id} has neither 'manifest-list' nor 'manifests'")
@@ -86,12 +82,12 @@ def decode_snapshot(file: str, content: msgspec.Raw | bytes) -> Snapshot:
 
 
 def none_if_negative(snapshot_id: int | None) -> int | None:
-    """Java writes -1 for "no snapshot" in v1 and v2 (D2)."""
+    """The id, or None if it is negative: Java writes -1 for "no snapshot" in v1 and v2 (D2)."""
     return None if snapshot_id == -1 else snapshot_id
 
 
 def texts(file: str, what: str, values: dict[str, Any]) -> dict[str, str]:
-    """A map of strings; writers have been seen to leave numbers unquoted, and null says nothing."""
+    """A map of strings. Some writers do not quote numbers; null values are dropped."""
     if all(type(value) is str for value in values.values()):
         return values
     for name, value in values.items():
@@ -119,7 +115,7 @@ def decode_ref(document: JsonObject) -> SnapshotRef:
 
 
 def encode_snapshot(snapshot: Snapshot, *, format_version: int) -> dict[str, Any]:
-    """A snapshot as metadata of that version writes it."""
+    """A snapshot as JSON of that format version."""
     document: dict[str, Any] = {"snapshot-id": snapshot.snapshot_id}
     if snapshot.parent_snapshot_id is not None:
         document["parent-snapshot-id"] = snapshot.parent_snapshot_id
@@ -145,7 +141,7 @@ def encode_snapshot(snapshot: Snapshot, *, format_version: int) -> dict[str, Any
 
 
 def encode_ref(ref: SnapshotRef) -> dict[str, Any]:
-    """A branch or a tag as metadata writes it."""
+    """A branch or a tag as JSON."""
     document: dict[str, Any] = {"snapshot-id": ref.snapshot_id, "type": ref.kind.value}
     retention = {
         "min-snapshots-to-keep": ref.min_snapshots_to_keep,
@@ -174,13 +170,12 @@ def _decode(file: str, decoder: msgspec.json.Decoder[Any], content: msgspec.Raw 
         raise Corrupt(file, f"{what} is nested too deeply") from None
 
 
-# ---------------------------------------------------------------- statistics file
-#
-# The entries of table metadata that name statistics files, to and from JSON.
+# ---------------------------------------------------------------- Statistics files
 
 
 def decode_statistics(file: str, content: msgspec.Raw | None) -> LazySequence[StatisticsFile]:
-    """Puffin files of column statistics, each entry decoded when asked for: there may be one per snapshot."""
+    """Puffin files of column statistics. Each entry is decoded when it is read, because there may be one per
+    snapshot."""
     return LazySequence(decode_raw_items(file, content, "'statistics'"), partial(_statistics, file))
 
 
@@ -191,7 +186,7 @@ def decode_partition_statistics(file: str, content: msgspec.Raw | None) -> LazyS
 
 
 def encode_statistics(entry: StatisticsFile) -> dict[str, Any]:
-    """A statistics file as metadata names it."""
+    """The entry of a statistics file as JSON."""
     document: dict[str, Any] = {
         "snapshot-id": entry.snapshot_id,
         "statistics-path": entry.path,
@@ -205,7 +200,7 @@ def encode_statistics(entry: StatisticsFile) -> dict[str, Any]:
 
 
 def encode_partition_statistics(entry: PartitionStatisticsFile) -> dict[str, Any]:
-    """A partition statistics file as metadata names it."""
+    """The entry of a partition statistics file as JSON."""
     return {
         "snapshot-id": entry.snapshot_id,
         "statistics-path": entry.path,

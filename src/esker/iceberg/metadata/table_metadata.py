@@ -1,7 +1,7 @@
 """Table metadata from JSON, format versions 1 to 3 (checklist D, T17).
 
-Metadata is always rewritten whole at the table's own version, so what that version requires is demanded here,
-while manifests are read leniently. The history stays slices of the text until someone looks at it.
+Metadata is always rewritten as a whole in the table's version, so the fields that the version requires must be there.
+Manifests are read with fewer checks. The history stays text until it is read.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from esker.tree.table_metadata import TableMetadata
 
 NEWEST_VERSION = 3
 MAIN = "main"
-LARGEST_DOCUMENT = 256 << 20  # unpacked: more is a bomb, or a history nobody could read
+LARGEST_DOCUMENT = 256 << 20  # decompressed; more is an attack, or an unreadable history
 
-# 'last-sequence-number' is required too, but DuckDB leaves it out of the tables it copies to; snapshots tell it.
+# 'last-sequence-number' is required too, but DuckDB does not write it. It follows from the snapshots.
 REQUIRED_FROM_V2 = (
     "table-uuid",
     "schemas",
@@ -51,7 +51,7 @@ REQUIRED_FROM_V2 = (
 )
 REQUIRED_FROM_V3 = ("next-row-id",)
 
-# Everything decoded at once. The rest of what we know is history, taken as slices; what we do not know stays text.
+# These fields are decoded at once. Other known fields are history and stay slices of text. Unknown fields stay text.
 _EAGER = (
     "format-version",
     "table-uuid",
@@ -80,7 +80,7 @@ KNOWN_FIELDS = frozenset(_EAGER + _HISTORY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The text that metadata was decoded from, field by field, for a writer to put back what it need not change."""
+    """The text of each field of the metadata, so that a writer can write unchanged fields back."""
 
     file: str
     format_version: int
@@ -88,7 +88,7 @@ class Origin:
 
 
 def decode_table_metadata(file: str, content: bytes) -> TableMetadata:
-    """The metadata in a file's content, plain or gzipped whatever its name says (D9)."""
+    """The metadata in a file's content. It may be gzipped, whatever the name of the file (D9). Raises `Corrupt`."""
     if content[:2] == GZIP_MAGIC:
         content = decompress(file, "the file", content, "gzip", limit=LARGEST_DOCUMENT)
     if not content.strip():
@@ -115,7 +115,7 @@ def _format_version(document: JsonObject) -> int:
 
 
 def _check_required(document: JsonObject, version: int, *names: str) -> None:
-    """Every field the version requires must be there, if ``names`` are given only if one of these is not."""
+    """Raise `Corrupt` if a field that the version requires is missing. If ``names`` are given, check only these."""
     required = (REQUIRED_FROM_V2 if version >= 2 else ()) + (REQUIRED_FROM_V3 if version >= 3 else ())
     missing = [name for name in required if name not in document]
     if missing and (not names or set(names) & set(missing)):
@@ -124,7 +124,7 @@ def _check_required(document: JsonObject, version: int, *names: str) -> None:
 
 def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.Raw]) -> TableMetadata:
     file = document.file
-    # a schema that is not there says more about what went wrong than the other fields that may be missing
+    # If the schema is missing, report it first: it explains the fault better than other missing fields.
     _check_required(document, version, "schemas", "current-schema-id")
     schemas, current_schema_id = _schemas(document)
     _check_required(document, version)
@@ -163,7 +163,7 @@ def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.R
 
 
 def _last_sequence_number(document: JsonObject, version: int, snapshots: Sequence[Snapshot]) -> int:
-    """The highest number given out so far; 0 in v1, which did not count."""
+    """The highest sequence number so far. 0 in v1, which has none."""
     number = document.integer_or_none("last-sequence-number", at_least=0)
     if number is None and version > 1:
         return max((snapshot.sequence_number for snapshot in snapshots), default=0)
@@ -171,7 +171,7 @@ def _last_sequence_number(document: JsonObject, version: int, snapshots: Sequenc
 
 
 def _schemas(document: JsonObject) -> tuple[tuple[Schema, ...], int]:
-    """All schemas and the current one's id. v1 may have only ``schema``, or both without saying which is current."""
+    """All schemas and the id of the current one. v1 may have only ``schema``, or both without the current id."""
     several = document.items_or_none("schemas")
     current_id = document.integer_or_none("current-schema-id")
     if several is None:
@@ -180,9 +180,7 @@ def _schemas(document: JsonObject) -> tuple[tuple[Schema, ...], int]:
     schemas = decode_schemas(document.file, several)
     if current_id is None:
         if "schema" not in document:
-            raise Corrupt(
-                document.file, "neither 'current-schema-id' nor 'schema' says which of its schemas is current"
-            )
+            raise Corrupt(document.file, "it has no 'current-schema-id' or 'schema', so its current schema is unknown")
         current = decode_schema(document.file, document.required("schema"))
         same = next((schema for schema in schemas if schema.fields == current.fields), None)
         if same is not None:
@@ -195,7 +193,7 @@ def _schemas(document: JsonObject) -> tuple[tuple[Schema, ...], int]:
 
 
 def _specs(document: JsonObject) -> tuple[tuple[PartitionSpec, ...], int]:
-    """All specs and the default one's id. v1 may have only ``partition-spec``, or several without a default."""
+    """All specs and the id of the default one. v1 may have only ``partition-spec``, or several without a default."""
     several = document.items_or_none("partition-specs")
     default_id = document.integer_or_none("default-spec-id")
     if several is None:
@@ -210,7 +208,7 @@ def _specs(document: JsonObject) -> tuple[tuple[PartitionSpec, ...], int]:
 
 
 def _sort_orders(document: JsonObject) -> tuple[tuple[SortOrder, ...], int]:
-    """All sort orders and the default one's id; v1 may have none, which is unsorted."""
+    """All sort orders and the id of the default one. v1 may have none, which means unsorted."""
     orders = decode_sort_orders(document.file, document.items_or_none("sort-orders") or [])
     default_id = document.integer_or_none("default-sort-order-id") or UNSORTED.order_id
     if all(order.order_id != default_id for order in orders):
@@ -225,7 +223,7 @@ def _highest_partition_id(specs: tuple[PartitionSpec, ...]) -> int:
 
 
 def _refs(document: JsonObject, current_snapshot_id: int | None) -> dict[str, SnapshotRef]:
-    """Branches and tags; ``main`` is there with the current snapshot even where nobody wrote it (D2)."""
+    """Branches and tags. ``main`` is added with the current snapshot if it is not recorded (D2)."""
     named = document.object_or_none("refs")
     file, values = document.file, named.fields if named else {}
     refs = {name: decode_ref(JsonObject(file, f"ref {name!r}", value)) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""View metadata to and from JSON, as Iceberg's view spec writes it."""
+"""View metadata to and from JSON, as in Iceberg's view spec."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from esker.tree.view_metadata import (
 )
 
 FORMAT_VERSION = 1
-LARGEST_DOCUMENT = 64 << 20  # unpacked; a view is a few texts
+LARGEST_DOCUMENT = 64 << 20  # decompressed; a view is a few texts
 
 
 def decode_view_metadata(file: str, content: bytes) -> ViewMetadata:
-    """The metadata in a file's content, plain or gzipped whatever its name says."""
+    """The metadata in a file's content. It may be gzipped, whatever the name of the file. Raises `Corrupt`."""
     if content[:2] == GZIP_MAGIC:
         content = decompress(file, "the file", content, "gzip", limit=LARGEST_DOCUMENT)
     if not content.strip():
@@ -63,7 +63,7 @@ def _view(document: JsonObject, format_version: int) -> ViewMetadata:
 
 
 def _each(document: JsonObject, name: str, singular: str) -> list[JsonObject]:
-    document.items(name)  # required, and an array
+    document.items(name)  # raises if it is missing or not an array
     return list(document.objects(name, singular))
 
 
@@ -95,7 +95,7 @@ def _log_entry(document: JsonObject) -> VersionLogEntry:
 
 
 def _checked(file: str, metadata: ViewMetadata) -> ViewMetadata:
-    """Whatever points somewhere points at something; a log may name versions that were expired."""
+    """Check that versions and schemas that are referred to exist. The log may name versions that have expired."""
     ids = [version.version_id for version in metadata.versions]
     if len(set(ids)) != len(ids):
         raise Corrupt(file, "two of its versions have the same id")
@@ -110,11 +110,11 @@ def _checked(file: str, metadata: ViewMetadata) -> ViewMetadata:
     return metadata
 
 
-# ---------------------------------------------------------------- writing
+# ---------------------------------------------------------------- Writing
 
 
 def encode_view_metadata(metadata: ViewMetadata) -> bytes:
-    """The metadata as a file holds it; what was read and not understood goes back as it came."""
+    """The metadata as the bytes of a file. Unknown fields are written back unchanged."""
     import msgspec
 
     return msgspec.json.encode(

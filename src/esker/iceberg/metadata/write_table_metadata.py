@@ -1,7 +1,7 @@
 """Table metadata to JSON, format versions 1 to 3 (checklist D6, T16, T17).
 
-What was read and has not changed goes back as the text it came in: a commit adds one snapshot and need not encode
-the thousands before it, and fields of a later spec survive. What changed is encoded anew.
+Unchanged fields are written back as the text that was read. So a commit does not encode thousands of old snapshots, and
+unknown fields are kept. Changed fields are encoded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def encode_table_metadata(metadata: TableMetadata) -> bytes:
-    """The metadata as a file holds it, in its own format version."""
+    """The metadata as the bytes of a file, in its own format version."""
     origin = metadata.origin if isinstance(metadata.origin, Origin) else None
     return msgspec.json.encode(
         {
@@ -65,7 +65,7 @@ def _schemas_and_specs(metadata: TableMetadata, origin: Origin | None) -> dict[s
     specs = _unchanged(origin, "partition-specs", metadata.specs, decode_partition_spec, encode_partition_spec)
     orders = _unchanged(origin, "sort-orders", metadata.sort_orders, decode_sort_order, encode_sort_order)
     document: dict[str, Any] = {}
-    if metadata.format_version == 1:  # readers of the first days know only these two (D6)
+    if metadata.format_version == 1:  # early readers know only these two fields (D6)
         document["schema"] = encode_schema(metadata.schema)
         document["partition-spec"] = encode_partition_fields(metadata.spec)
     return document | {
@@ -94,7 +94,7 @@ def _current_state(metadata: TableMetadata, origin: Origin | None) -> dict[str, 
 
 def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, Any]:
     version = metadata.format_version
-    # a snapshot of another version lacks fields that this one requires
+    # A snapshot of another version does not have the fields that this version requires.
     same_version = origin is not None and origin.format_version == version
 
     def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -110,14 +110,14 @@ def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, Any]:
 
 
 def _unknown(origin: Origin | None) -> dict[str, msgspec.Raw]:
-    """Top-level fields of a later spec, as they stood."""
+    """Unknown top-level fields, unchanged."""
     return {name: raw for name, raw in origin.fields.items() if name not in KNOWN_FIELDS} if origin else {}
 
 
 def _entries(
     items: Sequence[T], encode: Callable[[T], dict[str, Any]], *, version: int = 0, keep_text: bool = True
 ) -> list[Any]:
-    """History as text: what was read goes back as it came, what was added is encoded once in each version."""
+    """History as text. Entries that were read are unchanged; added entries are encoded once per version."""
     if not isinstance(items, LazySequence):
         return [encode(item) for item in items]
     return items.written(
@@ -132,7 +132,7 @@ def _unchanged(
     decode: Callable[[str, Any], T],
     encode: Callable[[T], dict[str, Any]],
 ) -> list[Any]:
-    """Each item as the text it came in if that still says the same, else encoded."""
+    """Each item as the text that was read, if it still means the same, else encoded."""
     texts = decode_raw_items(origin.file, origin.fields.get(name), repr(name)) if origin else []
     known = [(decode(origin.file, decode_json(origin.file, raw, name)), raw) for raw in texts] if origin else []
     return [next((raw for old, raw in known if old == item), None) or encode(item) for item in items]

@@ -1,1 +1,1 @@
-"""Changes of schemas and partition specs, each a function from one to the next, and the rules that they keep."""
+"""Changes of schemas and partition specs, each a function from the old to the new one, and their rules."""

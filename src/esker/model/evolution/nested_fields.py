@@ -1,4 +1,4 @@
-"""Fields inside nested types: located by a dotted name, replaced, and given fresh ids."""
+"""Fields inside nested types: find them by a dotted name, replace them, and give them new ids."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from esker.model.predicates.column import col
 from esker.model.schema import MAX_FIELD_ID, Schema, walk
 from esker.model.types import Field, ListType, MapType, StructType, Type, children, is_nested
 
-# ---------------------------------------------------------------- column path
-#
-# Where a column lies: a dotted name followed down structs, list elements and map values.
+# ---------------------------------------------------------------- Find a column by its dotted name, through structs,
+# list elements and map values
 
 
 Path = tuple[Field, ...]
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """``a.b`` in two parts, ```a.b``` in one."""
+    """``a.b`` has two parts, ```a.b``` in backticks has one."""
     if not isinstance(name, str):
-        raise InvalidInput(f"{name!r} is not the name of a column: give text")
+        raise InvalidInput(f"cannot use {name!r} as the name of a column: give text")
     return col(name).name.parts
 
 
 def locate(schema: Schema, parts: tuple[str, ...]) -> Path:
-    """The column and what it lies in, outermost first: ``points.element.x``, ``attrs.value.y``.
+    """The column and its ancestors, outermost first: ``points.element.x``, ``attrs.value.y``.
 
-    Case is only looked at where it tells two apart, as Spark resolves names.
+    Case matters only if it distinguishes two columns, like in Spark. Raises `InvalidInput` if there is no such column.
     """
     path: Path = ()
     level = schema.fields
     for part in parts:
         field = named(level, part)
-        if field is None:  # perhaps a dot is part of a name; else this says what there is
+        if field is None:  # perhaps a dot is part of a name; else this raises with the names that exist
             return schema.path_by_id[schema.find(".".join(parts)).id]
         path = (*path, field)
         level = children(field.type)
@@ -43,42 +42,40 @@ def locate(schema: Schema, parts: tuple[str, ...]) -> Path:
 
 
 def named(fields: tuple[Field, ...], name: str) -> Field | None:
-    """The one field of that name; None where there is none, or case leaves it open which."""
+    """The field of that name. None if there is none, or if it is ambiguous without case."""
     exact = [field for field in fields if field.name == name]
     fits = exact or [field for field in fields if field.name.casefold() == name.casefold()]
     return fits[0] if len(fits) == 1 else None
 
 
 def dotted(path: Path) -> str:
-    """The path as a person reads it."""
+    """The path as text."""
     return ".".join(field.name for field in path)
 
 
 def is_member(path: Path) -> bool:
-    """Whether it is a column or a member of a struct, with a name of its own, rather than an element, key or value."""
+    """Whether it is a column or a field of a struct, not an element, key or value."""
     return len(path) == 1 or not isinstance(path[-2].type, ListType | MapType)
 
 
 def in_map_key(path: Path) -> bool:
-    """Whether it is the key of a map or a part of one."""
+    """Whether it is a map key or a part of one."""
     return any(isinstance(outer.type, MapType) and inner.id == outer.type.key_id for outer, inner in pairwise(path))
 
 
 def in_repeated(path: Path) -> bool:
-    """Whether it lies under a list or map, where one row has many values of it."""
+    """Whether it is inside a list or map, where a row has many values of it."""
     return any(isinstance(field.type, ListType | MapType) for field in path[:-1])
 
 
-# ---------------------------------------------------------------- nested
-#
-# Nested types taken apart and put together again: fresh ids, and one field of many changed.
+# ---------------------------------------------------------------- Change nested types
 
 
 NextId = Callable[[], int]
 
 
 class Ids:
-    """Field ids from one on, never the same twice; ``last`` is the highest given out."""
+    """New field ids, each used once. ``last`` is the highest id so far."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -91,7 +88,7 @@ class Ids:
 
 
 def with_children(type_: Type, parts: tuple[Field, ...]) -> Type:
-    """The nested type again, of these parts in place of its own; a primitive as it is."""
+    """The nested type with these parts instead of its own. A primitive is returned unchanged."""
     match type_:
         case StructType():
             return StructType(parts)
@@ -107,7 +104,7 @@ def with_children(type_: Type, parts: tuple[Field, ...]) -> Type:
 
 
 def with_fresh_ids(fields: tuple[Field, ...], next_id: NextId) -> tuple[Field, ...]:
-    """The same fields under new ids, as Iceberg gives them: all members of a struct, then what is inside each."""
+    """The same fields with new ids, numbered like Iceberg does: all fields of a struct, then the fields inside each."""
     ids = [next_id() for _ in fields]
     return tuple(
         replace(field, id=id_, type=fresh_type(field.type, next_id)) for id_, field in zip(ids, fields, strict=True)
@@ -115,12 +112,12 @@ def with_fresh_ids(fields: tuple[Field, ...], next_id: NextId) -> tuple[Field, .
 
 
 def fresh_type(type_: Type, next_id: NextId) -> Type:
-    """A type whose parts have new ids."""
+    """The type with new ids for its parts."""
     return with_children(type_, with_fresh_ids(children(type_), next_id)) if is_nested(type_) else type_
 
 
 def fresh_schema(schema: Schema) -> Schema:
-    """A schema numbered from 1, as a new table's is: ids of another table mean nothing here."""
+    """The schema numbered from 1 for a new table. The ids of another table have no meaning in it."""
     fields = with_fresh_ids(schema.fields, Ids(0))
     renumbered = {old.id: new.id for (old, _), (new, _) in zip(walk(schema.fields), walk(fields), strict=True)}
     return Schema(fields=fields, identifier_field_ids=frozenset(renumbered[i] for i in schema.identifier_field_ids))
@@ -129,7 +126,7 @@ def fresh_schema(schema: Schema) -> Schema:
 def replace_field(fields: tuple[Field, ...], field_id: int, change: Callable[[Field], Field]) -> tuple[Field, ...]:
     """The fields with one of them, at any depth, changed."""
     for at, field in enumerate(fields):
-        if field.id == field_id:  # most are found at the first level, and the others need not be looked into
+        if field.id == field_id:  # most are found at the first level, so the others need no search
             return (*fields[:at], change(field), *fields[at + 1 :])
     return tuple(
         replace(field, type=with_children(field.type, replace_field(children(field.type), field_id, change)))
@@ -142,7 +139,7 @@ def replace_field(fields: tuple[Field, ...], field_id: int, change: Callable[[Fi
 def replace_members(
     fields: tuple[Field, ...], owner_id: int | None, change: Callable[[tuple[Field, ...]], tuple[Field, ...]]
 ) -> tuple[Field, ...]:
-    """The fields with the members of one struct changed; ``None`` stands for the table's own columns."""
+    """The fields with the fields of one struct changed. ``None`` means the columns of the table."""
     if owner_id is None:
         return change(fields)
     return replace_field(fields, owner_id, lambda owner: _with_members(owner, change))

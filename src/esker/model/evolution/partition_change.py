@@ -1,4 +1,4 @@
-"""Partition specs made and changed. Field ids grow from 1000 and are never another field's (F1)."""
+"""Create and change partition specs. Field ids grow from 1000 and are never reused for another field (F1)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Fields = tuple[PartitionField, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioning:
-    """A spec in the making: its fields, and the highest id any spec of the table has used."""
+    """The fields of a new spec, and the highest field id that any spec of the table has used."""
 
     fields: Fields
     last_id: int
 
 
 def new_spec(schema: Schema, terms: Iterable[str]) -> PartitionSpec:
-    """The partitioning of a new table."""
+    """The partition spec of a new table."""
     made = Partitioning(fields=(), last_id=FIRST_PARTITION_FIELD_ID - 1)
     for text in terms:
         term = parse_partition_term(text)
@@ -52,11 +52,11 @@ def add_partition(
     history: Iterable[PartitionSpec],
     format_version: int,
 ) -> Partitioning:
-    """One field more. One that an earlier spec had is that field again, under its id and name (F1)."""
+    """Add one field. If an earlier spec had the same field, its id and name are used again (F1)."""
     term = parse_partition_term(text)
     label = name or term.label
     source = source_of(term, schema)
-    # v1 knows fields by position alone, so there only what this very change dropped can be taken back
+    # v1 identifies fields only by position. So only a field that this change dropped can be restored.
     earlier = [started_with] if format_version == 1 else [spec.fields for spec in history]
     for field in (field for fields in earlier for field in fields):
         if (field.source_id, field.transform) == (source.id, term.transform) and label in (None, field.name):
@@ -66,7 +66,7 @@ def add_partition(
 
 
 def drop_partition(now: Partitioning, schema: Schema, what: str, format_version: int) -> Partitioning:
-    """One field fewer, named by its own name or by its term. In v1 it stays in its place, as void (F2)."""
+    """Drop one field, by its name or its term. In v1 it keeps its position, as void (F2)."""
     field = _find(now.fields, schema, what)
     if format_version > 1:
         return replace(now, fields=tuple(other for other in now.fields if other is not field))
@@ -77,11 +77,11 @@ def drop_partition(now: Partitioning, schema: Schema, what: str, format_version:
 
 
 def check_column_name(fields: Fields, schema: Schema, field_id: int) -> None:
-    """Refuse a column whose name is a partition field's that is not that very column (its identity).
+    """Raise `InvalidInput` if a column gets the name of a partition field that is not the identity of that column.
 
-    A field that v1 keeps in its place after both it and its column were dropped holds no value, and refuses nothing.
+    In v1, a dropped field of a dropped column keeps its position. It has no values, so its name is allowed.
     """
-    if not fields:  # names of all columns are made for this: not for every column that is added to a wide table
+    if not fields:  # this loop needs the names of all columns: skip it for each column that is added to a wide table
         return
     name = schema.name_by_id[field_id]
     for field in fields:
@@ -96,7 +96,7 @@ def check_column_name(fields: Fields, schema: Schema, field_id: int) -> None:
 
 
 def same_layout(one: Fields, other: Fields) -> bool:
-    """Whether two specs are one: the same sources, transforms and names in order (D5)."""
+    """Whether two specs are equal: the same sources, transforms and names in order (D5)."""
     return [_layout(field) for field in one] == [_layout(field) for field in other]
 
 
@@ -121,7 +121,8 @@ def _taken_again(now: Partitioning, schema: Schema, term: Term, field: Partition
 
 
 def _free_for(fields: Fields, schema: Schema, term: Term, new: PartitionField) -> Fields:
-    """The fields a new one can join; a void field that has its name steps aside. ``InvalidInput`` says what clashes."""
+    """The fields that a new field can join. A void field with its name is renamed. Raises ``InvalidInput`` on a
+    clash."""
     for field in fields:
         if field.source_id == new.source_id and _same_purpose(field.transform, new.transform):
             raise InvalidInput(
@@ -150,7 +151,7 @@ def _aside(field: PartitionField, new: PartitionField, term: Term) -> PartitionF
 
 
 def _same_purpose(one: Transform, other: Transform) -> bool:
-    """The same transform, or two grains of time: the finer one tells all that the coarser does."""
+    """Whether both have the same transform, or both are time transforms: the finer one includes the coarser one."""
     if isinstance(one, VoidTransform) or isinstance(other, VoidTransform):
         return False
     return one == other or (isinstance(one, TimeTransform) and isinstance(other, TimeTransform))
@@ -186,7 +187,7 @@ def _is_void(field: PartitionField) -> bool:
 
 
 def _short_name(column: str, transform: Transform) -> str:
-    """What Iceberg calls a new table's partition field."""
+    """Iceberg's name for a partition field of a new table."""
     match transform:
         case IdentityTransform():
             return column
@@ -201,7 +202,7 @@ def _short_name(column: str, transform: Transform) -> str:
 
 
 def _long_name(column: str, transform: Transform) -> str:
-    """What Iceberg calls a field added later: with its size, so that two sizes do not clash."""
+    """Iceberg's name for a field that is added later: with its size, so that two sizes have different names."""
     match transform:
         case BucketTransform(size) | TruncateTransform(size):
             return f"{_short_name(column, transform)}_{size}"

@@ -1,5 +1,7 @@
-"""Changes of a schema, each a function from one to the next. What data files hold is known by field id, so no change
-here touches a row: ids are new or as they were, and never another column's (D5).
+"""Changes of a schema, each a function from the old schema to the new one.
+
+Data files identify columns by field id, so no change rewrites rows. Ids are kept or new, and never those of another
+column (D5).
 """
 
 from __future__ import annotations
@@ -43,22 +45,22 @@ Members = tuple[Field, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a column goes among its siblings; last when nothing is said."""
+    """Where a column goes among its siblings. By default last."""
 
     first: bool = False
     after: str | None = None
     before: str | None = None
 
     def check(self, *, needed: bool = False) -> None:
-        """At most one may be said; exactly one where a move needs it."""
+        """Raise `InvalidInput` if more than one place is given, or none where a move needs one."""
         said = sum((self.first, self.after is not None, self.before is not None))
         if said > 1 or (needed and not said):
-            raise InvalidInput("say once where the column goes: first=True, after=… or before=…")
+            raise InvalidInput("cannot place the column: give exactly one of first=True, after=… and before=…")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to add; its type's parts get ids when it is added."""
+    """A column to add. The parts of its type get ids when it is added."""
 
     name: str
     type: Type
@@ -69,7 +71,7 @@ class NewColumn:
 
 
 def add_column(schema: Schema, column: NewColumn, ids: Ids, format_version: int) -> tuple[Schema, Field]:
-    """The schema with one column more, and the column; in a struct where the name has dots."""
+    """The schema with one more column, and the column. If the name has dots, the column is added to a struct."""
     column.place.check()
     *above, name = parts_of(column.name)
     owners = _owners(schema, tuple(above), column.name)
@@ -89,7 +91,7 @@ def _new_field(column: NewColumn, name: str, ids: Ids, format_version: int) -> F
     held = held_default(field, column.default)
     if column.required and held is None:
         raise InvalidInput(
-            f"cannot add required column {column.name!r}: the rows that are there have no value for it; "
+            f"cannot add required column {column.name!r}: existing rows have no value for it; "
             "give it a default (format version 3), or add it as optional",
             column=column.name,
         )
@@ -114,7 +116,7 @@ def _check_depth(above: Path, field: Field) -> None:
 
 
 def _owners(schema: Schema, above: tuple[str, ...], shown: str) -> Path:
-    """The way to the struct that the column joins; a list or map of structs stands for the struct inside."""
+    """The path to the struct that gets the column. For a list or map of structs, the struct inside."""
     if not above:
         return ()
     path = locate(schema, above)
@@ -133,7 +135,7 @@ def _owners(schema: Schema, above: tuple[str, ...], shown: str) -> Path:
 
 
 def drop_column(schema: Schema, name: str, uses: Mapping[int, str]) -> tuple[Schema, Path]:
-    """The schema without a column, and the way to where it was. ``uses`` says what still needs a field, by its id."""
+    """The schema without a column, and the path to it. ``uses`` has the uses of a field that forbid it, by field id."""
     path = _path_to_change(schema, name, "drop")
     gone = {field.id: dotted((*path[:-1], *inner)) for field, inner in walk((path[-1],))}
     for field_id, shown in gone.items():
@@ -150,11 +152,15 @@ def drop_column(schema: Schema, name: str, uses: Mapping[int, str]) -> tuple[Sch
 
 
 def rename_column(schema: Schema, old: str, new: str) -> tuple[Schema, Path]:
-    """The schema with a column under another name, and the way to it under its old one."""
+    """The schema with a renamed column, and the path to it with its old name."""
     path = _path_to_change(schema, old, "rename")
     *above, name = parts_of(new)
     if above and tuple(above) != tuple(field.name for field in path[:-1]):
-        raise InvalidInput(f"cannot rename column {old!r} to {new!r}: it stays in its struct", column=old)
+        raise InvalidInput(
+            f"cannot rename column {old!r} to {new!r}: a column cannot move out of its struct; give a name without "
+            "dots",
+            column=old,
+        )
     check_name(name, name if len(path) == 1 else dotted((*path[:-1], replace(path[-1], name=name))))
     siblings = tuple(field for field in _siblings(schema, path) if field.id != path[-1].id)
     _check_free(siblings, name, new)
@@ -162,7 +168,7 @@ def rename_column(schema: Schema, old: str, new: str) -> tuple[Schema, Path]:
 
 
 def widen_column(schema: Schema, name: str, new: Type, ids: Ids, format_version: int) -> tuple[Schema, Field, Field]:
-    """The schema with a column of a wider type, and the column before and after."""
+    """The schema with a wider type of a column, and the column before and after."""
     path = locate(schema, parts_of(name))
     old = path[-1]
     if in_map_key(path):
@@ -172,7 +178,7 @@ def widen_column(schema: Schema, name: str, new: Type, ids: Ids, format_version:
     if not can_promote(old.type, new, format_version):
         later = format_version < 3 and can_promote(old.type, new, 3)
         rule = RULE_V3 if format_version >= 3 else RULE
-        why = "that came with format version 3" if later else f"what grows is {rule}"
+        why = "this needs format version 3" if later else f"the allowed changes are {rule}"
         raise InvalidInput(f"cannot widen column {name!r} from {old.type} to {new}: {why}", column=name)
     wider = replace(
         old,
@@ -186,7 +192,7 @@ def widen_column(schema: Schema, name: str, new: Type, ids: Ids, format_version:
 
 
 def move_column(schema: Schema, name: str, place: Place) -> Schema:
-    """The schema with a column elsewhere among its siblings."""
+    """The schema with a column at another place among its siblings."""
     place.check(needed=True)
     path = _path_to_change(schema, name, "move")
     field = path[-1]
@@ -199,7 +205,7 @@ def move_column(schema: Schema, name: str, place: Place) -> Schema:
 
 
 def make_optional(schema: Schema, name: str) -> Schema:
-    """The schema with a column that may be null."""
+    """The schema with an optional column."""
     path = locate(schema, parts_of(name))
     if in_map_key(path):
         raise InvalidInput(f"cannot make {name!r} optional: the keys of a map are never null", column=name)
@@ -211,8 +217,7 @@ def make_optional(schema: Schema, name: str) -> Schema:
 
 
 def make_required(schema: Schema, name: str) -> tuple[Schema, Field]:
-    """The schema with a column that may not be null, and the column as it was. Whether a row has null in it is for the
-    caller to find out."""
+    """The schema with a required column, and the column as it was. The caller checks that no row is null."""
     path = _path_to_change(schema, name, "make required")
     if schema.in_repeated(path[-1].id):
         raise InvalidInput(f"cannot make column {name!r} required: it is inside a list or map", column=name)
@@ -220,12 +225,12 @@ def make_required(schema: Schema, name: str) -> tuple[Schema, Field]:
 
 
 def set_default(schema: Schema, name: str, value: Any, format_version: int) -> Schema:
-    """The schema with another value for writers to fill in; what old rows read as never changes (E4)."""
+    """The schema with another default for new rows. The value in old rows never changes (E4)."""
     path = _path_to_change(schema, name, "give a default to")
     field = path[-1]
     held = held_default(field, value)
     if held is None and field.required and field.initial_default is not None:
-        raise InvalidInput(f"cannot take the default of column {name!r}: it was added as required", column=name)
+        raise InvalidInput(f"cannot remove the default of column {name!r}: it was added as required", column=name)
     check_version(replace(field, write_default=held), name, format_version)
     return _changed(schema, field.id, write_default=held)
 
@@ -236,7 +241,7 @@ def set_doc(schema: Schema, name: str, doc: str | None) -> Schema:
 
 
 def set_identifier_fields(schema: Schema, names: Iterable[str]) -> Schema:
-    """The schema whose rows are identified by these columns, or by none (E8)."""
+    """The schema with these identifier columns, or with none (E8)."""
     ids = frozenset(locate(schema, parts_of(name))[-1].id for name in names)
     changed = Schema(fields=schema.fields, schema_id=schema.schema_id, identifier_field_ids=ids)
     check_identifiers(changed)
@@ -244,12 +249,12 @@ def set_identifier_fields(schema: Schema, names: Iterable[str]) -> Schema:
 
 
 def _path_to_change(schema: Schema, name: str, verb: str) -> Path:
-    """The way to a column that may be changed: not an element, key or value, and in no map's key."""
+    """The path to a column that may change: not an element, key or value, and not inside a map key."""
     path = locate(schema, parts_of(name))
     if in_map_key(path):
         raise InvalidInput(f"cannot {verb} column {name!r}: the keys of a map do not change", column=name)
     if not is_member(path):
-        raise InvalidInput(f"cannot {verb} {name!r}: it is part of {dotted(path[:-1])!r}, no column", column=name)
+        raise InvalidInput(f"cannot {verb} {name!r}: it is a part of {dotted(path[:-1])!r}, not a column", column=name)
     return path
 
 
@@ -271,8 +276,10 @@ def _check_free(siblings: Members, name: str, shown: str) -> None:
     folded = name.casefold()
     for field in siblings:
         if field.name.casefold() == folded:
-            like = "" if field.name == name else f" as {field.name!r}, and case does not tell columns apart"
-            raise InvalidInput(f"cannot name a column {shown!r}: there is one already{like}", column=shown)
+            like = (
+                "" if field.name == name else f" as {field.name!r}, and names that differ only in case are not allowed"
+            )
+            raise InvalidInput(f"cannot name a column {shown!r}: it exists already{like}", column=shown)
 
 
 def _siblings(schema: Schema, path: Path) -> Members:

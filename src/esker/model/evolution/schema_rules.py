@@ -1,6 +1,5 @@
-"""Rules for schemas: allowed names, ids and types, allowed type promotions (T15),
-and whether a table has the columns that a user described.
-"""
+"""Rules for schemas: allowed names, ids and types, allowed type promotions (T15), and whether a table has the
+columns that a user described."""
 
 from __future__ import annotations
 
@@ -31,9 +30,7 @@ from esker.model.types import (
     is_nested,
 )
 
-# ---------------------------------------------------------------- promotion
-#
-# Which types a column may grow into: those the spec lists, and no others (T15).
+# ---------------------------------------------------------------- Type promotion: only what the spec lists (T15)
 
 
 RULE = "int to long, float to double, a decimal to more digits at the same scale"
@@ -42,13 +39,13 @@ SECONDS_PER_DAY = 86_400
 
 
 def can_promote(old: Type, new: Type, format_version: int) -> bool:
-    """Whether every value of the old type is one of the new, as the spec of that version has it."""
+    """Whether the spec of that version allows the change: every value of the old type is a value of the new type."""
     match old, new:
         case (IntType(), LongType()) | (FloatType(), DoubleType()):
             return True
         case DecimalType(), DecimalType():
             return new.scale == old.scale and new.precision > old.precision
-        case DateType(), TimestampType(zoned=False):  # an instant needs a zone, which a date has not
+        case DateType(), TimestampType(zoned=False):  # an instant needs a zone, and a date has none
             return format_version >= 3
         case UnknownType(), _:
             return format_version >= 3 and not isinstance(new, UnknownType)
@@ -57,7 +54,7 @@ def can_promote(old: Type, new: Type, format_version: int) -> bool:
 
 
 def changes_partition_values(old: Type, new: Type) -> bool:
-    """Whether a partition value computed of the old type may differ from one of the new (E7)."""
+    """Whether partition values of the old type may differ from those of the new type (E7)."""
     return isinstance(old, DateType) and isinstance(new, TimestampType)
 
 
@@ -68,15 +65,14 @@ def promoted_value(field: Field, new: Type, value: Any) -> Any:
     return value
 
 
-# ---------------------------------------------------------------- schema fit
-#
-# Whether a table can stand in for one that was described: it has the columns asked for.
+# ---------------------------------------------------------------- Whether a table has the columns that were asked for
 
 
 def misfit(asked: Schema, there: Schema, format_version: int) -> str | None:
-    """The first column of ``asked`` that ``there`` does not have, or has with another type; None where all fit.
+    """A sentence about the first column of ``asked`` that ``there`` does not have or has with another type. None if all
+    fit.
 
-    Columns are compared by name, at every depth. A type that the one asked for can be widened to fits.
+    Columns are compared by name, at every depth. A type that the asked type can be promoted to fits.
     """
     for id_, name in asked.name_by_id.items():
         found = there.id_by_name.get(name)
@@ -89,7 +85,7 @@ def misfit(asked: Schema, there: Schema, format_version: int) -> str | None:
 
 
 def _fits(wanted: Type, given: Type, format_version: int) -> bool:
-    if is_nested(wanted) or is_nested(given):  # what is inside has names of its own
+    if is_nested(wanted) or is_nested(given):  # the fields inside are compared by their names
         return type(wanted) is type(given)
     return wanted == given or can_promote(wanted, given, format_version)
 
@@ -98,13 +94,11 @@ def _word(type_: Type) -> str:
     return type(type_).__name__.removesuffix("Type").lower() if is_nested(type_) else str(type_)
 
 
-# ---------------------------------------------------------------- schema rules
-#
-# What a schema must keep to, whoever made it: names, ids, identifier columns, and types its format version has.
+# ---------------------------------------------------------------- Rules for names, ids, identifier columns and types
 
 
 NEWEST_VERSION = 3
-MOST_FILE_LEVELS = 96  # of a Parquet file: Arrow writes files of more than 100, and does not read them
+MOST_FILE_LEVELS = 96  # in a Parquet file: Arrow writes files with more than 100 levels, but does not read them
 RESERVED_NAMES = frozenset(
     [
         "_file",
@@ -122,7 +116,7 @@ RESERVED_NAMES = frozenset(
 
 
 def check_schema(schema: Schema, format_version: int) -> None:
-    """Refuse a schema that a new table of that version cannot have."""
+    """Raise `InvalidInput` if a new table of that version cannot have the schema."""
     check_siblings(schema.fields)
     seen: dict[int, str] = {}
     for field, path in walk(schema.fields):
@@ -139,26 +133,31 @@ def check_schema(schema: Schema, format_version: int) -> None:
                 column=name,
             )
         if field.id in seen:
-            raise InvalidInput(f"columns {seen[field.id]!r} and {name!r} have the same id {field.id}", column=name)
+            raise InvalidInput(
+                f"cannot use the schema: columns {seen[field.id]!r} and {name!r} have the same id {field.id}",
+                column=name,
+            )
         seen[field.id] = name
     check_identifiers(schema)
 
 
 def check_name(name: str, shown: str) -> None:
-    """Refuse a name that no column may have."""
+    """Raise `InvalidInput` for a name that no column may have."""
     if not isinstance(name, str) or not name.strip():
         raise InvalidInput(f"cannot name a column {shown!r}: a name may not be empty", column=shown)
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(f"cannot name a column {shown!a}: it holds half a surrogate pair") from None
+        raise InvalidInput(f"cannot name a column {shown!a}: it has half of a surrogate pair") from None
     if name.lower() in RESERVED_NAMES and name == shown:
         raise InvalidInput(f"cannot name a column {name!r}: Iceberg reserves that name for metadata", column=name)
 
 
 def check_depth(path: tuple[Field, ...]) -> None:
-    """Refuse a field that is so deep that a file with it could be written and not be read. A file has one level for a
-    struct, and two for a list or map."""
+    """Raise `InvalidInput` if a field is so deep that a file with it could be written but not read.
+
+    In a file, a struct is one level, and a list or map is two levels.
+    """
     if 2 * len(path) <= DEEPEST:
         return
     in_file = len(path) + sum(isinstance(part.type, ListType | MapType) for part in path[:-1])
@@ -176,20 +175,23 @@ def check_depth(path: tuple[Field, ...]) -> None:
 
 
 def check_siblings(fields: Iterable[Field], above: str = "") -> None:
-    """Refuse two members of one struct whose names only case tells apart: Spark could not."""
+    """Raise `InvalidInput` if the names of two fields of one struct differ only in case: Spark could not distinguish
+    them."""
     seen: dict[str, str] = {}
     for field in fields:
         folded = field.name.casefold()
         name = f"{above}.{field.name}" if above else field.name
         if folded in seen and seen[folded] == field.name:
-            raise InvalidInput(f"column {name!r} is there twice", column=name)
+            raise InvalidInput(f"cannot use the schema: column {name!r} is there twice", column=name)
         if folded in seen:
-            raise InvalidInput(f"columns {seen[folded]!r} and {field.name!r} differ only in case", column=name)
+            raise InvalidInput(
+                f"cannot use the schema: columns {seen[folded]!r} and {field.name!r} differ only in case", column=name
+            )
         seen[folded] = field.name
 
 
 def check_version(field: Field, name: str, format_version: int) -> None:
-    """Refuse what only a later format version has."""
+    """Raise `InvalidInput` for a type or default that only a later format version has."""
     if isinstance(field.type, UnknownType) and field.required:
         raise InvalidInput(
             f"cannot make column {name!r} required: a column of type unknown is always null", column=name
@@ -210,7 +212,7 @@ def check_version(field: Field, name: str, format_version: int) -> None:
 
 
 def needs_v3(type_: Type) -> bool:
-    """Whether format versions 1 and 2 do not have the type."""
+    """Whether the type needs format version 3."""
     match type_:
         case TimestampType(nanos=True) | UnknownType() | VariantType() | GeometryType() | GeographyType():
             return True
@@ -219,7 +221,7 @@ def needs_v3(type_: Type) -> bool:
 
 
 def check_identifiers(schema: Schema) -> None:
-    """Refuse identifier columns that cannot tell rows apart (E8)."""
+    """Raise `InvalidInput` for identifier columns that cannot identify rows (E8)."""
     for field_id in sorted(schema.identifier_field_ids):
         if field_id not in schema.path_by_id:
             raise InvalidInput(f"cannot identify rows by field {field_id}: there is no such column")
@@ -234,9 +236,9 @@ def _why_no_identifier(path: tuple[Field, ...]) -> str | None:
     if is_nested(field.type):
         return f"it is a {type(field.type).__name__.removesuffix('Type').lower()}, not a primitive"
     if any(isinstance(part.type, ListType | MapType) for part in path[:-1]):
-        return "it lies inside a list or map"
+        return "it is inside a list or map"
     if any(not part.required for part in path[:-1]):
-        return "the struct it lies in is optional"
+        return "the struct around it is optional"
     if not field.required:
         return "it is optional"
     if is_floating(field.type):

@@ -1,1 +1,1 @@
-"""Text to model: tokens, and the grammars of predicates, values, column definitions and partition terms."""
+"""Parsers of text: tokens, and the grammars of predicates, values, column definitions and partition terms."""

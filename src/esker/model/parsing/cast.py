@@ -52,9 +52,8 @@ from esker.model.types import (
     is_nested,
 )
 
-# ---------------------------------------------------------------- cast
-#
-# CAST of a literal, and Spark's typed literals, which are casts of a string.
+# ---------------------------------------------------------------- CAST, and Spark's typed literals, which are casts of
+# a string
 
 
 _BITS = {"tinyint": 8, "byte": 8, "smallint": 16, "short": 16, "int": 32, "integer": 32, "bigint": 64, "long": 64}
@@ -92,7 +91,7 @@ _WIDE = Context(prec=200)
 
 
 def cast(literal: Literal, type_name: str, place: str) -> Literal:
-    """The literal as another type; ``InvalidInput`` names the place where that cannot be."""
+    """The literal as another type. Raises ``InvalidInput`` with the place if it cannot be converted."""
     try:
         converted = _cast(literal, " ".join(type_name.lower().split()))
     except (ValueError, OverflowError, InvalidOperation) as error:
@@ -125,7 +124,7 @@ def _cast(literal: Literal, name: str) -> Literal:
         case "binary":
             return literal if isinstance(literal.type, BinaryType) else Literal(_text(literal).encode(), BINARY)
         case _:
-            raise ValueError("that type is not known here")
+            raise ValueError("the type is not known")
 
 
 def _to_integer(literal: Literal, name: str) -> Literal:
@@ -226,28 +225,28 @@ def _to_timestamp(literal: Literal, *, zoned: bool) -> Literal:
 def _text(literal: Literal) -> str:
     if isinstance(literal.type, StringType):
         return literal.value
-    raise ValueError("only a string can be cast so")
+    raise ValueError("only a string can be cast to this type")
 
 
-# ---------------------------------------------------------------- default value
-#
-# A column's default: any value a user may give, in the held form of the column's type.
+# ---------------------------------------------------------------- The default value of a column
 
 
 _ONLY_NULL = (UnknownType, VariantType, GeometryType, GeographyType)
 
 
 def held_default(field: Field, value: Any) -> Any:
-    """The held form of a default; ``InvalidInput`` names the column it does not fit. None is no default."""
+    """The held form of a default. None is no default. Raises ``InvalidInput`` with the column if the value does not
+    fit."""
     literal = literal_of(value)
     if literal.type is None:
         return None
     if isinstance(field.type, _ONLY_NULL) or is_nested(field.type):
         raise InvalidInput(
-            f"cannot give column {field.name!r} a default: a {field.type} has no default but null", column=field.name
+            f"cannot give column {field.name!r} a default: a {field.type} can have no default except null",
+            column=field.name,
         )
     try:
-        match compare(field, Op.EQ, literal):  # equal to exactly one value: that is the value
+        match compare(field, Op.EQ, literal):  # if the column equals exactly one value, this is the value
             case Compare(_, Op.EQ, held):
                 return _single(held) if isinstance(field.type, FloatType) else held
             case IsNaN(negated=False):
@@ -255,10 +254,11 @@ def held_default(field: Field, value: Any) -> Any:
     except (InvalidInput, OverflowError):
         pass
     raise InvalidInput(
-        f"cannot give column {field.name!r} the default {describe(literal)}: it is no {field.type}", column=field.name
+        f"cannot give column {field.name!r} the default {describe(literal)}: it is not a valid {field.type}",
+        column=field.name,
     )
 
 
 def _single(value: float) -> float:
-    """The nearest value that four bytes can hold."""
+    """The nearest value of a 32-bit float."""
     return struct.unpack("<f", struct.pack("<f", value))[0]

@@ -1,4 +1,8 @@
-"""Columns as a user defines them: from DDL text, or from the JSON form of a Spark ``StructType``."""
+"""Columns as a user defines them: from DDL text, or from the JSON form of a Spark ``StructType``.
+
+The names of types are Spark's, and Iceberg's for types that Spark does not have. Fields get id 0; the table assigns
+ids.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +45,9 @@ from esker.model.types import (
     UnknownType,
 )
 
-# ---------------------------------------------------------------- type words
+# ---------------------------------------------------------------- Primitive types
 #
-# Primitive types by the words of SQL: Spark's names, and Iceberg's where Spark has none.
-#
-# ``timestamp`` is Spark's: an instant, Iceberg's ``timestamptz``. The reading without a zone is ``timestamp_ntz``.
+# ``timestamp`` is as in Spark: an instant, Iceberg's ``timestamptz``. The type without a zone is ``timestamp_ntz``.
 
 
 MAX_PRECISION = 38
@@ -55,7 +57,7 @@ EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 PLAIN: dict[str, PrimitiveType] = {
     "boolean": BOOLEAN,
-    "tinyint": INT,  # Iceberg has no narrower integer; Spark reads the column back as int
+    "tinyint": INT,  # Iceberg has no narrower integer; Spark reads the column as int
     "byte": INT,
     "smallint": INT,
     "short": INT,
@@ -89,7 +91,7 @@ PLAIN: dict[str, PrimitiveType] = {
 
 
 def primitive_named(word: str, parameters: Sequence[str] = ()) -> PrimitiveType:
-    """The type of that name and those parameters; ``ValueError`` says what is wrong with them."""
+    """The type with that name and these parameters. Raises ``ValueError`` if they are not valid."""
     name = word.lower()
     match name, tuple(parameters):
         case _, () if name in PLAIN:
@@ -100,7 +102,7 @@ def primitive_named(word: str, parameters: Sequence[str] = ()) -> PrimitiveType:
             return _decimal(precision, scale)
         case "fixed", (length,):
             return FixedType(_whole(length, 1, LARGEST_FIXED, "the length of a fixed"))
-        case (("varchar" | "char"), (length,)):  # Iceberg does not bound the length of text, nor do its engines
+        case (("varchar" | "char"), (length,)):  # Iceberg and its engines do not limit the length of text
             _whole(length, 1, LARGEST_FIXED, f"the length of a {name}")
             return STRING
         case "time", (precision,) if precision.strip() in ("0", "1", "2", "3", "4", "5", "6"):
@@ -143,20 +145,17 @@ def _algorithm(text: str) -> str | None:
     return None if name == "spherical" else name
 
 
-# ---------------------------------------------------------------- ddl
+# ---------------------------------------------------------------- DDL text
 #
-# Columns from text: ``"id bigint not null, ts timestamp, tags map<string,string> comment 'free'"``.
-#
-# The words are Spark's, and Iceberg's where Spark has none. Text has no field ids: every field comes out with id 0,
-# for the table to number.
+# ``"id bigint not null, ts timestamp, tags map<string,string> comment 'free'"``.
 
 
-DEEPEST = 60  # levels of nesting; no table needs more, and every walk over types recurses
+DEEPEST = 60  # levels of nesting; no table needs more, and walks over types are recursive
 SUBJECT = "the columns"
 
 
 def parse_columns(text: str) -> tuple[Field, ...]:
-    """The columns a text lists, under id 0; ``InvalidInput`` names the place of what is none."""
+    """The columns in the text, with id 0. Raises ``InvalidInput`` with the place of the fault."""
     parser = _parser(text, SUBJECT)
     if parser.tokens.peek() is None:
         return ()
@@ -169,7 +168,7 @@ def parse_columns(text: str) -> tuple[Field, ...]:
 
 
 def parse_type(text: str) -> Type:
-    """The type a text names: ``bigint``, ``struct<x: double, y: double>``; parts have id 0."""
+    """The type in the text: ``bigint``, ``struct<x: double, y: double>``. Its parts have id 0."""
     parser = _parser(text, "the type")
     found = parser.type(0)
     parser.expect_end()
@@ -183,7 +182,7 @@ def _parser(text: str, subject: str) -> _Parser:
 
 
 class _Parser:
-    """One reading, from left to right."""
+    """Parses one text, from left to right."""
 
     def __init__(self, tokens: TokenStream) -> None:
         self.tokens = tokens
@@ -200,7 +199,7 @@ class _Parser:
 
     def field(self, depth: int) -> Field:
         name = self.name()
-        self.tokens.take_sign(":")  # Spark takes struct<a int> as well as struct<a: int>
+        self.tokens.take_sign(":")  # Spark accepts struct<a int> and struct<a: int>
         field = Field(id=0, name=name, type=self.type(depth))
         while (clause := self.tokens.peek()) is not None and clause.word in ("not", "null", "comment", "default"):
             field = self.clause(field, self.tokens.next())
@@ -257,7 +256,7 @@ class _Parser:
                 return self.primitive(token, word)
 
     def part(self, depth: int) -> tuple[Type, bool]:
-        """An element or value, and whether it may not be null."""
+        """An element or value type, and whether it is required."""
         found = self.type(depth + 1)
         if not self.tokens.take_word("not"):
             return found, False
@@ -276,7 +275,7 @@ class _Parser:
             raise self.refuse(token, str(error)) from None
 
     def parameters(self) -> list[str]:
-        """What stands in the parentheses or brackets behind a type, cut at its commas."""
+        """The text in the parentheses or brackets after a type, split at its commas."""
         if self.tokens.take_sign("("):
             end = ")"
         elif self.tokens.take_sign("["):
@@ -312,21 +311,21 @@ class _Parser:
         return InvalidInput(f"cannot read {self.tokens.subject} at {token.place}: {reason}", place=token.place)
 
 
-# ---------------------------------------------------------------- spark schema
-#
-# Columns from a Spark ``StructType``, known by its JSON form, so that pyspark is not needed to read one.
+# ---------------------------------------------------------------- Spark's StructType, by its JSON form, so that pyspark
+# is not needed
 
 
 _PARAMETERS = re.compile(r"(\w+)\s*\((.*)\)")
 
 
 def is_spark_type(given: object) -> bool:
-    """Whether it says of itself, as Spark's types do, what it is in JSON and in a string."""
+    """Whether the object has the methods of a Spark type."""
     return callable(getattr(given, "jsonValue", None)) and callable(getattr(given, "simpleString", None))
 
 
 def columns_from_spark(struct: Any) -> tuple[Field, ...]:
-    """The columns of a ``StructType``, under id 0; ``InvalidInput`` names one that Iceberg has no type for."""
+    """The columns of a ``StructType``, with id 0. Raises ``InvalidInput`` with a column that Iceberg has no type
+    for."""
     document = struct.jsonValue()
     if not isinstance(document, dict) or document.get("type") != "struct":
         raise InvalidInput(f"cannot make a table of Spark's {struct.simpleString()}: give a StructType")
@@ -334,7 +333,7 @@ def columns_from_spark(struct: Any) -> tuple[Field, ...]:
 
 
 def type_from_spark(given: Any) -> Type:
-    """A single Spark type; parts have id 0."""
+    """One Spark type. Its parts have id 0."""
     return _type(given.jsonValue(), ("the type",), 0)
 
 

@@ -47,7 +47,7 @@ LARGEST_SIZE = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A column put through a transform, as a user wrote it; ``label`` is the name behind AS."""
+    """A transform of a column, as a user wrote it. ``label`` is the name after AS."""
 
     text: str
     transform: Transform
@@ -61,7 +61,7 @@ class Term:
 
 
 def parse_partition_term(text: str) -> Term:
-    """``day(ts)``, ``bucket(16, id) as shard``; ``InvalidInput`` says what is wrong with it."""
+    """Parse ``day(ts)`` or ``bucket(16, id) as shard``. Raises ``InvalidInput`` if the text is not valid."""
     parser = _Parser(text, "the partition term")
     transform, column = parser.transformed()
     label = parser.name() if parser.tokens.take_word("as") else None
@@ -70,7 +70,8 @@ def parse_partition_term(text: str) -> Term:
 
 
 def parse_sort_term(text: str) -> Term:
-    """``ts desc nulls last``, ``bucket(4, id)``. Nulls come first, or last where the order is descending."""
+    """Parse ``ts desc nulls last`` or ``bucket(4, id)``. By default nulls come first, and last if the order is
+    descending."""
     parser = _Parser(text, "the sort term")
     transform, column = parser.transformed()
     descending = parser.tokens.take_word("desc")
@@ -86,7 +87,7 @@ def parse_sort_term(text: str) -> Term:
 
 
 def source_of(term: Term, schema: Schema) -> Field:
-    """The column a term means, which its transform must be able to take."""
+    """The column of a term. Raises `InvalidInput` if it does not exist or its type does not fit the transform."""
     try:
         path = locate(schema, term.column.parts)
     except InvalidInput as error:
@@ -99,14 +100,14 @@ def source_of(term: Term, schema: Schema) -> Field:
         )
     if is_nested(field.type) or not accepts(term.transform, field.type):
         raise InvalidInput(
-            f"cannot use {term.text!r}: {term.transform} takes no column of type {field.type}",
+            f"cannot use {term.text!r}: {term.transform} cannot be used on a column of type {field.type}",
             column=str(term.column),
         )
     return field
 
 
 def sort_field(term: Term, schema: Schema) -> SortField:
-    """The sort key a term means on a schema."""
+    """The sort key of a term on a schema."""
     return SortField(
         source_id=source_of(term, schema).id,
         transform=term.transform,
@@ -116,7 +117,7 @@ def sort_field(term: Term, schema: Schema) -> SortField:
 
 
 class _Parser:
-    """One reading of a term."""
+    """Parses one term."""
 
     def __init__(self, text: str, subject: str) -> None:
         if not isinstance(text, str):
@@ -142,7 +143,7 @@ class _Parser:
         return transform, column
 
     def sized(self, word: str) -> tuple[Transform, Name]:
-        """``bucket(16, id)``, or the other way round, as Spark takes it too."""
+        """Parse ``bucket(16, id)``, or ``bucket(id, 16)``, which Spark accepts too."""
         column = None if self.at_number() else self.column()
         if column is not None:
             self.tokens.expect_sign(",")

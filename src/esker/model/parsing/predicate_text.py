@@ -1,8 +1,8 @@
 """Predicates from SQL text in Spark's dialect.
 
-sqlglot's tokenizer reads the text, with Spark's quoting, escapes, comments and number suffixes; the grammar of a
-predicate is small enough to be read here, so that whatever is refused is refused with its place, nesting is
-counted before it can exhaust the stack, and a list of ten thousand values is a loop.
+sqlglot's tokenizer reads the text, with Spark's quotes, escapes, comments and number suffixes. The grammar of a
+predicate is small and is parsed here. So every error has its place, nesting is limited before it can exhaust the stack,
+and a list of ten thousand values is a loop.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ _Parsed: TypeAlias = Unbound | Name | Literal
 
 
 def parse(text: str) -> Unbound:
-    """The predicate a text means; ``InvalidInput`` names the place of what is not one."""
+    """The predicate of a text. Raises ``InvalidInput`` with the place of the fault."""
     parser = _Parser(TokenStream(text, tokens_of(text)))
     try:
         return parser.whole()
     except RecursionError:
-        raise InvalidInput("cannot read the predicate: it is nested too deeply for the stack it is read on") from None
+        raise InvalidInput("cannot read the predicate: it is nested too deeply; use fewer levels") from None
 
 
 class _Parser:
-    """One reading, from left to right: OR of AND of NOT of tests."""
+    """Parses one text, from left to right: OR of AND of NOT of tests."""
 
     def __init__(self, tokens: TokenStream) -> None:
         self.tokens = tokens
@@ -137,7 +137,7 @@ class _Parser:
             left = tested
 
     def tail(self, left: _Parsed, start: Token) -> Unbound | None:
-        """What follows an operand, or None where nothing that could."""
+        """The test that follows an operand. None if there is none."""
         tokens = self.tokens
         token = tokens.peek()
         if token is None:
@@ -268,7 +268,7 @@ class _Parser:
         return signs == [".", "("]
 
     def transformed(self) -> Name:
-        """``system.days(ts)`` and ``system.bucket(16, id)``: a transform of Iceberg's, of a column."""
+        """Parse ``system.days(ts)`` or ``system.bucket(16, id)``: an Iceberg transform of a column."""
         first = self.tokens.next()
         self.tokens.expect_sign(".")
         name = self.tokens.next().text.lower()
@@ -283,7 +283,7 @@ class _Parser:
         column = self.column(self.operand(), argument, f"system.{name}")
         self.tokens.expect_sign(")")
         if column.transform is not None:
-            raise self.refuse(argument, f"system.{name} can be asked of a column only")
+            raise self.refuse(argument, f"system.{name} needs a column")
         return replace(column, transform=transform_named(name, size))
 
     def size(self, name: str) -> int:
@@ -314,7 +314,7 @@ class _Parser:
         return Name(tuple(parts), first.place)
 
     def typed(self, word: str, text: Literal, token: Token) -> Literal:
-        """``DATE '…'`` and its like."""
+        """Parse ``DATE '…'`` and similar literals."""
         return cast(text, word, token.place)
 
     def cast_call(self, token: Token) -> Literal:
@@ -327,7 +327,8 @@ class _Parser:
         return cast(literal, type_name, token.place)
 
     def call(self, token: Token, word: str) -> _Parsed:
-        """The few functions that are predicates, or types used as functions; any other is refused."""
+        """Parse the few functions that are predicates, or types used as functions. Raises `InvalidInput` for any
+        other."""
         if word not in ("isnan", "isnull", "isnotnull", "startswith", *TYPE_NAMES):
             raise self.refuse(token, f"the function {word} cannot be used in a predicate: {_HINT}")
         self.tokens.next()
@@ -368,10 +369,11 @@ class _Parser:
     def column(self, operand: _Parsed, token: Token, of: str) -> Name:
         if isinstance(operand, Name):
             return operand
-        raise self.refuse(token, f"{of} can be asked of a column only")
+        raise self.refuse(token, f"{of} needs a column")
 
     def condition(self, parsed: _Parsed, start: Token | None) -> Unbound:
-        """What is TRUE or not by itself: a test, a boolean column or a truth value."""
+        """The operand as a condition: a test, a boolean column or a boolean literal. Raises `InvalidInput` for
+        others."""
         match parsed:
             case Name():
                 return Comparison(parsed, Op.EQ, _TRUE)

@@ -15,14 +15,14 @@ from esker.model.predicates.literal import decimal_literal, text_literal
 from esker.model.predicates.unbound_predicate import Literal
 from esker.model.types import BINARY, DOUBLE, LONG
 
-MAX_TEXT = 4_000_000  # characters; a filter longer than that is a table to join with
+MAX_TEXT = 4_000_000  # characters; use a join instead of a longer filter
 
 _WORD = re.compile(r"\w+")
 _SUFFIXES = {"l": "bigint", "s": "smallint", "y": "tinyint", "d": "double", "f": "float"}
 
 
 class Kind(Enum):
-    """What a token is to the grammar."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -34,7 +34,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text, its first and last character, and where that is for a person."""
+    """A token: its text, its first and last character, and its place as line and column."""
 
     kind: Kind
     text: str
@@ -42,21 +42,21 @@ class Token:
     end: int
     place: str
     suffix: str = ""  # of a number: L, D, BD …
-    pieces: tuple[str, ...] = ()  # of a string: those that stand side by side
+    pieces: tuple[str, ...] = ()  # of a string: the neighbouring strings that it was joined from
 
     @property
     def word(self) -> str | None:
-        """A bare word in lower case."""
+        """A word without quotes, in lower case."""
         return self.text.lower() if self.kind is Kind.WORD else None
 
     @property
     def is_sign(self) -> bool:
-        """Punctuation or an operator."""
+        """Whether it is punctuation or an operator."""
         return self.kind is Kind.SIGN
 
     @property
     def is_quoted(self) -> bool:
-        """A name in backticks."""
+        """Whether it is a name in backticks."""
         return self.kind is Kind.QUOTED
 
     @property
@@ -66,13 +66,13 @@ class Token:
 
 
 def tokens_of(text: str, subject: str = "the predicate") -> list[Token]:
-    """The text cut into tokens; ``InvalidInput`` names the subject and where that fails."""
+    """The tokens of a text. Raises ``InvalidInput`` with the subject and the place of the fault."""
     if len(text) > MAX_TEXT:
-        raise InvalidInput(f"{subject} has {len(text)} characters, and {MAX_TEXT} is the most that is read")
+        raise InvalidInput(f"cannot read {subject}: it has {len(text)} characters, and {MAX_TEXT} is the most")
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    opened = "(" + text  # a first word such as SHOW or CALL would else turn the rest of the text into a command's
+    opened = "(" + text  # a first word such as SHOW or CALL would make sqlglot read the rest as a command
     try:
         raw = sqlglot.tokenize(opened, read="spark")
     except SqlglotError as error:
@@ -84,7 +84,7 @@ def tokens_of(text: str, subject: str = "the predicate") -> list[Token]:
 
 
 class _Places:
-    """Offsets as lines and columns, asked in ascending order."""
+    """Offsets as lines and columns, requested in ascending order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -97,12 +97,12 @@ class _Places:
 
 
 class _Cutter:
-    """sqlglot's tokens as ours: suffixes joined to their numbers, neighbouring strings to one."""
+    """Converts sqlglot's tokens: suffixes are joined to their numbers, neighbouring strings to one."""
 
     def __init__(self, text: str, raw: Sequence[Any]) -> None:
         self.text = text
         self.raw = raw
-        self.places = _Places(text[1:])  # places are those of the text as it was given
+        self.places = _Places(text[1:])  # places are those of the original text
 
     def tokens(self) -> list[Token]:
         found: list[Token] = []
@@ -123,7 +123,7 @@ class _Cutter:
         return Token(kind, text, start - 1, end - 1, self.places.of(start - 1), suffix)
 
     def _strings(self, at: int, found: list[Token]) -> int:
-        """Strings side by side are one; with nothing between them, the doubled quote is a quote."""
+        """Join neighbouring strings. Without a space between them, the doubled quote is a quote."""
         first = self.raw[at]
         pieces, end = [first.text], first.end
         at += 1
@@ -139,7 +139,7 @@ class _Cutter:
         return at
 
     def _is_bare_fraction(self, at: int) -> bool:
-        """``.5``: a dot right before a number, and no name right before the dot."""
+        """``.5``: a dot directly before a number, without a name before the dot."""
         if self.raw[at].token_type.name != "DOT" or at + 1 == len(self.raw):
             return False
         dot, number = self.raw[at], self.raw[at + 1]
@@ -172,7 +172,8 @@ def _is_name(token: Any) -> bool:
 
 
 class TokenStream:
-    """The tokens from left to right. ``peek`` looks, ``take_…`` moves on if it finds, ``expect_…`` insists."""
+    """The tokens from left to right. ``peek`` looks, ``take_…`` consumes a match, ``expect_…`` raises if there is
+    none."""
 
     def __init__(self, text: str, tokens: list[Token], subject: str = "the predicate") -> None:
         self.tokens = tokens
@@ -181,42 +182,42 @@ class TokenStream:
         self.end_place = f"{_Places(text).of(len(text))} (the end)"
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The next token, or one beyond it."""
+        """The next token, or one after it. None at the end."""
         return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else None
 
     def next(self) -> Token:
-        """The next token, taken."""
+        """Consume and return the next token."""
         token = self.expect("more")
         self.at += 1
         return token
 
     def expect(self, what: str) -> Token:
-        """The next token, which must be there."""
+        """Consume and return the next token. Raises `InvalidInput` at the end."""
         token = self.peek()
         if token is None:
             raise InvalidInput(f"cannot read {self.subject}: expected {what} at {self.end_place}", place=self.end_place)
         return token
 
     def at_word(self, word: str) -> bool:
-        """Whether this bare word is next."""
+        """Whether this word is next."""
         token = self.peek()
         return token is not None and token.word == word
 
     def take_word(self, word: str) -> bool:
-        """This bare word, if it is next."""
+        """Consume this word, if it is next. Returns whether it was."""
         found = self.at_word(word)
         self.at += found
         return found
 
     def take_sign(self, sign: str) -> bool:
-        """This sign, if it is next."""
+        """Consume this sign, if it is next. Returns whether it was."""
         token = self.peek()
         found = token is not None and token.is_sign and token.text == sign
         self.at += found
         return found
 
     def expect_sign(self, sign: str) -> None:
-        """This sign, which must be next."""
+        """Consume this sign. Raises `InvalidInput` if it is not next."""
         if not self.take_sign(sign):
             token = self.expect(repr(sign))
             reason = f"expected {sign!r}, not {token.shown}"
@@ -228,12 +229,12 @@ class TokenStream:
         return token is not None and token.is_sign and token.text == "("
 
     def at_end_of_test(self) -> bool:
-        """Whether what is next closes a test: a connective, a closing parenthesis, nothing."""
+        """Whether a test ends here: at AND or OR, at a closing parenthesis, or at the end."""
         token = self.peek()
         return token is None or token.word in ("and", "or") or (token.is_sign and token.text == ")")
 
     def take_text_after(self) -> Literal | None:
-        """The string behind a type's name, as in ``DATE '…'``; takes both."""
+        """Consume a type's name and the string after it, as in ``DATE '…'``. Returns the string, or None."""
         token = self.peek(1)
         if token is None or token.kind is not Kind.STRING:
             return None
@@ -241,7 +242,7 @@ class TokenStream:
         return text_literal(token.text, token.place)
 
     def take_type_name(self) -> str:
-        """A type's name up to the parenthesis that closes its CAST; takes both."""
+        """Consume a type's name and the parenthesis that closes its CAST. Returns the name."""
         words: list[str] = []
         depth = 0
         while depth or not (self.peek() is not None and self.expect(")").text == ")"):
@@ -249,12 +250,14 @@ class TokenStream:
             depth += (token.text == "(") - (token.text == ")")
             words.append(token.text)
             if len(words) > 12:
-                raise InvalidInput(f"cannot read {self.subject} at {token.place}: that is no type", place=token.place)
+                raise InvalidInput(
+                    f"cannot read {self.subject} at {token.place}: this is not a type", place=token.place
+                )
         self.next()
         return "".join(words)
 
     def take_literal(self) -> Literal | None:
-        """A number with its sign, a string or bytes, if one is next."""
+        """Consume a number with its sign, a string or bytes, if one is next."""
         ahead = 0
         negative = False
         while (token := self.peek(ahead)) is not None and token.is_sign and token.text in ("-", "+"):
@@ -273,7 +276,7 @@ class TokenStream:
 
 
 def _number(token: Token, subject: str, *, negative: bool) -> Literal:
-    """Spark's rules: an exponent makes a double, a point a decimal, a suffix what it says."""
+    """A number by Spark's rules: an exponent makes a double, a point a decimal, a suffix its own type."""
     text = ("-" if negative else "") + token.text
     if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
         raise InvalidInput(f"cannot read {subject} at {token.place}: {token.shown} is not a number")

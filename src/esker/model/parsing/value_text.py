@@ -1,5 +1,7 @@
-"""Values from SQL text in Spark's dialect: what a column is set to. Columns, literals and arithmetic; what is richer
-is for an engine that speaks all of SQL."""
+"""Values from SQL text in Spark's dialect: the new value of a column in an update.
+
+Columns, literals and arithmetic. Other expressions need an engine with full SQL.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Sign: TypeAlias = OneOf["+", "-", "*", "/"]
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """``left sign right``; null if either is."""
+    """``left sign right``. Null if one side is null."""
 
     sign: Sign
     left: Value
@@ -31,16 +33,16 @@ Value: TypeAlias = Literal | Name | Arithmetic
 
 
 def parse_value(text: str) -> Value:
-    """The value a text means; ``Unsupported`` names the place of what is more than columns, literals, + - * /."""
+    """The value of a text. Raises ``Unsupported`` with the place of anything except columns, literals and + - * /."""
     parser = _Parser(TokenStream(text, tokens_of(text, "the expression"), "the expression"), text)
     try:
         return parser.whole()
     except RecursionError:
-        raise InvalidInput("cannot read the expression: it is nested too deeply") from None
+        raise InvalidInput("cannot read the expression: it is nested too deeply; use fewer levels") from None
 
 
 class _Parser:
-    """One reading, from left to right: sums of products."""
+    """Parses one text, from left to right: sums of products."""
 
     def __init__(self, tokens: TokenStream, text: str) -> None:
         self.tokens = tokens
@@ -91,7 +93,7 @@ class _Parser:
         return self.name()
 
     def negated(self, first: Token) -> Value:
-        """A run of signs at once: read one by one, each would look past all the others for a number."""
+        """Parse a sequence of signs at once. One by one, each would look past all the others for a number."""
         signs = 1
         while self.tokens.take_sign("-"):
             signs += 1
@@ -131,7 +133,7 @@ class _Parser:
 
     def refuse(self, token: Token) -> Unsupported:
         return Unsupported(
-            f"cannot compute {self.text!r} without Spark: at {token.place}, {token.shown} is more than columns, "
+            f"cannot compute {self.text!r} without Spark: at {token.place}, {token.shown} is not one of columns, "
             "literals and + - * /; update the table with lake.sql('UPDATE …')",
             feature="SQL expressions",
             place=token.place,

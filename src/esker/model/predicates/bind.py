@@ -1,8 +1,8 @@
-"""From what a user wrote to what can be asked of rows: names become fields, literals held values, NOT sinks.
+"""Bind a predicate to a schema: names become fields, literals become held values, and NOT moves down to the terms.
 
-A negation is carried down as a flag and taken up by the leaves, by De Morgan's laws, which hold in three-valued
-logic too. A leaf that is NULL whatever the row (``x = NULL``) is never TRUE, negated or not, and becomes FALSE:
-nothing above it can tell the two apart, for no NOT is left there.
+A negation is passed down as a flag and applied at the terms, by De Morgan's laws. These are valid in three-valued logic
+too. A term that is NULL for every row (``x = NULL``) is never TRUE, negated or not, so it becomes FALSE. This changes
+no result, because no NOT is left above it.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ from esker.model.types import (
 
 __all__ = ["MAX_DEPTH", "bind", "operand_type", "resolve", "to_sql"]
 
-MAX_DEPTH = 100  # levels of AND inside OR inside AND; every consumer recurses, so none may be surprised
+MAX_DEPTH = 100  # levels of AND inside OR inside AND; all code that uses predicates is recursive
 
 
 def bind(predicate: Unbound | Expression | Column, schema: Schema, *, case_sensitive: bool = False) -> Bound:
-    """The predicate tied to a schema; ``InvalidInput`` names a column or literal that does not fit."""
+    """The predicate bound to a schema. Raises ``InvalidInput`` with a column or literal that does not fit."""
     unbound = as_unbound(predicate) if isinstance(predicate, Expression | Column) else predicate
     return _Binder(schema, case_sensitive).bind(unbound, negated=False, depth=0)
 
 
 class _Binder:
-    """One binding: the schema, and the columns already found in it."""
+    """One binding: the schema, and the columns that were already found in it."""
 
     def __init__(self, schema: Schema, case_sensitive: bool) -> None:
         self.schema = schema
@@ -81,7 +81,7 @@ class _Binder:
 
     def bind(self, node: Unbound, *, negated: bool, depth: int) -> Bound:
         if depth > MAX_DEPTH:
-            raise InvalidInput(f"the predicate is nested more than {MAX_DEPTH} levels deep")
+            raise InvalidInput(f"cannot use the predicate: it is nested more than {MAX_DEPTH} levels deep")
         while isinstance(node, Not):
             node, negated = node.part, not negated
         match node:
@@ -105,13 +105,13 @@ class _Binder:
 
 
 def operand_type(schema: Schema, name: Name) -> Type:
-    """The type of what a name stands for: the column's, or that of the transform of it."""
+    """The type of an operand: of the column, or of its transform."""
     field = resolve(schema, name)
     return field.type if name.transform is None else result_field(name.transform, field, name.place).type
 
 
 def resolve(schema: Schema, name: Name, *, case_sensitive: bool = False) -> Field:
-    """The column or struct member a name means."""
+    """The column or struct field of a name. Raises `InvalidInput`."""
     path = _walk(schema, name.parts, case_sensitive)
     where = f" at {name.place}" if name.place else ""
     if path is None:
@@ -121,7 +121,8 @@ def resolve(schema: Schema, name: Name, *, case_sensitive: bool = False) -> Fiel
             raise InvalidInput(error.message + where, column=str(name), place=name.place) from None
     if any(isinstance(part.type, ListType | MapType) for part in path[:-1]):
         raise InvalidInput(
-            f"cannot filter by {name}{where}: it lies under a list or map, where a row has many values",
+            f"cannot filter by {name}{where}: it is inside a list or map, where a row has many values; filter after "
+            "reading",
             column=str(name),
             place=name.place,
         )
@@ -129,7 +130,7 @@ def resolve(schema: Schema, name: Name, *, case_sensitive: bool = False) -> Fiel
 
 
 def _walk(schema: Schema, parts: tuple[str, ...], case_sensitive: bool) -> tuple[Field, ...] | None:
-    """Down the structs, part by part; None where a part is missing or fits twice."""
+    """The path down the structs, part by part. None if a part is missing or ambiguous."""
     path: tuple[Field, ...] = ()
     level = schema.fields
     for part in parts:
@@ -143,7 +144,7 @@ def _walk(schema: Schema, parts: tuple[str, ...], case_sensitive: bool) -> tuple
     return path
 
 
-# ---------------------------------------------------------------- leaves
+# ---------------------------------------------------------------- Terms
 
 
 def _leaf(node: Comparison | Same | Among | NullTest | NaNTest | LikeTest, field: Field, *, negated: bool) -> Bound:
@@ -175,7 +176,7 @@ def _same(field: Field, literal: Literal, *, negated: bool) -> Bound:
 
 
 def _among(field: Field, literals: tuple[Literal, ...], *, negated: bool) -> Bound:
-    if not literals:  # nothing is in an empty list, not even unknowably so
+    if not literals:  # nothing is in an empty list, not even null
         return Always(negated)
     given = [literal for literal in literals if literal.type is not None]
     if negated:
@@ -195,12 +196,14 @@ def _nan_test(field: Field, *, negated: bool) -> Bound:
         return IsNaN(field, negated)
     if isinstance(field.type, IntType | LongType | DecimalType):
         return Always(negated)
-    raise InvalidInput(f"cannot ask isnan of column {field.name!r}: a {field.type} is no number", column=field.name)
+    raise InvalidInput(f"cannot use isnan on column {field.name!r}: a {field.type} is not a number", column=field.name)
 
 
 def _like(field: Field, pattern: str, escape: str, *, negated: bool) -> Bound:
     if not isinstance(field.type, StringType):
-        raise InvalidInput(f"cannot ask LIKE of column {field.name!r}: a {field.type} is no string", column=field.name)
+        raise InvalidInput(
+            f"cannot use LIKE on column {field.name!r}: a {field.type} is not a string", column=field.name
+        )
     prefix, rest = literal_prefix(pattern, escape)
     if rest == "":
         return Compare(field, Op.NE if negated else Op.EQ, prefix)
@@ -211,16 +214,16 @@ def _like(field: Field, pattern: str, escape: str, *, negated: bool) -> Bound:
     return Like(field, pattern, escape, negated)
 
 
-# ---------------------------------------------------------------- gathering equalities
+# ---------------------------------------------------------------- Equalities joined to IN
 
 
 def _any_one(parts: list[Bound]) -> Bound:
-    """The disjunction, with the equalities on one column gathered into one IN."""
+    """The OR of the parts, with the equalities on one column joined to one IN."""
     return any_of(_gathered(parts, Op.EQ, negated=False))
 
 
 def _every_one(parts: list[Bound]) -> Bound:
-    """The conjunction, with the inequalities on one column gathered into one NOT IN."""
+    """The AND of the parts, with the inequalities on one column joined to one NOT IN."""
     return all_of(_gathered(parts, Op.NE, negated=True))
 
 
@@ -242,7 +245,7 @@ def _gathered(parts: list[Bound], op: Op, *, negated: bool) -> Iterable[Bound]:
 
 
 def one_of(field: Field, values: Iterable[object], *, negated: bool = False) -> Bound:
-    """IN over held values that are neither null nor NaN, in its simplest form."""
+    """IN over held values without null and NaN, in its simplest form."""
     found = frozenset(values)
     if not found:
         return coerce.not_null(field) if negated else FALSE

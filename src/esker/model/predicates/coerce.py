@@ -41,15 +41,13 @@ from esker.model.types import (
 )
 from esker.model.values import from_unscaled
 
-# ---------------------------------------------------------------- coerce
+# ---------------------------------------------------------------- A column with a literal
 #
-# A comparison of a column with a literal of any type, as an exact statement about held values.
-#
-# Spark compares an int column with 5.5, a date with a timestamp, a decimal with a double by widening the column.
-# Here the column stays as it is stored, so that statistics and files can be asked, and the literal becomes a *span*:
-# the least held value not below it and the greatest not above it. They are one value where the literal is
-# representable, cross where it falls between two, and may even differ the other way, where many longs are one
-# double. Each comparison then follows from the span and the type's range, and none is approximate.
+# Spark compares an int column with 5.5, a date with a timestamp or a decimal with a double by widening the column. Here
+# the column stays as it is stored, so that statistics and files can be used. The literal becomes a *span*: the least
+# held value not below it and the greatest not above it. If the column can store the literal, both are the same value.
+# If the literal is between two values, they cross. If many longs are one double, they are a range. Each comparison
+# follows exactly from the span and the range of the type.
 
 
 _INT64 = (-(2**63), 2**63 - 1)
@@ -58,18 +56,19 @@ _EXACT_IN_DOUBLE = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The held integers a literal lies between: ``least`` is not below it, ``greatest`` not above."""
+    """The held integers around a literal: ``least`` is not below it, ``greatest`` not above."""
 
     least: int
     greatest: int
 
 
 class Misfit(Exception):
-    """A literal that cannot be compared with the column; the message says why."""
+    """A literal that cannot be compared with the column. The message is the reason."""
 
 
 def compare(field: Field, op: Op, literal: Literal) -> Bound:
-    """The held form of ``field op literal``; ``literal`` is not null."""
+    """The bound form of ``field op literal``. ``literal`` is not null. Raises `InvalidInput` if they cannot be
+    compared."""
     try:
         return _compare(field, op, literal)
     except (Misfit, ValueError) as error:
@@ -94,10 +93,10 @@ def _compare(field: Field, op: Op, literal: Literal) -> Bound:
         case UuidType() | FixedType() | BinaryType():
             return _compare_bytes(field, op, _bytes(field.type, literal))
         case _:
-            raise Misfit("only IS NULL and IS NOT NULL can be asked of it")
+            raise Misfit("it supports only IS NULL and IS NOT NULL")
 
 
-# ---------------------------------------------------------------- spans: every type that is stored as an integer
+# ---------------------------------------------------------------- Types that are stored as integers
 
 
 def _compare_span(field: Field, op: Op, span: Span) -> Bound:
@@ -124,7 +123,7 @@ def _compare_span(field: Field, op: Op, span: Span) -> Bound:
 
 
 def at_number(field: Field, op: Op, number: int) -> Bound:
-    """``field op number``, settled where what the type can hold settles it."""
+    """``field op number``. TRUE or FALSE if the range of the type decides it."""
     low, high = limits(field.type)
     match op:
         case Op.EQ | Op.NE if not low <= number <= high:
@@ -146,7 +145,7 @@ def held(type_: Type, number: int) -> Any:
 
 
 def limits(type_: Type) -> tuple[int, int]:
-    """The least and greatest integer a type can store."""
+    """The least and greatest integer that a type can store."""
     match type_:
         case IntType() | DateType():
             return -(2**31), 2**31 - 1
@@ -186,7 +185,7 @@ def _span_of_number(literal: Literal, scale: int, within: tuple[int, int], *, wh
 
 
 def _span_of_decimal(value: Decimal, scale: int, within: tuple[int, int]) -> Span:
-    if value and value.adjusted() + scale > 80:  # far outside any column; its digits are not worth having
+    if value and value.adjusted() + scale > 80:  # far outside any column: do not compute its digits
         return _beyond(within, above=value > 0)
     if value and value.adjusted() + scale < -80:
         return Span(1, 0) if value > 0 else Span(0, -1)
@@ -196,7 +195,7 @@ def _span_of_decimal(value: Decimal, scale: int, within: tuple[int, int]) -> Spa
 
 
 def _span_of_double(value: float, scale: int, within: tuple[int, int]) -> Span:
-    """Held values whose nearest double is this one: past 2^53 there may be many, or none."""
+    """The held values whose nearest double is this one: above 2^53 there may be many, or none."""
     low, high = within
     if math.isnan(value) or value == math.inf:  # NaN is larger than any number
         return _beyond(within, above=True)
@@ -215,7 +214,7 @@ def _beyond(within: tuple[int, int], *, above: bool) -> Span:
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The least number of a range from which on a monotone condition holds; one past the end if it never does."""
+    """The least number of a range from which a monotone condition is true. One after the end if it never is."""
     high += 1
     while low < high:
         middle = (low + high) // 2
@@ -227,7 +226,8 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _span_of_moment(type_: DateType | TimestampType, literal: Literal) -> Span:
-    """Dates and timestamps compare at midnight, zoned and zoneless ones in UTC, as with Spark's session in UTC."""
+    """The span of a date or timestamp. Dates compare at midnight; without a zone, UTC is used, like Spark's session
+    in UTC."""
     tick = NANOS_PER_DAY if isinstance(type_, DateType) else 1_000_000_000 // type_.ticks_per_second
     match literal.type, literal.value:
         case DateType(), int(days):
@@ -237,11 +237,11 @@ def _span_of_moment(type_: DateType | TimestampType, literal: Literal) -> Span:
         case StringType(), str(text) if isinstance(type_, DateType):
             nanos = read_date(text) * NANOS_PER_DAY
         case StringType(), str(text):
-            moment = read_timestamp(text)  # Spark drops a zone that a zoneless column cannot mean
+            moment = read_timestamp(text)  # Spark drops the zone for a column without zone
             nanos = moment.instant if isinstance(type_, TimestampType) and type_.zoned else moment.wall
         case _:
             raise Misfit(f"{describe(literal)} is not a date or timestamp")
-    if isinstance(type_, TimestampType):  # digits below the column's own are cut off, as Spark cuts below micros
+    if isinstance(type_, TimestampType):  # finer digits than the column's are cut off, as in Spark
         return Span(nanos // tick, nanos // tick)
     return Span(-(-nanos // tick), nanos // tick)
 
@@ -257,13 +257,13 @@ def _span_of_time(literal: Literal) -> Span:
     return Span(nanos // 1000, nanos // 1000)
 
 
-# ---------------------------------------------------------------- the other types
+# ---------------------------------------------------------------- Other types
 
 
 def _compare_float(field: Field, op: Op, value: float) -> Bound:
-    """NaN equals itself and is above every number; statistics know it only by count, so it gets its own term."""
+    """NaN equals itself and is above every number. Statistics have only its count, so it gets its own term."""
     if not math.isnan(value):
-        return Compare(field, op, value + 0.0)  # the two zeros are one
+        return Compare(field, op, value + 0.0)  # both zeros are equal
     match op:
         case Op.EQ | Op.GE:
             return IsNaN(field)
@@ -299,7 +299,7 @@ def _nearest(value: int | Decimal) -> float:
 
 
 def _compare_boolean(field: Field, op: Op, value: bool) -> Bound:
-    """False is below true; so every comparison is one of: it is true, it is false, it is not null, never."""
+    """False is below true. So every comparison is one of: is true, is false, is not null, never."""
     chosen = {row for row in (False, True) if _holds(op, row, value)}
     if len(chosen) == 1:
         return Compare(field, Op.EQ, chosen.pop())
@@ -376,13 +376,13 @@ def describe(literal: Literal) -> str:
     return f"{shown if len(shown) <= 60 else shown[:57] + '…'} ({literal.type or 'null'})"
 
 
-# ---------------------------------------------------------------- constant
+# ---------------------------------------------------------------- Comparisons of two values without a column
 #
-# Comparisons of two values, with no column in sight: ``1 = 1``, ``'a' < 'b'``, ``NULL = 5``.
+# ``1 = 1``, ``'a' < 'b'``, ``NULL = 5``.
 
 
 def compare_constants(one: Literal, op: Op, other: Literal, place: str | None) -> bool | None:
-    """Whether it is TRUE, FALSE or, with a null on either side, neither."""
+    """Whether it is TRUE or FALSE. None if one side is null. Raises `InvalidInput` if they cannot be compared."""
     if one.type is None or other.type is None:
         return None
     kind, left = _comparable(one)
@@ -401,7 +401,7 @@ def compare_constants(one: Literal, op: Op, other: Literal, place: str | None) -
 
 
 def _comparable(literal: Literal) -> tuple[str, Any]:
-    """A literal as something Python orders as Spark does, and the kind it can be compared within."""
+    """A literal in a form that Python orders like Spark, and the kind within which it can be compared."""
     match literal.type:
         case LongType() | DecimalType():
             return "number", Decimal(literal.value)
@@ -416,5 +416,5 @@ def _comparable(literal: Literal) -> tuple[str, Any]:
 
 
 def _ordered(value: float) -> tuple[bool, float]:
-    """A double among doubles: NaN equals itself and is above all."""
+    """A double in Spark's order: NaN equals itself and is above all."""
     return (True, 0.0) if math.isnan(value) else (False, value)

@@ -27,13 +27,22 @@ from esker.model.types import BOOLEAN
 
 
 def col(name: str) -> Column:
-    """The column of that name; dots lead into structs, backticks keep a dot in a name (``col("`a.b`.c")``)."""
+    """A column by its name, for conditions. Dots lead into structs; backticks keep a dot in a name
+    (``col("`a.b`.c")``).
+
+    Raises ``InvalidInput`` if the text is not a valid name.
+
+        orders.scan((col("amount") > 100) & col("region").isin(["eu", "us"]))
+    """
     return Column(Name(_parts(name)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A condition on rows, to be combined with ``&``, ``|`` and ``~``."""
+    """A condition on rows. Combine conditions with ``&``, ``|`` and ``~``.
+
+    (col("amount") > 100) & ~col("region").is_null()
+    """
 
     unbound: Unbound
 
@@ -47,19 +56,21 @@ class Expression:
         return Expression(self.unbound.part if isinstance(self.unbound, Not) else Not(self.unbound))
 
     def __bool__(self) -> bool:
-        raise InvalidInput("a condition has no truth of its own: combine with & | ~ rather than and, or, not")
+        raise InvalidInput(
+            "cannot use a condition as true or false: combine conditions with & | ~ instead of and, or, not"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """A named column. Comparing it with a value makes a condition; alone, a boolean column is one."""
+    """A named column. Comparing it with a value makes a condition. A boolean column is a condition by itself."""
 
     name: Name
 
-    def __eq__(self, value: object) -> Expression:  # type: ignore[override]  # a condition, as in every column API
+    def __eq__(self, value: object) -> Expression:  # type: ignore[override]  # a condition, as in other column APIs
         return self._compare(Op.EQ, value)
 
-    def __ne__(self, value: object) -> Expression:  # type: ignore[override]  # likewise
+    def __ne__(self, value: object) -> Expression:  # type: ignore[override]  # also a condition
         return self._compare(Op.NE, value)
 
     def __lt__(self, value: Any) -> Expression:
@@ -74,7 +85,7 @@ class Column:
     def __ge__(self, value: Any) -> Expression:
         return self._compare(Op.GE, value)
 
-    __hash__ = None  # type: ignore[assignment]  # equality makes conditions, so a column is no key
+    __hash__ = None  # type: ignore[assignment]  # equality makes conditions, so a column cannot be a key
 
     def __and__(self, other: Expression | Column) -> Expression:
         return Expression(as_unbound(self)) & other
@@ -86,40 +97,57 @@ class Column:
         return ~Expression(as_unbound(self))
 
     def __bool__(self) -> bool:
-        raise InvalidInput("a column has no truth of its own: combine with & | ~ rather than and, or, not")
+        raise InvalidInput(
+            "cannot use a column as true or false: combine conditions with & | ~ instead of and, or, not"
+        )
 
     def eq_null_safe(self, value: Any) -> Expression:
-        """``<=>``: null equals null and nothing else."""
+        """``<=>``: null equals only null.
+
+        col("region").eq_null_safe(None)
+        """
         return Expression(Same(self.name, literal_of(value)))
 
     def isin(self, values: Iterable[Any]) -> Expression:
-        """Equal to one of the values."""
+        """True if the column equals one of the values.
+
+        col("region").isin(["eu", "us"])
+        """
         if isinstance(values, str | bytes):
-            raise InvalidInput("isin takes several values: write isin([value]) for one")
+            raise InvalidInput("cannot use one value in isin: give a list, isin([value])")
         return Expression(Among(self.name, tuple(map(literal_of, values))))
 
     def between(self, low: Any, high: Any) -> Expression:
-        """From ``low`` to ``high``, both included."""
+        """True from ``low`` to ``high``, both included.
+
+        col("amount").between(10, 20)
+        """
         return (self >= low) & (self <= high)
 
     def is_null(self) -> Expression:
-        """Null."""
+        """True if the column is null."""
         return Expression(NullTest(self.name))
 
     def is_not_null(self) -> Expression:
-        """Not null."""
+        """True if the column is not null."""
         return Expression(Not(NullTest(self.name)))
 
     def is_nan(self) -> Expression:
-        """NaN; a null is not."""
+        """True if the column is NaN. False if it is null."""
         return Expression(NaNTest(self.name))
 
     def startswith(self, prefix: str) -> Expression:
-        """Text that begins so."""
+        """True if the text starts with ``prefix``.
+
+        col("name").startswith("A")
+        """
         return Expression(LikeTest(self.name, escaped(prefix) + "%"))
 
     def like(self, pattern: str, escape: str = "\\") -> Expression:
-        """SQL's LIKE: ``%`` is any text, ``_`` any one character."""
+        """SQL's LIKE: ``%`` is any text, ``_`` is any one character.
+
+        col("name").like("A%z")
+        """
         return Expression(LikeTest(self.name, pattern, escape))
 
     def _compare(self, op: Op, value: Any) -> Expression:
@@ -129,16 +157,16 @@ class Column:
 
 
 def as_unbound(condition: Expression | Column) -> Unbound:
-    """The predicate an expression holds; a column alone must be boolean and true."""
+    """The predicate of an expression. A column alone is a boolean column that must be true."""
     if isinstance(condition, Column):
         return Comparison(condition.name, Op.EQ, Literal(True, BOOLEAN))
     if isinstance(condition, Expression):
         return condition.unbound
-    raise InvalidInput(f"{condition!r} is no condition: build one from col(...)")
+    raise InvalidInput(f"cannot use {condition!r} as a condition: build one with col(...)")
 
 
 def _flat(part: Unbound, kind: type[AllOf] | type[AnyOf]) -> tuple[Unbound, ...]:
-    """A chain of one connective stays one node, however long."""
+    """A chain of one connective becomes one node, however long it is."""
     return part.parts if isinstance(part, kind) else (part,)
 
 
@@ -161,7 +189,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _quoted(name: str, at: int) -> tuple[str, int]:
-    """The part in backticks that starts at ``at``, and where it ends; two backticks inside stand for one."""
+    """The part in backticks that starts at ``at``, and where it ends. Two backticks inside mean one."""
     end = at + 1
     while (end := name.find("`", end)) >= 0 and name.startswith("``", end):
         end += 2

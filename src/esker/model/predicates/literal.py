@@ -26,12 +26,10 @@ from esker.model.types import (
     DecimalType,
 )
 
-# ---------------------------------------------------------------- literal text
+# ---------------------------------------------------------------- Text
 #
-# Values written as text, read as Spark reads them under ANSI rules with the session in UTC.
-#
-# Every function gives a held value and raises ``ValueError`` with the reason where the text is not one. Times and
-# timestamps come in nanoseconds, so that nothing is lost before the column's own unit is known.
+# Every function returns a held value, and raises ``ValueError`` with the reason if the text is not valid. Times and
+# timestamps are in nanoseconds, so that nothing is lost before the unit of the column is known.
 
 
 NANOS_PER_SECOND = 1_000_000_000
@@ -47,19 +45,19 @@ _TRUE, _FALSE = frozenset(("true", "t", "yes", "y", "1")), frozenset(("false", "
 
 
 class Moment(NamedTuple):
-    """A timestamp as read: the wall clock, and how far ahead of UTC it stood where the text says so."""
+    """A timestamp as read: the local time, and its offset from UTC if the text has one."""
 
     wall: int  # nanoseconds from 1970
     ahead: int | None
 
     @property
     def instant(self) -> int:
-        """Nanoseconds from 1970 in UTC, which is also the zone of a text that names none."""
+        """Nanoseconds from 1970 in UTC. A text without a zone is in UTC."""
         return self.wall - (self.ahead or 0)
 
 
 def read_date(text: str) -> int:
-    """Days from 1970; a time of day behind it is let be."""
+    """Days from 1970. A time of day after the date is ignored."""
     match = _DATE_TEXT.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{_shown(text)} is not a date")
@@ -67,7 +65,7 @@ def read_date(text: str) -> int:
 
 
 def read_timestamp(text: str) -> Moment:
-    """Date, time of day and zone; any but the year may be left out from the end on."""
+    """Date, time of day and zone. Everything after the year may be omitted, from the end on."""
     match = _TIMESTAMP_TEXT.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{_shown(text)} is not a timestamp")
@@ -85,7 +83,7 @@ def read_time(text: str) -> int:
 
 
 def read_boolean(text: str) -> bool:
-    """The words and letters Spark takes for true and false."""
+    """The words and letters that Spark accepts for true and false."""
     folded = text.strip().lower()
     if folded in _TRUE or folded in _FALSE:
         return folded in _TRUE
@@ -93,7 +91,7 @@ def read_boolean(text: str) -> bool:
 
 
 def read_integer(text: str) -> int:
-    """A whole number without point or exponent."""
+    """A whole number without a point or exponent."""
     if not re.fullmatch(r"[+-]?\d{1,400}", text.strip(), re.ASCII):
         raise ValueError(f"{_shown(text)} is not a whole number")
     return int(text)
@@ -117,7 +115,7 @@ def read_uuid(text: str) -> bytes:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days from 1970 to a date of the proleptic Gregorian calendar; ``ValueError`` where there is no such day."""
+    """Days from 1970 to a date of the proleptic Gregorian calendar. Raises ``ValueError`` if there is no such day."""
     if not 1 <= month <= 12:
         raise ValueError(f"there is no month {month}")
     first = days_from_month((year - 1970) * 12 + month - 1)
@@ -142,14 +140,14 @@ def _time_of_day(match: re.Match[str], text: str) -> int:
 
 
 def _ahead(zone: str, wall: int) -> int:
-    """How far a zone's clocks stand ahead of UTC, in nanoseconds, when they show ``wall``."""
+    """The offset of a zone from UTC in nanoseconds, at the local time ``wall``."""
     if zone.upper() in ("Z", "UTC", "GMT", "UT"):
         return 0
     if match := _OFFSET.fullmatch(zone):
         hour, minute, second = int(match["hour"]), int(match["minute"] or 0), int(match["second"] or 0)
         seconds = (hour * 60 + minute) * 60 + second
         if seconds > 18 * 3600 or minute > 59 or second > 59:
-            raise ValueError(f"{_shown(zone)} is no time zone: offsets reach 18 hours")
+            raise ValueError(f"{_shown(zone)} is not a time zone: offsets are up to 18 hours")
         return seconds * NANOS_PER_SECOND * (-1 if match["sign"] == "-" else 1)
     return _region_ahead(zone, wall)
 
@@ -163,18 +161,16 @@ def _region_ahead(zone: str, wall: int) -> int:
         local = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=wall // 1000)
         offset = info.utcoffset(local)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OverflowError, OSError):
-        raise ValueError(f"{_shown(zone)} is no time zone known here") from None
+        raise ValueError(f"{_shown(zone)} is not a known time zone") from None
     return int((offset or datetime.timedelta()).total_seconds()) * NANOS_PER_SECOND
 
 
 def _shown(text: str) -> str:
-    """A literal as a message shows it: whole when short."""
+    """A literal as a message shows it: whole if it is short."""
     return repr(text if len(text) <= 60 else text[:57] + "…")
 
 
-# ---------------------------------------------------------------- literal
-#
-# Literals from Python values: what ``col("a") > value`` may be given.
+# ---------------------------------------------------------------- Python values
 
 
 NULL = Literal(None, None)
@@ -182,7 +178,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def literal_of(value: Any) -> Literal:
-    """The literal a Python value stands for; numpy and pandas scalars included."""
+    """The literal of a Python value, including numpy and pandas scalars. Raises `InvalidInput` for other types."""
     match value:
         case None:
             return NULL
@@ -213,7 +209,7 @@ def literal_of(value: Any) -> Literal:
 
 
 def decimal_literal(value: Decimal) -> Literal:
-    """An exact number; the decimal NaN and infinities are those of a double."""
+    """An exact number. The decimals NaN and infinity become doubles."""
     if not value.is_finite():
         return Literal(float(value) if value.is_infinite() else math.nan, DOUBLE)
     _, digits, exponent = value.as_tuple()
@@ -222,11 +218,13 @@ def decimal_literal(value: Decimal) -> Literal:
 
 
 def text_literal(text: str, place: str | None = None) -> Literal:
-    """A string that UTF-8 can hold: a lone surrogate is no character."""
+    """A string literal. Raises `InvalidInput` for half of a surrogate pair, which UTF-8 cannot store."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(f"the string {text!a} holds half a surrogate pair, which is no character") from None
+        raise InvalidInput(
+            f"cannot use the string {text!a}: it has half of a surrogate pair, which is not a character"
+        ) from None
     return Literal(text, STRING, place)
 
 
@@ -248,14 +246,14 @@ def _nanos(delta: datetime.timedelta) -> int:
 
 def _time(value: datetime.time) -> Literal:
     if value.tzinfo is not None:
-        raise InvalidInput(f"the time of day {value} has a zone, and a time column has none")
+        raise InvalidInput(f"cannot use the time of day {value}: it has a zone, and a time column has none")
     return Literal(
         ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000_000 + value.microsecond * 1000, TIME
     )
 
 
 def _foreign(value: Any) -> Literal:
-    """Scalars of numpy and pyarrow, known without importing either."""
+    """Scalars of numpy and pyarrow, recognized without importing either."""
     import numpy as np
 
     if isinstance(value, np.datetime64):
@@ -269,7 +267,7 @@ def _foreign(value: Any) -> Literal:
         return literal_of(as_py())
     if type(value).__name__ == "NAType":
         return NULL
-    raise InvalidInput(f"cannot compare a column with {value!r}: a {type(value).__name__} is no literal")
+    raise InvalidInput(f"cannot compare a column with {value!r}: a {type(value).__name__} is not a literal")
 
 
 def _numpy_datetime(value: Any) -> Literal:

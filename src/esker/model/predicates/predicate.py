@@ -11,23 +11,23 @@ from typing import Any, TypeAlias
 from esker.errors import InvalidInput
 from esker.model.types import Field
 
-# ---------------------------------------------------------------- like
+# ---------------------------------------------------------------- LIKE patterns
 #
-# LIKE patterns: ``%`` is any text, ``_`` any one character, and an escape takes either for itself.
+# ``%`` is any text, ``_`` is any one character, an escape makes either a plain character.
 
 
 ANY_TEXT, ANY_CHARACTER = "%", "_"
 
 
 def escaped(text: str, escape: str = "\\") -> str:
-    """The pattern that matches just this text."""
+    """The pattern that matches exactly this text."""
     return re.sub(r"[%_" + re.escape(escape) + "]", lambda found: escape + found[0], text)
 
 
 def pieces(pattern: str, escape: str = "\\") -> Iterator[tuple[str, bool]]:
-    """Character by character: each with whether it is a wildcard."""
+    """Each character of the pattern, and whether it is a wildcard."""
     if len(escape) != 1:
-        raise InvalidInput(f"a LIKE pattern's escape is one character, not {escape!r}")
+        raise InvalidInput(f"cannot use the escape {escape!r} in LIKE: it must be one character")
     characters = iter(pattern)
     for character in characters:
         if character != escape:
@@ -35,16 +35,18 @@ def pieces(pattern: str, escape: str = "\\") -> Iterator[tuple[str, bool]]:
             continue
         following = next(characters, None)
         if following is None:
-            raise InvalidInput(f"the LIKE pattern {pattern!r} ends in its escape character")
+            raise InvalidInput(f"cannot use the LIKE pattern {pattern!r}: it ends with its escape character")
         if following not in (ANY_TEXT, ANY_CHARACTER, escape):
-            raise InvalidInput(f"the LIKE pattern {pattern!r} escapes {following!r}, which needs no escape")
+            raise InvalidInput(
+                f"cannot use the LIKE pattern {pattern!r}: it escapes {following!r}, which needs no escape"
+            )
         yield following, False
 
 
 def literal_prefix(pattern: str, escape: str = "\\") -> tuple[str, str]:
-    """The text every match begins with, and the kind of what follows.
+    """The text that every match starts with, and the kind of the rest.
 
-    The kind is ``""`` for nothing (the pattern is the text), ``"%"`` for any text at all, ``"?"`` for more.
+    The kind is ``""`` for nothing (the pattern is the text), ``"%"`` for any text, ``"?"`` for anything else.
     """
     prefix: list[str] = []
     parts = list(pieces(pattern, escape))
@@ -69,21 +71,17 @@ def as_regex(pattern: str, escape: str = "\\") -> str:
     return f"^(?s:{''.join(out)})$"
 
 
-# ---------------------------------------------------------------- predicate
+# ---------------------------------------------------------------- Bound predicates
 #
-# Predicates: what a user asks of rows, before and after it is tied to a schema.
-#
-# Unbound predicates name columns and may negate anything. Binding (``esker.model.predicates.bind``) resolves names to
-# field ids, turns literals into held values of the column's type, and pushes every NOT down to the terms. With SQL's
-# three-valued logic that is exact: ``NOT (x < 5)`` selects just what ``x >= 5`` selects, and a null selects neither.
-# So bound predicates have no Not, and every consumer asks one question only: is it TRUE?
-#
-# Floats compare as in Spark: NaN equals itself and is larger than any number, and -0.0 equals 0.0. Binding makes
-# ``IsNaN`` terms of NaN literals, so no bound comparison or list holds one.
+# Binding (``esker.model.predicates.bind``) resolves names to field ids, turns literals into held values of the column's
+# type, and moves every NOT down to the terms. In SQL's three-valued logic this is exact: ``NOT (x < 5)`` selects the
+# same rows as ``x >= 5``, and neither selects null. So bound predicates have no Not, and all code asks one question: is
+# it TRUE? Floats compare as in Spark: NaN equals itself and is larger than any number, and -0.0 equals 0.0. NaN
+# literals become ``IsNaN`` terms, so no bound comparison or list has NaN.
 
 
 class Op(Enum):
-    """Comparisons; the value is the SQL sign."""
+    """Comparisons. The value is the SQL sign."""
 
     EQ = "="
     NE = "<>"
@@ -94,12 +92,12 @@ class Op(Enum):
 
     @property
     def negated(self) -> Op:
-        """The one that is TRUE where this is FALSE."""
+        """The comparison that is TRUE where this one is FALSE."""
         return _NEGATED[self]
 
     @property
     def flipped(self) -> Op:
-        """The one that means the same with its sides exchanged."""
+        """The comparison that means the same with its sides exchanged."""
         return _FLIPPED.get(self, self)
 
 
@@ -107,12 +105,9 @@ _NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE
 _FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
 
 
-# ---------------------------------------------------------------- bound: negation-free, by field, held literals
-
-
 @dataclass(frozen=True, slots=True)
 class Always:
-    """TRUE, or not, for every row."""
+    """TRUE, or FALSE, for every row."""
 
     value: bool
 
@@ -122,7 +117,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``field op literal``; null is not selected."""
+    """``field op literal``. Does not select null."""
 
     field: Field
     op: Op
@@ -131,7 +126,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """``field IN (…)`` or ``field NOT IN (…)``; null is selected by neither. Values hold no null."""
+    """``field IN (…)`` or ``field NOT IN (…)``. Neither selects null. The values have no null."""
 
     field: Field
     values: frozenset[Any]
@@ -148,7 +143,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class IsNaN:
-    """``isnan(field)``, or its negation; Spark's isnan(NULL) is FALSE, so NOT isnan selects null too."""
+    """``isnan(field)``, or its negation. Spark's isnan(NULL) is FALSE, so NOT isnan selects null too."""
 
     field: Field
     negated: bool = False
@@ -156,7 +151,7 @@ class IsNaN:
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """``field LIKE 'prefix%'``, or its negation; null is selected by neither."""
+    """``field LIKE 'prefix%'``, or its negation. Neither selects null."""
 
     field: Field
     prefix: str
@@ -165,7 +160,7 @@ class StartsWith:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """``field LIKE pattern`` for any other pattern, or its negation; null is selected by neither."""
+    """``field LIKE pattern`` for any other pattern, or its negation. Neither selects null."""
 
     field: Field
     pattern: str
@@ -175,7 +170,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class InBucket:
-    """Iceberg's ``bucket`` of the field is one of these, or none of them; null is selected by neither."""
+    """Iceberg's ``bucket`` of the field is one of these, or none of them. Neither selects null."""
 
     field: Field
     buckets: int
@@ -185,14 +180,14 @@ class InBucket:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Every part is TRUE."""
+    """All parts are TRUE."""
 
     parts: tuple[Bound, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Some part is TRUE."""
+    """At least one part is TRUE."""
 
     parts: tuple[Bound, ...]
 
@@ -203,16 +198,16 @@ Bound: TypeAlias = Always | Term | And | Or
 TRUE, FALSE = Always(True), Always(False)
 
 
-_MANY = 32  # beyond, looking for repeated parts costs more than repeating them
+_MANY = 32  # with more parts, a search for repeated ones costs more than it saves
 
 
 def all_of(parts: Iterable[Bound]) -> Bound:
-    """The conjunction, simplified: TRUE drops out, FALSE wins, nested ones flatten."""
+    """The AND of the parts, simplified: TRUE is removed, one FALSE makes it FALSE, nested ANDs are joined."""
     return _combine(parts, And, neutral=True)
 
 
 def any_of(parts: Iterable[Bound]) -> Bound:
-    """The disjunction, simplified."""
+    """The OR of the parts, simplified."""
     return _combine(parts, Or, neutral=False)
 
 
@@ -232,14 +227,14 @@ def _combine(parts: Iterable[Bound], kind: type[And] | type[Or], *, neutral: boo
 
 
 def conjuncts(predicate: Bound) -> tuple[Bound, ...]:
-    """The terms that must all hold."""
+    """The parts that must all be TRUE."""
     if isinstance(predicate, And):
         return predicate.parts
     return () if predicate == TRUE else (predicate,)
 
 
 def terms(predicate: Bound) -> Iterator[Term]:
-    """Every leaf about a column."""
+    """Every term about a column."""
     match predicate:
         case And(parts) | Or(parts):
             for part in parts:
@@ -251,14 +246,14 @@ def terms(predicate: Bound) -> Iterator[Term]:
 
 
 def field_ids(predicate: Bound) -> frozenset[int]:
-    """The columns it asks about."""
+    """The ids of the columns in the predicate."""
     return frozenset(term.field.id for term in terms(predicate))
 
 
 def complement(predicate: Bound) -> Bound:
-    """TRUE for just the rows where the predicate is not: those it is FALSE for, and those it is NULL for.
+    """TRUE for exactly the rows where the predicate is not TRUE: where it is FALSE, and where it is NULL.
 
-    What a delete keeps. Not the same as SQL's NOT, which selects no row whose answer is NULL.
+    These rows stay after a delete. SQL's NOT is different: it selects no row where the result is NULL.
     """
     match predicate:
         case Always(value):

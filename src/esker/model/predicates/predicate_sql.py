@@ -1,4 +1,4 @@
-"""Bound predicates as SQL text, for people to read and for Spark to be given."""
+"""Bound predicates as SQL text, for users and for Spark."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _RESERVED = frozenset(("and", "or", "not", "in", "is", "like", "between", "null"
 def to_sql(bound: Bound, names: Mapping[int, str] | None = None, *, most_values: int | None = None) -> str:
     """The predicate in Spark's dialect.
 
-    ``names`` gives dotted names by field id (``Schema.name_by_id``), else a member shows its own name only.
-    ``most_values`` shortens long IN lists for a reader; the text is then no longer SQL.
+    ``names`` has dotted names by field id (``Schema.name_by_id``). Without it, a struct field has only its own name.
+    ``most_values`` shortens long IN lists for a reader; the text is then not valid SQL.
     """
     match bound:
         case Always(value):
@@ -99,13 +99,13 @@ def _name(field: Field, names: Mapping[int, str] | None) -> str:
     if names is None or field.id not in names:
         return quote_name(field.name)
     dotted = names[field.id]
-    if dotted.split(".")[-1] != field.name:  # a name with a dot in it: which dot divides cannot be told any more
+    if dotted.split(".")[-1] != field.name:  # a name with a dot: it is not known which dot separates
         return quote_name(dotted)
     return ".".join(map(quote_name, dotted.split(".")))
 
 
 def quote_name(name: str) -> str:
-    """A name as SQL needs it: in backticks unless it is a plain word."""
+    """A name for SQL: in backticks unless it is a plain word."""
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in _RESERVED:
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -137,7 +137,7 @@ def literal_sql(type_: Type, value: Any) -> str:
 
 
 def date_text(days: int) -> str:
-    """A day counted from 1970 as ISO writes it, beyond four digits with a sign."""
+    """A day number from 1970 as an ISO date. Years of more than four digits have a sign."""
     year, month = civil_month(days)
     day = days - days_from_month((year - 1970) * 12 + month - 1) + 1
     sign = "-" if year < 0 else "+" if year > 9999 else ""

@@ -1,8 +1,8 @@
 """Predicates on a transform of a column, ``system.days(ts) = …``, as predicates on the column itself.
 
-Every transform but bucket keeps order, so a comparison of its value is a comparison of the column: exact, nulls
-included. Statistics, partition values and rows are then asked as for any other condition. A bucket has no order and
-stays a term of its own.
+All transforms except bucket keep the order. So a comparison of the transform's value is an exact comparison of the
+column, also for nulls. It then uses statistics, partition values and rows like any other condition. A bucket has no
+order and stays a term of its own.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from esker.model.types import (
 from esker.model.values import unscaled
 
 FUNCTIONS = ("bucket", "truncate", "years", "months", "days", "hours")
-"""The transforms that SQL may call, as Iceberg names them."""
+"""The transforms that SQL may call, by their Iceberg names."""
 
 MAX_SIZE = 2**31 - 1  # of buckets, and of a width
-_MOST_BUCKETS = 4096  # beyond, an order of buckets is not spelled out
+_MOST_BUCKETS = 4096  # with more, comparisons of buckets with < and > are refused
 
 
 def transform_named(name: str, size: int | None) -> Transform:
-    """The transform that a function of that name computes."""
+    """The transform of that function name."""
     match name:
         case "bucket":
             return BucketTransform(size or 1)
@@ -75,7 +75,8 @@ def takes_size(name: str) -> bool:
 
 
 def result_field(transform: Transform, source: Field, place: str | None = None) -> Field:
-    """The transform's value as if it were a column; ``InvalidInput`` where the column's type has no such transform."""
+    """The transform's value as a field. Raises ``InvalidInput`` if the transform does not exist for the column's
+    type."""
     if not accepts(transform, source.type):
         where = f" at {place}" if place else ""
         raise InvalidInput(
@@ -88,14 +89,14 @@ def result_field(transform: Transform, source: Field, place: str | None = None) 
 
 
 def _room_below(transform: Transform, type_: Type) -> Type:
-    """Truncating goes down: -99.99 by 1000 is -100.00, which needs a digit more than its column has."""
+    """The type of a truncated value. Truncating rounds down: -99.99 by 1000 is -100.00, which needs one more digit."""
     if isinstance(transform, TruncateTransform) and isinstance(type_, DecimalType):
         return DecimalType(type_.precision + 1, type_.scale)
     return type_
 
 
 def on_source(bound: Bound, transform: Transform, source: Field) -> Bound:
-    """The condition on the transform's value as the same condition on the source column."""
+    """A condition on the transform's value as the same condition on the source column."""
     match bound:
         case Always():
             return bound
@@ -120,7 +121,7 @@ def on_source(bound: Bound, transform: Transform, source: Field) -> Bound:
 
 
 def _compared(transform: Transform, source: Field, op: Op, value: Any) -> Bound:
-    """By the three comparisons that are worked out; the others are their negations."""
+    """Three comparisons are computed; the others are their negations."""
     if isinstance(transform, BucketTransform):
         return _bucket_compared(source, transform.buckets, op, value)
     if op in (Op.NE, Op.GE, Op.GT):
@@ -151,11 +152,11 @@ def _sql_not(bound: Bound, source: Field) -> Bound:
             return StartsWith(field, prefix, not negated)
         case Always():
             return not_null(source)
-        case _:  # IS NOT NULL, which stands for TRUE of every value
+        case _:  # IS NOT NULL, which is TRUE for every value
             return FALSE
 
 
-# ---------------------------------------------------------------- buckets
+# ---------------------------------------------------------------- Buckets
 
 
 def _bucket_compared(source: Field, buckets: int, op: Op, value: int) -> Bound:
@@ -179,7 +180,7 @@ def _in_buckets(source: Field, buckets: int, values: frozenset[int], *, negated:
     return InBucket(source, buckets, kept, negated)
 
 
-# ---------------------------------------------------------------- times
+# ---------------------------------------------------------------- Times
 
 
 def _time(source: Field, unit: TimeUnit, op: Op, ordinal: int) -> Bound:
@@ -194,7 +195,7 @@ def _time(source: Field, unit: TimeUnit, op: Op, ordinal: int) -> Bound:
 
 
 def _first_tick(source: Field, unit: TimeUnit, ordinal: int) -> int:
-    """Where a year, month, day or hour begins, in what the column counts."""
+    """The start of a year, month, day or hour, in the unit of the column."""
     per_second = source.type.ticks_per_second if isinstance(source.type, TimestampType) else 0
     if unit is TimeUnit.HOUR:
         return ordinal * 3600 * per_second
@@ -208,7 +209,7 @@ def _first_tick(source: Field, unit: TimeUnit, ordinal: int) -> int:
     return days if isinstance(source.type, DateType) else days * SECONDS_PER_DAY * per_second
 
 
-# ---------------------------------------------------------------- numbers
+# ---------------------------------------------------------------- Numbers
 
 
 def _floored(source: Field, width: int, op: Op, number: int) -> Bound:
@@ -225,7 +226,7 @@ def _floored(source: Field, width: int, op: Op, number: int) -> Bound:
 
 
 def _floored_integer(source: Field, width: int, op: Op, number: int) -> Bound:
-    """The least values of the type have no multiple below them that the type can hold: theirs wraps around."""
+    """The lowest values of the type have no multiple below them in the type: the result wraps around."""
     low, high = limits(source.type)
     first = -(-low // width) * width
     found = _floored(source, width, op, number)
@@ -237,11 +238,11 @@ def _floored_integer(source: Field, width: int, op: Op, number: int) -> Bound:
     return any_of((ordinary, at_number(source, Op.LT, first))) if meets else ordinary
 
 
-# ---------------------------------------------------------------- text and bytes
+# ---------------------------------------------------------------- Text and bytes
 
 
 def _cut(source: Field, width: int, op: Op, value: Any) -> Bound:
-    """Text is in the order of its bytes, which is that of its characters."""
+    """The order of text is that of its bytes, which is that of its characters."""
     is_short, fits = len(value) < width, len(value) <= width
     if (op is Op.LT and fits) or is_short:
         return Compare(source, op, value)

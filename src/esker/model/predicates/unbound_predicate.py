@@ -12,9 +12,9 @@ from esker.model.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column by the parts of its path; ``place`` is where the text named it, if a text did.
+    """A column by the parts of its path. ``place`` is its place in the text, if there is a text.
 
-    With a transform, what is meant is the transform's value: ``system.days(ts)``.
+    With a transform, it means the transform's value: ``system.days(ts)``.
     """
 
     parts: tuple[str, ...]
@@ -28,7 +28,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value of a type of its own, in held form; timestamps and times always in nanoseconds. Null is of no type."""
+    """A value with its own type, in the held form. Timestamps and times are always in nanoseconds. Null has no type."""
 
     value: Any
     type: Type | None
@@ -37,7 +37,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """TRUE, FALSE or NULL whatever the row."""
+    """TRUE, FALSE or NULL for every row."""
 
     value: bool | None
 
@@ -53,7 +53,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """``column <=> literal``: null is the same as null and different from all else."""
+    """``column <=> literal``: null equals only null."""
 
     column: Name
     literal: Literal
@@ -92,7 +92,7 @@ class LikeTest:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """SQL's NOT: null stays null."""
+    """SQL's NOT: NOT NULL is NULL."""
 
     part: Unbound
 

@@ -1,6 +1,5 @@
-"""Statistics of files and manifests, and the evidence that they give about one column:
-which kinds of values may occur, and in which intervals.
-"""
+"""Statistics of files and manifests, and what they prove about one column: which kinds of values may occur, and in
+which intervals."""
 
 from __future__ import annotations
 
@@ -29,52 +28,50 @@ from esker.model.transform import (
 )
 from esker.model.types import Field, ListType, MapType, Type, is_floating
 
-# ---------------------------------------------------------------- statistics
+# ---------------------------------------------------------------- Statistics of many files or manifests
 #
-# What is known of many files, or many manifests, without opening them: the evidence a verdict rests on.
-#
-# One ``Statistics`` speaks of ``rows`` things at once, a row each, and every array in it has that length. A column
-# without evidence is unknown, which prunes nothing.
+# One ``Statistics`` has ``rows`` files or manifests, and every array has that length. A column without statistics is
+# unknown, which prunes nothing.
 
 
 class Metrics(Protocol):
-    """One column's statistics, a row per file; null is unknown everywhere. ``tree.ColumnMetrics`` is one."""
+    """The statistics of one column, one row per file. Null is unknown. ``tree.ColumnMetrics`` is an implementation."""
 
     @property
     def lower(self) -> pa.Array:
-        """Single-value bytes not above any value that is neither null nor NaN."""
+        """Single-value bytes that are not above any value except null and NaN."""
 
     @property
     def upper(self) -> pa.Array:
-        """Single-value bytes not below any such value."""
+        """Single-value bytes that are not below any value except null and NaN."""
 
     @property
     def value_count(self) -> pa.Array:
-        """Values, nulls and NaNs included."""
+        """The number of values, including null and NaN."""
 
     @property
     def null_count(self) -> pa.Array:
-        """Nulls."""
+        """The number of nulls."""
 
     @property
     def nan_count(self) -> pa.Array:
-        """NaNs."""
+        """The number of NaNs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionValues:
-    """One partition field's exact value per file."""
+    """The exact value of one partition field, per file."""
 
     transform: Transform
-    values: pa.Array  # held form of the transform's result type; date and timestamp arrays are taken too
+    values: pa.Array  # held form of the transform's result type; date and timestamp arrays are allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """One partition field's range of values per manifest."""
+    """The range of one partition field, per manifest."""
 
     transform: Transform
-    lower: pa.Array  # binary, single-value form of the transform's result type; null where none was given
+    lower: pa.Array  # binary, single-value form of the transform's result type; null if it is not recorded
     upper: pa.Array
     contains_null: pa.Array  # boolean; null is unknown
     contains_nan: pa.Array  # boolean; null is unknown
@@ -85,26 +82,24 @@ PartitionEvidence: TypeAlias = PartitionValues | PartitionSummary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Everything known, by id of the column it is known of.
+    """All statistics, by column id.
 
-    ``schema`` is the one the predicate was bound to. Partition evidence is filed under the *source* column of
-    its field and belongs to the spec of the manifest at hand; give every row of one ``Statistics`` the same spec.
+    The predicate is bound to ``schema``. Partition statistics are under the *source* column of their field, and belong
+    to the spec of the manifest. All rows of one ``Statistics`` must have the same spec.
     """
 
     schema: Schema
     rows: int
     metrics: Mapping[int, Metrics] = field(default_factory=dict)
     partitions: Mapping[int, tuple[PartitionEvidence, ...]] = field(default_factory=dict)
-    record_count: pa.Array | None = None  # int64, rows per file where it is known
+    record_count: pa.Array | None = None  # int64, rows per file if known
 
 
-# ---------------------------------------------------------------- evidence
+# ---------------------------------------------------------------- Evidence about one column, per file
 #
-# What the statistics say of one column, file by file: the three kinds of rows it may have, and where values lie.
-#
-# A row's value is null, NaN or an ordinary value. Each kind may occur or is known not to; ordinary values lie in
-# every interval known, and hash into every bucket range known. Evidence that cannot be read, or contradicts
-# itself, is no evidence: what a hostile file can do is to be read.
+# A value is null, NaN or ordinary. Each kind may occur or is known not to occur. Ordinary values are in every known
+# interval and bucket range. Statistics that cannot be decoded or contradict each other are ignored, so wrong statistics
+# can only cause a file to be read.
 
 
 if TYPE_CHECKING:
@@ -118,25 +113,25 @@ _UNREADABLE = (pa.ArrowException, ValueError, TypeError, OverflowError, IndexErr
 
 @dataclass(slots=True)
 class Evidence:
-    """All that is known of one column; starts as nothing, and only ever narrows."""
+    """What is known about one column. It starts with nothing known, and only gets narrower."""
 
     rows: int
     may_null: Bools
     may_nan: Bools
     may_value: Bools
     intervals: list[Interval] = field(default_factory=list)
-    buckets: list[tuple[int, Interval]] = field(default_factory=list)  # the number of buckets, and which occur
-    forbids_null: bool = False  # the column, and what it is in, are required
+    buckets: list[tuple[int, Interval]] = field(default_factory=list)  # the number of buckets, and which of them occur
+    forbids_null: bool = False  # the column and its ancestors are required
 
     @classmethod
     def none(cls, rows: int, type_: Type) -> Evidence:
-        """Anything may be."""
+        """Nothing is known."""
         anywhere = np.ones(rows, dtype=bool)
         return cls(rows, anywhere, np.full(rows, is_floating(type_)), anywhere.copy())
 
 
 def evidence_of(column: Field, statistics: Statistics) -> Evidence:
-    """What is known of the column."""
+    """What is known about the column."""
     evidence = Evidence.none(statistics.rows, column.type)
     path = statistics.schema.path_by_id.get(column.id)
     if path is None or not is_orderable(column.type):
@@ -155,7 +150,7 @@ def evidence_of(column: Field, statistics: Statistics) -> Evidence:
 
 
 def _attempt(evidence: Evidence, add: Any, *what: Any) -> None:
-    """Adds one piece of evidence, whole or not at all."""
+    """Add one piece of evidence, completely or not at all."""
     before = (evidence.may_null, evidence.may_nan, evidence.may_value, evidence.intervals[:], evidence.buckets[:])
     try:
         add(evidence, *what)
@@ -164,7 +159,7 @@ def _attempt(evidence: Evidence, add: Any, *what: Any) -> None:
 
 
 def _forget_contradictions(evidence: Evidence, type_: Type) -> None:
-    """Where no kind of row may occur, two pieces of evidence disagree, and neither can be believed."""
+    """Reset rows where no kind of value may occur: two statistics contradict each other, and neither is used."""
     absurd = ~(evidence.may_null | evidence.may_nan | evidence.may_value)
     if absurd.any():
         evidence.may_null = evidence.may_null | absurd
@@ -173,7 +168,7 @@ def _forget_contradictions(evidence: Evidence, type_: Type) -> None:
 
 
 def recorded_as_empty(statistics: Statistics) -> Bools:
-    """Files of 0 records; one whose columns have values or bounds all the same is not believed."""
+    """Files with 0 records. Not those whose columns have values or bounds: their count is wrong."""
     empty = np.zeros(statistics.rows, dtype=bool)
     with suppress(*_UNREADABLE):
         if statistics.record_count is not None:
@@ -185,7 +180,7 @@ def recorded_as_empty(statistics: Statistics) -> Bools:
     return empty if len(empty) == statistics.rows else np.zeros(statistics.rows, dtype=bool)
 
 
-# ---------------------------------------------------------------- column metrics
+# ---------------------------------------------------------------- Column metrics
 
 
 def _add_metrics(
@@ -196,12 +191,12 @@ def _add_metrics(
     if not is_floating(type_):
         nans = np.zeros(evidence.rows, dtype=np.int64)
     total = _counts(evidence, metrics.value_count)
-    if record_count is not None:  # a writer may have counted only what is not null; the larger is the safer
+    if record_count is not None:  # a writer may have counted only values that are not null; the larger count is safe
         total = np.maximum(total, _counts(evidence, record_count))
     sound = (total < 0) | (np.maximum(nulls, 0) + np.maximum(nans, 0) <= total)
-    # one count that comes to all rows says what the other is, where a writer has left that out
+    # If one count equals the number of rows, the other is 0 even if it is missing.
     all_null, all_nan = sound & (total > 0) & (nulls == total), sound & (total > 0) & (nans == total)
-    # an ORC writer does not count the nulls of a member whose struct is null
+    # ORC writers do not count the nulls of a field whose struct is null.
     evidence.may_null = evidence.may_null & (((nulls != 0) & ~all_nan) | ~sound | nullable_parent)
     evidence.may_nan = evidence.may_nan & (((nans != 0) & ~all_null) | ~sound)
     filled = all_nan | ((total > 0) & (nulls >= 0) & (nulls + np.maximum(nans, 0) == total))
@@ -210,7 +205,7 @@ def _add_metrics(
 
 
 def _counts(evidence: Evidence, column: pa.Array) -> Int64s:
-    """Counts, with -1 where one is missing or makes no sense."""
+    """The counts, with -1 for a missing or impossible one."""
     counts = numbers_of(column.cast(pa.int64()), null=-1)
     if len(counts) != evidence.rows:
         raise ValueError(f"{len(counts)} counts for {evidence.rows} rows")
@@ -223,7 +218,7 @@ def _sized(evidence: Evidence, bound: Orderable) -> Orderable:
     return bound
 
 
-# ---------------------------------------------------------------- partitions
+# ---------------------------------------------------------------- Partitions
 
 
 def _add_partition(evidence: Evidence, type_: Type, partition: PartitionEvidence) -> None:
@@ -247,7 +242,7 @@ def _add_partition(evidence: Evidence, type_: Type, partition: PartitionEvidence
 
 
 def _add_values(evidence: Evidence, values: Orderable, type_: Type) -> Interval:
-    """A file's one value: a null means that every row is null, for no transform maps anything else to null."""
+    """The exact value of each file. Null means that all rows are null: no transform maps another value to null."""
     _sized(evidence, values)
     nan = values.known & np.isnan(values.values) if is_floating(type_) else np.zeros(evidence.rows, dtype=bool)
     evidence.may_null = evidence.may_null & ~values.known
@@ -262,7 +257,7 @@ def _add_summary(evidence: Evidence, summary: PartitionSummary, type_: Type) -> 
     has_null, has_nan = _flags(evidence, summary.contains_null), _flags(evidence, summary.contains_nan)
     evidence.may_null = evidence.may_null & (has_null != 0)
     evidence.may_nan = evidence.may_nan & (has_nan != 0)
-    # bounds are left out where nothing but null and NaN remains (C3); a writer that says neither just left them out
+    # Bounds are omitted if there is only null and NaN (C3). If a writer records neither, it just omitted them.
     bare = _missing(summary.lower) & _missing(summary.upper) & ((has_null == 1) | (has_nan == 1))
     evidence.may_value = evidence.may_value & ~bare
     return Interval(lower, upper).checked()

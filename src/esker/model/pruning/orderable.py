@@ -49,7 +49,7 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Orderable:
-    """Values of one column and where they are known; elsewhere they hold some filler."""
+    """The values of one column, and where they are known. Other places have a filler."""
 
     values: npt.NDArray[Any]
     known: Bools
@@ -73,7 +73,7 @@ def orderable_literal(type_: Type, value: Any) -> Any:
 
 
 def is_orderable(type_: Type) -> bool:
-    """Whether the type's values have an order at all."""
+    """Whether the type has an order."""
     return isinstance(
         type_,
         BooleanType | IntType | LongType | FloatType | DoubleType | DecimalType | DateType | TimeType | TimestampType
@@ -81,11 +81,11 @@ def is_orderable(type_: Type) -> bool:
     )  # fmt: skip
 
 
-# ---------------------------------------------------------------- from single-value bytes
+# ---------------------------------------------------------------- Single-value bytes
 
 
 def decode(type_: Type, column: pa.Array) -> Orderable:
-    """Single-value bytes, by their length; bytes that cannot be of the type are unknown."""
+    """Decode single-value bytes by their length. Bytes that cannot be of the type are unknown."""
     raw = _Raw.of(column)
     match type_:
         case BooleanType():
@@ -113,7 +113,7 @@ def decode(type_: Type, column: pa.Array) -> Orderable:
 
 @dataclass(frozen=True, slots=True)
 class _Raw:
-    """A binary array taken apart."""
+    """The parts of a binary array."""
 
     column: pa.Array
     data: npt.NDArray[np.uint8]
@@ -133,11 +133,11 @@ class _Raw:
         return cls(column, data, offsets[:-1], np.diff(offsets), valid)
 
     def take(self, where: Bools, width: int) -> npt.NDArray[np.uint8]:
-        """The bytes of the chosen values, all of one width, a row each."""
+        """The bytes of the selected values, all of one width, one row each."""
         return self.data[self.starts[where][:, None] + np.arange(width)]
 
     def objects(self) -> npt.NDArray[np.object_]:
-        """The values as Python bytes, nulls as empty ones."""
+        """The values as Python bytes. Nulls are empty."""
         return self.column.fill_null(b"").to_numpy(zero_copy_only=False)
 
 
@@ -148,7 +148,7 @@ def _spread(where: Bools, values: Any, dtype: Any) -> npt.NDArray[Any]:
 
 
 def _decode_integers(raw: _Raw) -> Orderable:
-    """Eight bytes are a long, four an int: a promoted column has both, and some writers widen."""
+    """Eight bytes are a long, four an int. A promoted column has both, and some writers widen."""
     short, long = raw.valid & (raw.lengths == 4), raw.valid & (raw.lengths == 8)
     values = _spread(short, raw.take(short, 4).view("<i4")[:, 0], np.int64)
     values[long] = raw.take(long, 8).view("<i8")[:, 0]
@@ -165,7 +165,7 @@ def _decode_timestamps(raw: _Raw, ticks_per_day: int) -> Orderable:
 
 
 def _decode_floats(raw: _Raw) -> Orderable:
-    """NaN is never a bound (G3), so a NaN says nothing."""
+    """NaN is never a bound (G3), so a NaN is unknown."""
     short, long = raw.valid & (raw.lengths == 4), raw.valid & (raw.lengths == 8)
     values = _spread(short, raw.take(short, 4).view("<f4")[:, 0], np.float64)
     values[long] = raw.take(long, 8).view("<f8")[:, 0]
@@ -195,7 +195,7 @@ def _sign_extended(rows: npt.NDArray[np.uint8]) -> Ints:
 
 
 def _valid_utf8(column: pa.Array) -> Bools:
-    """A bound cut inside a character is no string, and cannot be trusted to have been rounded."""
+    """Where the bytes are valid UTF-8. A bound that was cut inside a character may not be rounded correctly."""
     try:
         column.cast(pa.large_binary()).cast(pa.large_string())
         return np.ones(len(column), dtype=bool)
@@ -210,11 +210,11 @@ def _is_utf8(data: bytes | None) -> bool:
         return False
 
 
-# ---------------------------------------------------------------- from arrays of partition values
+# ---------------------------------------------------------------- Partition values
 
 
 def from_values(type_: Type, column: pa.Array) -> Orderable:
-    """Partition values in held form; date, time and timestamp arrays are taken for what they count."""
+    """Partition values in the held form. Date, time and timestamp arrays are used as their numbers."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     valid = ~null_mask(column)
@@ -227,7 +227,7 @@ def from_values(type_: Type, column: pa.Array) -> Orderable:
             return Orderable(_unscaled_numbers(column, scale), valid)
         case _:
             if not decode(type_, column).known[valid].all():
-                raise ValueError(f"a partition value is no {type_}")
+                raise ValueError(f"a partition value is not a valid {type_}")
             return Orderable(_Raw.of(column).objects(), valid)
 
 

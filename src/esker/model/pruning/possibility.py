@@ -1,6 +1,6 @@
-"""Whether a term may hold for some ordinary value that the evidence allows.
+"""Whether a term may be TRUE for an ordinary value that the statistics allow.
 
-One question is enough: a term holds for *every* value where its negation is possible for none.
+One question is enough: a term is TRUE for *every* value if its negation is possible for none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def possible(term: Term, evidence: Evidence) -> Bools:
-    """Per row of the statistics: may some value that is neither null nor NaN satisfy the term?"""
+    """Per row of the statistics: can a value that is neither null nor NaN satisfy the term?"""
     match term:
         case IsNull(_, negated):
             return np.full(evidence.rows, negated)
@@ -52,7 +52,7 @@ def possible(term: Term, evidence: Evidence) -> Bools:
 
 
 def negation(term: Term) -> Term:
-    """The term that ordinary values satisfy just where they do not satisfy this one."""
+    """The term that is TRUE for exactly the ordinary values for which this one is not."""
     match term:
         case Compare(field, op, literal):
             return Compare(field, op.negated, literal)
@@ -82,14 +82,14 @@ def _within(term: Term, interval: Interval) -> Bools:
             return ~_all_start(prefix.encode(), interval)
         case Like():
             return _alike(term, interval)
-        case InBucket():  # bounds of the column say nothing of its buckets
+        case InBucket():  # bounds of the column prove nothing about its buckets
             return np.ones(len(interval.lower.known), dtype=bool)
         case _:
             raise TypeError(f"{term!r} is no term over values")
 
 
 def _orderable(type_: Type, values: tuple[Any, ...]) -> list[Any]:
-    """Literals in orderable form, ascending; NaN is for terms of its own."""
+    """Literals in orderable form, ascending. NaN has its own terms."""
     plain = (value for value in values if not (isinstance(value, float) and math.isnan(value)))
     return sorted(orderable_literal(type_, value) for value in plain)
 
@@ -115,7 +115,7 @@ def _compared(op: Op, literals: list[Any], interval: Interval) -> Bools:
 
 
 def _scalar(value: Any) -> Any:
-    """A literal to compare an array with: left to itself numpy would cut the zero bytes from the end of bytes."""
+    """A literal to compare an array with. numpy alone would cut the zero bytes at the end of bytes."""
     if not isinstance(value, bytes):
         return value
     boxed = np.empty((), dtype=object)
@@ -124,13 +124,13 @@ def _scalar(value: Any) -> Any:
 
 
 def _pinned(interval: Interval, where: Any) -> Bools:
-    """Where both bounds are known and equal, so that there is one value only, and ``where`` holds of it."""
+    """Where both bounds are known and equal, so that there is only one value, and ``where`` is true for it."""
     lower, upper = interval.lower, interval.upper
     return lower.known & upper.known & (lower.values == upper.values).astype(bool) & np.asarray(where, dtype=bool)
 
 
 def _among(literals: list[Any], interval: Interval, *, negated: bool) -> Bools:
-    """Whether the first literal not below the lower bound is not above the upper; the list is sorted once."""
+    """Whether the first literal not below the lower bound is not above the upper one. The list is sorted once."""
     lower, upper = interval.lower, interval.upper
     if not literals:
         return np.full(len(lower.known), negated)
@@ -152,7 +152,7 @@ def _array(literals: list[Any], dtype: Any) -> npt.NDArray[Any]:
 
 
 def _within_buckets(term: Term, buckets: int, interval: Interval) -> Bools:
-    """A bucket says something of equality alone."""
+    """Buckets decide only about equality."""
     match term:
         case Compare(field, Op.EQ, literal):
             values: tuple[Any, ...] = (literal,)
@@ -168,8 +168,10 @@ def _within_buckets(term: Term, buckets: int, interval: Interval) -> Bools:
 
 
 def _of_bucket(asked: int, wanted: list[int], buckets: int, interval: Interval, *, negated: bool) -> Bools:
-    """Whether a row of these partitions may be in one of the buckets asked for. Of fewer buckets, a bucket of the
-    partition says which one where it is a multiple."""
+    """Whether a row of these partitions may be in one of the buckets.
+
+    If the partition's number of buckets is a multiple of the term's, the partition's bucket decides the term's bucket.
+    """
     if asked == buckets:
         return _among(wanted, interval, negated=negated)
     if buckets % asked:
@@ -178,11 +180,11 @@ def _of_bucket(asked: int, wanted: list[int], buckets: int, interval: Interval, 
     return ~_pinned(interval, inside if negated else ~inside)
 
 
-# ---------------------------------------------------------------- text
+# ---------------------------------------------------------------- Text
 
 
 def _may_start(prefix: bytes, interval: Interval) -> Bools:
-    """Shortened bounds are compared as far as they reach (N7)."""
+    """Shortened bounds are compared as far as they go (N7)."""
     lower, upper = interval.lower, interval.upper
     not_after = ~lower.known | (lower.values < _scalar(prefix + b"\xff"))
     not_before = ~upper.known | (upper.values >= _scalar(prefix))
@@ -192,7 +194,7 @@ def _may_start(prefix: bytes, interval: Interval) -> Bools:
 
 
 def _all_start(prefix: bytes, interval: Interval) -> Bools:
-    """Both bounds carry the whole prefix, so all between them does."""
+    """If both bounds start with the prefix, all values between them do."""
     return _starts(prefix, interval.lower) & _starts(prefix, interval.upper)
 
 
@@ -201,7 +203,7 @@ def _starts(prefix: bytes, bound: Orderable) -> Bools:
 
 
 def _alike(term: Like, interval: Interval) -> Bools:
-    """By the text before the first wildcard; by the whole pattern where only one value is left."""
+    """Decided by the text before the first wildcard. By the whole pattern if only one value is possible."""
     prefix, _ = literal_prefix(term.pattern, term.escape)
     answer = np.ones(len(interval.lower.known), dtype=bool) if term.negated else _may_start(prefix.encode(), interval)
     single = np.flatnonzero(_pinned(interval, True) & answer)

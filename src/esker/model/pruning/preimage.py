@@ -1,6 +1,7 @@
-"""From partition values back to the column: which values can a file hold whose partition value is this?
+"""From partition values back to the column: which values can a file with this partition value contain?
 
-Each transform but bucket keeps order, so its value, or a range of them, is an interval of the source column.
+All transforms except bucket keep the order, so a partition value, or a range of them, is an interval of the source
+column.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
 
 _INT64_MAX = 2**63 - 1
 _INT32_MAX = 2**31 - 1
-_INFINITY = b"\xff"  # after any UTF-8 text: no character's bytes start with it
+_INFINITY = b"\xff"  # after any UTF-8 text: no character starts with this byte
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Bounds on every value that is neither null nor NaN, both included, each where it is known."""
+    """Bounds of all values except null and NaN, both included, where they are known."""
 
     lower: Orderable
     upper: Orderable
-    shortened: bool = True  # whether text bounds may have been cut; a partition value never is
+    shortened: bool = True  # whether text bounds may be cut; a partition value never is
 
     def checked(self) -> Interval:
-        """Without the bounds that contradict each other (G7)."""
+        """The interval without bounds that contradict each other (G7)."""
         both = self.lower.known & self.upper.known
         sound = ~both
         sound[both] = self.lower.values[both] <= self.upper.values[both]
@@ -53,12 +54,12 @@ def truncate_preimage(source: Type, width: int, partition: Interval) -> Interval
 
 
 def _truncated_integers(source: Type, width: int, partition: Interval) -> Interval:
-    """Near the top the range would leave the type. There some writers wrap the lowest values around to."""
+    """The interval of a truncated number. Near the top of the range, some writers wrap around the lowest values."""
     if width > _INT32_MAX:
         return Interval(partition.lower.only(_nowhere(partition)), partition.upper.only(_nowhere(partition)))
     top = partition.upper.values
     wraps = top > _INT64_MAX - (width - 1)
-    # a long column may have been an int when the file was written
+    # A long column may have been an int when the file was written.
     wraps |= (top <= _INT32_MAX) & (top > _INT32_MAX - (width - 1))
     if isinstance(source, IntType):
         wraps |= top > _INT32_MAX - (width - 1)
@@ -72,15 +73,15 @@ def _nowhere(partition: Interval) -> npt.NDArray[np.bool_]:
 
 
 def _raised(bound: Orderable, by: int) -> Orderable:
-    """Unscaled decimals, a little higher; as Python integers, which have no end to run into."""
+    """Unscaled decimals plus ``by``, as Python integers, which cannot overflow."""
     return Orderable(bound.values.astype(object) + by, bound.known)
 
 
 def _longest(bound: Orderable, width: int, beyond: Any) -> Orderable:
-    """The last value that is cut to the bound: itself where it was too short to be cut.
+    """The last value that is cut to the bound. If the bound is too short to be cut, it is the value itself.
 
-    Lengths are counted in bytes, at least as many as characters by any count: a writer that cut text by bytes
-    or UTF-16 units rather than characters is then still understood.
+    Lengths are in bytes, which is at least the number of characters. So writers that cut text by bytes or UTF-16 units
+    are handled too.
     """
     out = np.empty(len(bound.values), dtype=object)
     out[:] = [value if len(value) < width else beyond(value) for value in bound.values]
@@ -90,16 +91,16 @@ def _longest(bound: Orderable, width: int, beyond: Any) -> Orderable:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that begin so; None where there is none."""
+    """The least byte string above all that start with the prefix. None if there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def time_preimage(source: Type, unit: TimeUnit, partition: Interval) -> Interval:
-    """From the start of the lower unit to the end of the upper.
+    """From the start of the lower unit to the end of the upper one.
 
-    Writers of old cut towards 1970 rather than flooring (F3): what they put in unit 0 or below may be of the
-    unit before, so there the interval starts one unit early.
+    Old writers rounded towards 1970 instead of down (F3). A value in unit 0 or below may be of the unit before, so
+    there the interval starts one unit early.
     """
     lower = partition.lower
     early = np.where(lower.values <= 0, lower.values - 1, lower.values)
@@ -109,7 +110,7 @@ def time_preimage(source: Type, unit: TimeUnit, partition: Interval) -> Interval
 
 
 def _start(source: Type, unit: TimeUnit, ordinals: Orderable) -> Orderable:
-    """The first tick of each unit; unknown where the source could not hold it."""
+    """The first tick of each unit. Unknown if the source type cannot store it."""
     values = np.clip(ordinals.values, -_INT32_MAX, _INT32_MAX)
     known = ordinals.known & (values == ordinals.values)
     ticks = source.ticks_per_second if isinstance(source, TimestampType) else 0
@@ -129,6 +130,6 @@ def _start(source: Type, unit: TimeUnit, ordinals: Orderable) -> Orderable:
 
 
 def first_days(months: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """``days_from_month`` of many: distinct ones are few."""
+    """``days_from_month`` of many months: there are few distinct ones."""
     distinct, index = np.unique(months, return_inverse=True)
     return np.array([days_from_month(int(month)) for month in distinct], dtype=np.int64)[index.reshape(-1)]

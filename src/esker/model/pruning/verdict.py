@@ -1,7 +1,7 @@
-"""One verdict algebra: of each file, may some row match, must every row match?
+"""The verdict on each file: may some row match, and must every row match?
 
-Inclusive pruning asks ``some``; a metadata-only delete asks ``every``; manifests ask ``some`` of their partition
-summaries; a residual drops each conjunct of which ``every`` holds. One evaluation serves all four.
+Pruning uses ``some``. A metadata-only delete uses ``every``. Manifests use ``some`` with their partition summaries. A
+residual drops each part for which ``every`` is true. One evaluation is enough for all four.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The verdict on each conjunct, kept apart so that residuals and explanations can be told from it."""
+    """The verdict on each part of the predicate, for residuals and explanations."""
 
     conjuncts: tuple[Bound, ...]
     verdicts: tuple[Verdict, ...]
-    verdict: Verdict  # on the whole
+    verdict: Verdict  # on the whole predicate
 
     def residuals(self) -> tuple[Int64s, tuple[Bound, ...]]:
-        """What is left to check per row: an index per row, and the few predicates it points into."""
+        """What is left to check: an index per row, and the few predicates that the indices mean."""
         rows = len(self.verdict.some)
         if not self.verdicts or not rows:
             return np.zeros(rows, dtype=np.int64), (all_of(self.conjuncts),)
@@ -67,7 +67,7 @@ class Examination:
         return index, left
 
     def rejections(self) -> tuple[tuple[Bound, int], ...]:
-        """Each conjunct with how many rows it alone rejects."""
+        """Each part of the predicate, and how many rows it rejects alone."""
         return tuple(
             (part, int(np.count_nonzero(~verdict.some)))
             for part, verdict in zip(self.conjuncts, self.verdicts, strict=True)
@@ -75,10 +75,10 @@ class Examination:
 
 
 def _grouped(columns: list[Bools]) -> tuple[Int64s, Int64s]:
-    """Rows that agree in every column get one number; and for each number, the first row that has it."""
+    """Numbers that are equal for rows that agree in every column, and for each number its first row."""
     index = np.zeros(len(columns[0]), dtype=np.int64)
     firsts = np.zeros(1, dtype=np.int64)
-    for column in columns:  # numbers stay below the count of distinct rows, however many columns there are
+    for column in columns:  # numbers stay below the count of distinct rows, for any number of columns
         if column.all() or not column.any():
             continue
         _, firsts, index = np.unique(index * 2 + column, return_index=True, return_inverse=True)
@@ -86,12 +86,12 @@ def _grouped(columns: list[Bools]) -> tuple[Int64s, Int64s]:
 
 
 def judge(bound: Bound, statistics: Statistics) -> Verdict:
-    """The verdict on every row of the statistics. Never raises: evidence that makes no sense is no evidence."""
+    """The verdict on every row of the statistics. Never raises: statistics that make no sense are ignored."""
     return examine(bound, statistics).verdict
 
 
 def examine(bound: Bound, statistics: Statistics) -> Examination:
-    """The verdict on every row, and on each conjunct."""
+    """The verdict on every row, and on each part of the predicate."""
     judging = _Judging(statistics)
     parts = conjuncts(bound)
     verdicts = tuple(judging.verdict(part) for part in parts)
@@ -99,7 +99,7 @@ def examine(bound: Bound, statistics: Statistics) -> Examination:
 
 
 class _Judging:
-    """One judgement: the statistics, and what was already gathered of each column."""
+    """One evaluation: the statistics, and the evidence so far per column."""
 
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
@@ -140,14 +140,14 @@ class _Judging:
 
 
 def judge_term(term: Term, evidence: Evidence) -> Verdict:
-    """The rule of the algebra: each kind of row that may occur either satisfies the term or does not."""
-    if _has_nan_literal(term):  # binding makes a term of its own of it; one made by hand is not understood
+    """The rule: each kind of value that may occur either satisfies the term or does not."""
+    if _has_nan_literal(term):  # binding makes a term of its own for NaN; a term made otherwise is not evaluated
         return Verdict(np.ones(evidence.rows, dtype=bool), np.zeros(evidence.rows, dtype=bool))
     on_null, on_nan = _holds_for_null(term), _holds_for_nan(term)
     some = evidence.may_value & possible(term, evidence)
     every = ~evidence.may_value | ~possible(negation(term), evidence)
     if on_null:
-        # a required column has no null to find; that every row matches is concluded from counts alone (N1)
+        # A required column has no nulls to find. Whether every row matches is decided by counts alone (N1).
         some = some if evidence.forbids_null else some | evidence.may_null
     else:
         every = every & ~evidence.may_null
@@ -159,7 +159,7 @@ def judge_term(term: Term, evidence: Evidence) -> Verdict:
 
 
 def _holds_for_null(term: Term) -> bool:
-    """Only the two tests that know null are ever TRUE of it (N2)."""
+    """Whether the term is TRUE for null. Only the two tests for null are (N2)."""
     match term:
         case IsNull(_, negated):
             return not negated
@@ -170,7 +170,7 @@ def _holds_for_null(term: Term) -> bool:
 
 
 def _holds_for_nan(term: Term) -> bool:
-    """NaN is larger than any number and equal to none (N3)."""
+    """Whether the term is TRUE for NaN, which is larger than any number and equal to none (N3)."""
     match term:
         case Compare(_, op, _):
             return op in (Op.GT, Op.GE, Op.NE)
