@@ -64,7 +64,7 @@ def test_commit_gives_the_snapshots(lake: Lake) -> None:
     tx.table("sales.same")
     made = tx.commit()
     assert made == {NAME: lake.table(NAME).current_snapshot, OTHER: None, "sales.same": None}
-    with pytest.raises(InvalidInput, match="cannot use a transaction that is over"):
+    with pytest.raises(InvalidInput, match="cannot use a transaction that has ended"):
         tx.table(NAME)
 
 
@@ -119,7 +119,7 @@ def test_an_error_in_a_part_gives_up_the_whole_even_if_it_is_caught(lake: Lake) 
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    with pytest.raises(InvalidInput, match="cannot use a transaction that is over"):
+    with pytest.raises(InvalidInput, match="cannot use a transaction that has ended"):
         tx.commit()
     assert files_of(lake) == files
     assert (rows_of(lake.table(NAME)), rows_of(lake.table(OTHER))) == ([1, 2], [])
@@ -203,7 +203,7 @@ def test_f16_a_commit_that_was_made_and_not_answered_is_found(memory: Lake, name
 
 def test_f17_a_commit_that_was_not_made_and_not_answered_is_unknown_and_keeps_its_files(memory: Lake) -> None:
     files = files_of(memory)
-    with pytest.raises(OutcomeUnknown, match=r"the commit to sales\.orders, sales\.totals went through") as raised:
+    with pytest.raises(OutcomeUnknown, match=r"the commit to sales\.orders, sales\.totals succeeded") as raised:
         both(lake_over(Unclear(memory.catalog, happens=False, names_files=False)))  # type: ignore[arg-type]
     assert raised.value.tables == [NAME, OTHER]
     assert len(files_of(memory) - files) >= 2 * 3  # data, manifest and list of each
@@ -233,7 +233,9 @@ def test_f15_races_that_are_lost_too_often_are_a_conflict(memory: Lake) -> None:
     with memory.table(OTHER).alter() as change:
         change.set_properties({"commit.retry.num-retries": "2"})
     files = files_of(memory)
-    with pytest.raises(Conflict, match=r"cannot commit to sales\.orders, sales\.totals: other writers won 3 times"):
+    with pytest.raises(
+        Conflict, match=r"cannot commit to sales\.orders, sales\.totals: other writers committed first 3 times"
+    ):
         both(lake_over(catalog))  # type: ignore[arg-type]
     assert tries == [2, 2, 2]
     assert files_of(memory) == files

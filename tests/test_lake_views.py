@@ -73,7 +73,7 @@ def test_a_view_of_another_dialect_is_replaced_only_where_it_says_so(lake: Lake)
     name = TableName.parse("sales.v")
     commit_view(lake.catalog.view_catalog(), name, lambda base: replace(base, versions=(both,)))
     assert lake.view("sales.v").dialects == ("spark", "trino")
-    with pytest.raises(Unsupported, match=r"cannot replace view sales\.v: it is there in trino too"):
+    with pytest.raises(Unsupported, match=r"cannot replace view sales\.v: it is also stored in trino"):
         lake.create_view("sales.v", "SELECT 2 AS id", schema="id bigint", replace=True)
     allowed = {"replace.drop-dialect.allowed": "true"}
     lake.create_view("sales.v", "SELECT 2 AS id", schema="id bigint", replace=True, properties=allowed)
@@ -114,9 +114,9 @@ def test_a_table_in_the_way_stays(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("sql", "schema", "why"),
     [
-        ("", "id int", "cannot make a view without a query"),
-        (None, None, "cannot make a view without a query"),
-        ("x" * (1 << 20) + "x", "id int", "cannot make a view of a query of 1,048,577 characters"),
+        ("", "id int", "cannot create a view without a query"),
+        (None, None, "cannot create a view without a query"),
+        ("x" * (1 << 20) + "x", "id int", "cannot create a view of a query of 1,048,577 characters"),
         (SQL, "id int, id int", "column 'id' is there twice"),
         (SQL, 7, "cannot make columns of a int"),
     ],

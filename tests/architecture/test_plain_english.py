@@ -117,6 +117,23 @@ CHECKED = (
     "src/esker/version.py",
     "src/esker/view.py",
     "src/esker/wiring.py",
+    "src/esker/write/build_manifests.py",
+    "src/esker/write/build_snapshot.py",
+    "src/esker/write/commit.py",
+    "src/esker/write/context.py",
+    "src/esker/write/definition",
+    "src/esker/write/detect_conflicts.py",
+    "src/esker/write/exactly_once.py",
+    "src/esker/write/existing_files.py",
+    "src/esker/write/make_view.py",
+    "src/esker/write/properties.py",
+    "src/esker/write/refs",
+    "src/esker/write/remove.py",
+    "src/esker/write/steps.py",
+    "src/esker/write/summary.py",
+    "src/esker/write/table_changes.py",
+    "src/esker/write/verbs.py",
+    "src/esker/write/view_versions.py",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.

@@ -125,7 +125,7 @@ def test_rows_on_a_name_that_another_engine_freed_are_not_acknowledged(
         free(folder, 1, 2, 3)
 
     before_link(monkeypatch, others)
-    with pytest.raises(OutcomeUnknown, match=r"cannot tell whether the commit to sales\.orders went through"):
+    with pytest.raises(OutcomeUnknown, match=r"cannot find out whether the commit to sales\.orders succeeded"):
         table.append(rows([100]))
     assert rows_of(esker.connect(str(tmp_path)).table(NAME)) == [0, 1, 2, 3]
 

@@ -321,7 +321,7 @@ def test_a_tag_names_the_current_snapshot_or_the_one_chosen(orders: esker.Table)
         "min_snapshots_to_keep": None,
         "max_snapshot_age_ms": None,
     }
-    assert "there is a tag of that name" in _refusal("tag", "sales.orders", "now")
+    assert "a tag has that name" in _refusal("tag", "sales.orders", "now")
     assert run_json("tag", "sales.orders", "now", "--snapshot-id", str(second), "--replace")["snapshot_id"] == second
 
 
@@ -358,7 +358,7 @@ def test_a_dropped_name_comes_back_with_the_command_that_is_printed(orders: eske
         (("tag", "sales.orders", "x", "--retain", "soon"), "'soon' is not a length of time: write 7d, 12h, 30m"),
         (("tag", "sales.orders", "x", "--retain", "0d"), "'0d' is out of range"),
         (("branch", "sales.orders", "x", "--retain-snapshots", "0"), "--retain-snapshots"),
-        (("tag", "sales.orders", " "), "is no name for a ref"),
+        (("tag", "sales.orders", " "), "is not a name for a ref"),
         (("tag", "lake/warehouse/sales/orders", "x"), "esker register NAME METADATA_FILE"),
         (("tag", "sales.gone", "x"), "no table sales.gone"),
     ],
@@ -400,7 +400,7 @@ def test_rollback_goes_where_it_said(orders: esker.Table) -> None:
     assert orders.refresh().scan().count() == 1
     again = run("rollback", "sales.orders", "--snapshot-id", str(first), "--yes").stdout
     assert again == f"sales.orders is already at snapshot {first}: nothing to do.\n"
-    assert "main did not come from it" in _refusal("rollback", "sales.orders", "--snapshot-id", str(third))
+    assert "it is not in the history of main" in _refusal("rollback", "sales.orders", "--snapshot-id", str(third))
 
 
 def test_rollback_needs_one_place_to_go(orders: esker.Table) -> None:

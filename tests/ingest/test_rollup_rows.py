@@ -66,7 +66,7 @@ def test_what_cannot_be_compared_here_is_left_to_spark() -> None:
 def test_rollups_are_chosen_by_a_word_or_given() -> None:
     assert (chosen_rollups(True), chosen_rollups(False)) == ((SERVICE_RED,), ())
     assert chosen_rollups(ROLLUP) == chosen_rollups([ROLLUP]) == (ROLLUP,)
-    with pytest.raises(InvalidInput, match="cannot keep 'otel' as a rollup"):
+    with pytest.raises(InvalidInput, match="cannot use 'otel' as a rollup"):
         chosen_rollups(["otel"])
 
 

@@ -157,7 +157,7 @@ def test_a_file_that_is_missing_or_no_parquet_is_refused_by_name(lake: Lake, tmp
     for path in (str(text), str(tmp_path / "given" / "missing.parquet")):
         with pytest.raises(EskerError, match=path):
             table.add_files([path])
-    with pytest.raises(InvalidInput, match="takes a list of paths"):
+    with pytest.raises(InvalidInput, match="cannot add files by a text: give a list of paths"):
         table.add_files(str(text))  # type: ignore[arg-type]
     assert table.refresh().current_snapshot is None
 

@@ -143,10 +143,10 @@ def test_a_column_renamed_since_is_found_by_either_name(lake: Lake, given: Path)
 @pytest.mark.parametrize(
     ("partition_by", "folders", "says"),
     [
-        ([], ["r=1"], "its folders divide rows by r, and no partition spec .* the table is partitioned by nothing"),
-        (["n"], ["r=1"], "its folders divide rows by r"),
+        ([], ["r=1"], "its folders partition rows by r, and no partition spec .* the table is partitioned by nothing"),
+        (["n"], ["r=1"], "its folders partition rows by r"),
         (["n", "r"], ["r=1"], r"the table is partitioned by identity\(n\), identity\(r\)"),
-        (["bucket(4, n)"], ["n=1"], "no partition spec of the table is by just these columns as they are"),
+        (["bucket(4, n)"], ["n=1"], "no partition spec of the table has exactly these columns"),
         (["bucket(4, n)"], ["flat"], r"its partition 'n_bucket' \(bucket\[4\]\) cannot be decided"),
         (["n"], ["flat"], "nor a folder n=… above it"),
         (["n"], ["n=x"], "the folder's value 'x' is not a valid int"),
@@ -205,7 +205,7 @@ def test_what_is_no_parquet_is_refused_by_name(lake: Lake, given: Path) -> None:
             table.add_files([str(given / "a")])
         (given / "a" / name).unlink()
     (given / "empty").mkdir()
-    with pytest.raises(NoSuchFile, match="no data file is there"):
+    with pytest.raises(NoSuchFile, match="it has no data file"):
         table.add_files([f"{given}/empty/"])
     with pytest.raises(InvalidInput, match="parallelism 0: give a number from 1 on"):
         table.add_files([str(given / "a")], parallelism=0)

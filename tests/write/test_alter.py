@@ -93,7 +93,7 @@ def test_a_block_that_changes_nothing_commits_nothing(table: CommittedTable) -> 
 def test_an_alteration_that_is_over_is_over(table: CommittedTable) -> None:
     with table.alter() as change:
         change.add_column("a", "int")
-    with pytest.raises(InvalidInput, match="cannot use an alteration that is over: begin another with alter"):
+    with pytest.raises(InvalidInput, match="cannot use an alteration that has ended: begin another with alter"):
         change.add_column("b", "int")
 
 
@@ -147,7 +147,9 @@ def test_l1_a_change_of_what_another_writer_changed_is_a_conflict(
     base = table.load()
     altered(table, theirs)
     with (
-        pytest.raises(Conflict, match=f"cannot alter db.t: another writer has changed its {moved}; refresh and look"),
+        pytest.raises(
+            Conflict, match=f"cannot alter db.t: another writer has changed its {moved}; refresh and try again"
+        ),
         table.alter(base) as change,
     ):
         ours(change)
@@ -431,7 +433,7 @@ def test_properties_are_set_removed_and_refused(table: CommittedTable) -> None:
         ({"commit.retry.num-retries": "many"}, InvalidInput, "cannot use commit.retry.num-retries = 'many'"),
         ({"write.format.default": "orc"}, Unsupported, "cannot honour write.format.default = 'orc'"),
         ({"format-version": "3"}, InvalidInput, "change it with upgrade_format()"),
-        ({"a": 1}, InvalidInput, "keys and values are text"),
+        ({"a": 1}, InvalidInput, "keys and values must be text"),
     ]
     for given, error, said in bad:
         with pytest.raises(error) as refusal:

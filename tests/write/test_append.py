@@ -187,14 +187,14 @@ def test_a_stream_that_breaks_raises_its_own_error_and_leaves_nothing(memory: Me
 def test_an_append_to_a_branch_that_is_not_there_writes_nothing(memory: MemoryLake) -> None:
     table = orders(memory.lake())
     there = memory.files()
-    with pytest.raises(NoSuchSnapshot, match="branch 'dev': there is none"):
+    with pytest.raises(NoSuchSnapshot, match="branch 'dev': it does not exist"):
         table.append(rows([1]), ref="dev")
     assert memory.files() == there
 
 
 @pytest.mark.parametrize(
     ("summary", "said"),
-    [({"wap.id": "w1"}, r"write\.wap\.enabled"), ({"a": 1}, "keys and values are text")],
+    [({"wap.id": "w1"}, r"write\.wap\.enabled"), ({"a": 1}, "keys and values must be text")],
 )
 def test_an_append_that_cannot_be_committed_is_refused_before_anything_is_written(
     memory: MemoryLake, summary: Any, said: str

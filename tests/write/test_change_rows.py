@@ -95,5 +95,5 @@ def test_an_answer_that_does_not_fit_the_view_is_refused_and_taken_back(
     with pytest.raises(InvalidInput, match=message):
         tx.change_rows(seen, answer)
     assert memory.files() == there
-    with pytest.raises(InvalidInput, match="a transaction that is over"):
+    with pytest.raises(InvalidInput, match="a transaction that has ended"):
         tx.commit()

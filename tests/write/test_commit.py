@@ -123,7 +123,7 @@ def test_writers_that_never_win_give_up_and_remove_what_is_theirs_alone(
     memory.lake().table(NAME).append(rows([9, 10]))
     there = memory.files()
     catalog, table = told(memory, *["lose"] * 50)
-    with pytest.raises(Conflict, match=r"won 17 times in a row \(lost\); nothing was changed") as raised:
+    with pytest.raises(Conflict, match=r"committed first 17 times in a row \(lost\); nothing was changed") as raised:
         verb(table)
     assert raised.value.attempts == 17
     assert memory.files() == there
@@ -135,7 +135,7 @@ def test_the_number_of_retries_is_the_table_s(memory: MemoryLake) -> None:
     with memory.lake().table(NAME).alter() as change:
         change.set_properties({"commit.retry.num-retries": "2"})
     catalog, table = told(memory, *["lose"] * 50)
-    with pytest.raises(Conflict, match="won 3 times"):
+    with pytest.raises(Conflict, match="committed first 3 times"):
         table.append(rows([2]))
     assert len(catalog.offered) == 3
 
@@ -156,10 +156,10 @@ def test_f34_a_table_dropped_and_made_again_under_the_name_is_another(memory: Me
     memory.lake().drop_table(NAME)
     orders(memory.lake())
     there = memory.files()
-    with pytest.raises(Conflict, match="dropped and another made under its name"):
+    with pytest.raises(Conflict, match="dropped and another table has its name"):
         tx.commit()
     assert not {path for path in there if tx._names.operation_id in path} & memory.files()
-    with pytest.raises(Conflict, match="dropped and another table made under its name"):
+    with pytest.raises(Conflict, match="dropped and another table has its name"):
         table.append(rows([3]))
     assert memory.lake().table(NAME).current_snapshot is None
 
@@ -198,7 +198,7 @@ def test_f16_an_unanswered_swap_that_happened_is_a_success(memory: MemoryLake, h
 @pytest.mark.parametrize("how", ["unanswered", "nameless", "break"])
 def test_f17_an_unanswered_swap_that_is_not_there_keeps_every_file(memory: MemoryLake, how: str) -> None:
     catalog, table = told(memory, how)
-    with pytest.raises(OutcomeUnknown, match=r"cannot tell whether the commit to .* every file was kept") as raised:
+    with pytest.raises(OutcomeUnknown, match=r"cannot find out whether the commit to .* every file was kept") as raised:
         table.append(rows([2]))
     assert catalog.door.of("delete") == []
     assert set(catalog.door.of("write")) <= memory.files()

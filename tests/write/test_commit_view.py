@@ -74,7 +74,7 @@ def test_a_change_that_changes_nothing_writes_nothing(views: ViewCatalog) -> Non
 def test_losing_again_and_again_is_a_conflict(views: ViewCatalog) -> None:
     faulty = Faulty(views, *[Rejected("lost")] * 100)
     with pytest.raises(
-        Conflict, match=r"cannot change view sales\.europe: other writers won 17 times in a row \(lost\)"
+        Conflict, match=r"cannot change view sales\.europe: other writers committed first 17 times in a row \(lost\)"
     ):
         commit_view(faulty, NAME, change)  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def test_an_unanswered_swap_that_happened_is_found(views: ViewCatalog) -> None:
 def test_an_unanswered_swap_that_cannot_be_found_is_unknown(views: ViewCatalog) -> None:
     faulty = Faulty(views, Unanswered("no answer"))
     with pytest.raises(
-        OutcomeUnknown, match=r"cannot tell whether the change of view sales\.europe went through: no answer"
+        OutcomeUnknown, match=r"cannot find out whether the change of view sales\.europe succeeded: no answer"
     ):
         commit_view(faulty, NAME, change)  # type: ignore[arg-type]
 

@@ -152,7 +152,7 @@ def test_other_changes_do_not_mix_with_deletes_by_key(memory: MemoryLake, then: 
     assert memory.files() == there
     tx = table.transaction()
     tx.delete("id = 1")
-    with pytest.raises(InvalidInput, match="after changing rows in one transaction: make it two"):
+    with pytest.raises(InvalidInput, match="after changing rows in one transaction: use two"):
         tx.delete_by_key({"id": [1]}, on=["id"])
 
 

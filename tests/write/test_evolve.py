@@ -108,7 +108,7 @@ def test_columns_come_first_in_a_transaction_and_alone_if_no_row_comes(lake: Lak
     table = lake.create_table("s.t", "id int")
     with table.transaction() as tx:
         tx.append([{"id": 1}])
-        with pytest.raises(InvalidInput, match="behind other changes"):
+        with pytest.raises(InvalidInput, match="after other changes"):
             tx.evolve(wanted("new string"))
     with table.transaction() as tx:
         tx.evolve(wanted("new string"))

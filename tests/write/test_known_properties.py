@@ -49,11 +49,11 @@ def test_good_properties_are_taken_as_they_are() -> None:
         ("write.location-provider.impl", "x.Y", Unsupported, "it names a Java class; write.data.path chooses a place"),
         ("write.orc.stripe-size-bytes", "1", Unsupported, "ORC files are read here and not written"),
         ("write.summary.partition-limit", "5", Unsupported, "summaries name no partitions"),
-        ("write.data.path", " ", InvalidInput, "it may not be empty; remove the property"),
+        ("write.data.path", " ", InvalidInput, "it must not be empty; remove the property"),
         ("encryption.key-id", "k", Unsupported, "files cannot be encrypted here"),
-        ("uuid", "x", InvalidInput, "cannot set uuid as a property: the table says it itself"),
+        ("uuid", "x", InvalidInput, "cannot set uuid as a property: it is recorded in the table"),
         ("commit.retry.num-retires", "5", InvalidInput, "did you mean commit.retry.num-retries?"),
-        (" ", "x", InvalidInput, "cannot set a property of no name"),
+        (" ", "x", InvalidInput, "cannot set a property without a name"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(key: str, value: str, error: type[EskerError], said: str) -> None:

@@ -76,7 +76,7 @@ def test_one_term_need_not_stand_in_a_list() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"schema": ""}, InvalidInput, "cannot make a table without columns"),
+        ({"schema": ""}, InvalidInput, "cannot create a table without columns"),
         ({"schema": "a int, A int"}, InvalidInput, "columns 'a' and 'A' differ only in case"),
         ({"format_version": 0}, InvalidInput, "cannot use format version 0: it is 1, 2 or 3"),
         ({"format_version": True}, InvalidInput, "cannot use format version True"),
@@ -87,7 +87,7 @@ def test_one_term_need_not_stand_in_a_list() -> None:
         ({"partition_by": ["day(nope)"]}, InvalidInput, "cannot use 'day(nope)': no column 'nope'"),
         ({"partition_by": [5]}, InvalidInput, "cannot read partition_by [5]: give text"),
         ({"sort_by": ["id sideways"]}, InvalidInput, "did not expect 'sideways'"),
-        ({"properties": {"a": 5}}, InvalidInput, "cannot set the property 'a' to 5: keys and values are text"),
+        ({"properties": {"a": 5}}, InvalidInput, "cannot set the property 'a' to 5: keys and values must be text"),
         ({"properties": {"format-version": "3"}}, InvalidInput, "cannot set format-version as a property: change it"),
         ({"properties": {"write.format.default": "orc"}}, Unsupported, "cannot honour write.format.default = 'orc'"),
         ({"identifier_fields": ["region"]}, InvalidInput, "cannot identify rows by column 'region': it is optional"),
@@ -110,11 +110,11 @@ def test_specs_given_as_such_are_held_to_the_columns() -> None:
 
     for given, error, said in (
         (spec(9, UnknownTransform("x")), InvalidInput, "no column has the id 9"),
-        (spec(1, UnknownTransform("x")), Unsupported, "cannot make a table with an unknown partition transform"),
+        (spec(1, UnknownTransform("x")), Unsupported, "cannot create a table with an unknown partition transform"),
     ):
         with pytest.raises(error, match=said):
             new_table_metadata(schema=schema, spec=given, location="x")
-    with pytest.raises(InvalidInput, match="that is no location"):
+    with pytest.raises(InvalidInput, match="that is not a location"):
         new_table_metadata(schema=schema, location=" ")
 
 

@@ -76,7 +76,7 @@ def test_k2_a_staged_snapshot_stays_while_it_is_young() -> None:
 def test_k3_what_a_ref_points_at_is_not_expired() -> None:
     metadata = chain(LINE, 5, v1=SnapshotRef(snapshot_id=2, kind=RefKind.TAG))
     for snapshot_id, name in ((2, "v1"), (5, "main")):
-        with pytest.raises(InvalidInput, match=f"cannot expire snapshot {snapshot_id}: '{name}' points at it"):
+        with pytest.raises(InvalidInput, match=f"cannot expire snapshot {snapshot_id}: '{name}' points to it"):
             without_snapshots(metadata, {snapshot_id})
 
 

@@ -90,7 +90,9 @@ def test_rows_that_arrive_where_it_looked_are_a_conflict(
     memory: MemoryLake, properties: dict[str, str], ours: Verb
 ) -> None:
     start(memory, properties)
-    with pytest.raises(Conflict, match=r"snapshot \d+ has added .*\.parquet meanwhile.*isolation-level = snapshot"):
+    with pytest.raises(
+        Conflict, match=r"snapshot \d+ has added .*\.parquet since the change began.*isolation-level = snapshot"
+    ):
         race(memory, ours, lambda t: t.append(rows([2], "eu")))
     assert rows_of(memory.lake().table(NAME)) == [1, 2, 2, 3, 4, 5, 6]
 
@@ -129,7 +131,9 @@ def test_what_a_compaction_wrote_is_not_new(memory: MemoryLake) -> None:
 
 def test_what_a_compaction_rewrote_is_new_if_it_arrived_meanwhile(memory: MemoryLake) -> None:
     start(memory)
-    with pytest.raises(Conflict, match=r"cannot update rows: snapshot \d+ has added .*\.parquet meanwhile"):
+    with pytest.raises(
+        Conflict, match=r"cannot update rows: snapshot \d+ has added .*\.parquet since the change began"
+    ):
         race(memory, between, lambda t: t.append(rows([5], "jp")), lambda t: compact(t, "region = 'jp'"))
     assert memory.lake().table(NAME).current_snapshot.operation == "replace"  # type: ignore[union-attr]
 
@@ -156,7 +160,9 @@ def test_f30_f31_a_file_that_others_touched_is_a_conflict(
     memory: MemoryLake, version: int, properties: dict[str, str], level: str, theirs: Verb, did: str
 ) -> None:
     start(memory, {**properties, "write.update.isolation-level": level}, format_version=version)
-    with pytest.raises(Conflict, match=rf"cannot update rows: snapshot \d+ has {did} .*\.parquet meanwhile") as caught:
+    with pytest.raises(
+        Conflict, match=rf"cannot update rows: snapshot \d+ has {did} .*\.parquet since the change began"
+    ) as caught:
         race(memory, update, theirs)
     table = memory.lake().table(NAME)
     assert caught.value.facts["snapshot_id"] == table.current_snapshot.snapshot_id  # type: ignore[union-attr]
@@ -203,7 +209,7 @@ def test_f32_a_column_that_is_gone_or_widened_is_a_conflict_where_the_filter_ask
             change.widen_column("n", "bigint")
 
     start(memory, BESIDE)
-    with pytest.raises(Conflict, match=r"column 'n' was changed to long meanwhile"):
+    with pytest.raises(Conflict, match=r"column 'n' was changed to long since"):
         race(memory, lambda tx: tx.update({"region": "'x'"}, "n = 1"), widen)
 
 
@@ -227,7 +233,7 @@ def test_f34_a_table_made_again_under_the_name_is_another(memory: MemoryLake) ->
     tx = memory.lake().table(NAME).transaction()
     update(tx)
     remake(memory.lake().table(NAME))
-    with pytest.raises(Conflict, match="dropped and another made under its name"):
+    with pytest.raises(Conflict, match="dropped and another table has its name"):
         tx.commit()
 
 

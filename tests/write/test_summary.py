@@ -77,7 +77,7 @@ def test_d7_what_a_user_adds_never_replaces_what_was_counted(memory: MemoryLake)
 @pytest.mark.parametrize("extra", [{"a": 1}, {1: "a"}, {"a": None}])
 def test_d7_what_is_not_text_is_refused(memory: MemoryLake, extra: Any) -> None:
     table = orders(memory.lake())
-    with pytest.raises(InvalidInput, match="keys and values are text"):
+    with pytest.raises(InvalidInput, match="keys and values must be text"):
         table.append(rows([1]), summary=extra)
 
 

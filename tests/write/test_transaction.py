@@ -116,7 +116,7 @@ def test_a_transaction_that_is_over_takes_no_more(memory: MemoryLake) -> None:
         lambda: tx.add_files([]),
         tx.commit,
     ):
-        with pytest.raises(InvalidInput, match="a transaction that is over"):
+        with pytest.raises(InvalidInput, match="a transaction that has ended"):
             verb()
     assert rows_of(table.refresh()) == [1]
 

@@ -84,11 +84,11 @@ def test_a_ref_without_a_snapshot_is_of_the_one_the_user_sees(table: Versioned) 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "is no name for a ref: it is empty"),
+        ("", "is not a name for a ref: it is empty"),
         (" x", "begins or ends with a space"),
-        ("a\nb", "control characters and over 200 bytes are out"),
-        ("x" * 201, "control characters and over 200 bytes are out"),
-        (5, "5 is no name for a ref"),
+        ("a\nb", "it has control characters or more than 200 bytes"),
+        ("x" * 201, "it has control characters or more than 200 bytes"),
+        (5, "5 is not a name for a ref"),
     ],
 )
 def test_a_name_that_is_none_is_refused(name: Any, said: str) -> None:
@@ -105,9 +105,9 @@ def test_what_refs_may_not_be(table: Versioned) -> None:
     table.tag("v1")
     table.branch("dev")
     cases: list[tuple[Any, type[EskerError], str]] = [
-        (lambda: table.tag("v1"), AlreadyExists, "cannot make tag 'v1': there is a tag of that name"),
-        (lambda: table.branch("v1"), AlreadyExists, "cannot make branch 'v1': there is a tag of that name"),
-        (lambda: table.branch("main"), AlreadyExists, "there is a branch of that name"),
+        (lambda: table.tag("v1"), AlreadyExists, "cannot create tag 'v1': a tag has that name"),
+        (lambda: table.branch("v1"), AlreadyExists, "cannot create branch 'v1': a tag has that name"),
+        (lambda: table.branch("main"), AlreadyExists, "a branch has that name"),
         (lambda: table.branch("v1", replace=True), InvalidInput, "cannot make 'v1' a branch: it is a tag; drop it"),
         (lambda: table.tag("main"), InvalidInput, "cannot make main a tag"),
         (lambda: table.drop_ref("main"), InvalidInput, "cannot drop main"),
@@ -118,7 +118,7 @@ def test_what_refs_may_not_be(table: Versioned) -> None:
         (lambda: table.branch("x", min_snapshots_to_keep=True), InvalidInput, "cannot use min_snapshots_to_keep"),
         (lambda: table.branch("main", max_ref_age_ms=5, replace=True), InvalidInput, "cannot let main expire"),
         (lambda: table.append("b", ref="v1"), InvalidInput, "cannot write to 'v1': it is a tag"),
-        (lambda: table.append("b", ref="nope"), NoSuchSnapshot, "cannot write to branch 'nope': there is none"),
+        (lambda: table.append("b", ref="nope"), NoSuchSnapshot, "cannot write to branch 'nope': it does not exist"),
     ]
     for act, error, said in cases:
         with pytest.raises(error) as refusal:
@@ -151,7 +151,7 @@ def test_a_dropped_ref_leaves_its_snapshots(table: Versioned) -> None:
 
 
 def test_an_empty_table_can_be_branched_and_not_tagged(table: Versioned) -> None:
-    with pytest.raises(InvalidInput, match="cannot make tag 'v1': the table has no snapshot yet"):
+    with pytest.raises(InvalidInput, match="cannot create tag 'v1': the table has no snapshot yet"):
         table.tag("v1")
     table.branch("dev", min_snapshots_to_keep=2)
     metadata = table.metadata
@@ -222,8 +222,11 @@ def test_a_rollback_goes_to_ancestors_only(table: Versioned) -> None:
     table.rollback(snapshot_id=first.snapshot_id)
     with pytest.raises(InvalidInput) as refusal:
         table.rollback(snapshot_id=second.snapshot_id)
-    assert "main did not come from it; make a branch of it with branch(name, snapshot_id=" in refusal.value.message
-    with pytest.raises(InvalidInput, match="main did not come from it"):
+    assert (
+        "it is not in the history of main; create a branch at it with branch(name, snapshot_id="
+        in refusal.value.message
+    )
+    with pytest.raises(InvalidInput, match="it is not in the history of main"):
         table.rollback(as_of=second.timestamp_ms)
     branches_and_tags.set_current(cast(Catalog, table.catalog), NAME, table.load(), second.snapshot_id)
     assert table.paths() == ["a", "b"]
@@ -246,9 +249,7 @@ def test_l1_a_rollback_does_not_take_back_what_the_user_never_saw() -> None:
     first = table.append("a")
     table.append("b")
     table.catalog.rivals.append(lambda: table.append("c"))
-    with pytest.raises(
-        Conflict, match=r"another writer has committed \d+, which would be lost; refresh and look again"
-    ):
+    with pytest.raises(Conflict, match=r"another writer has committed \d+, which would be lost; refresh and try again"):
         table.rollback(snapshot_id=first.snapshot_id)
     assert table.paths() == ["a", "b", "c"]
 
@@ -281,9 +282,9 @@ def test_a_branch_that_would_lose_snapshots_does_not_move(table: Versioned) -> N
     table.append("b")
     table.append("c", ref="dev")
     cases: list[tuple[Any, type[EskerError], str]] = [
-        (("main", "dev"), InvalidInput, "cannot fast-forward 'main' to 'dev': 'dev' did not come from it"),
+        (("main", "dev"), InvalidInput, "cannot fast-forward 'main' to 'dev': 'dev' is no descendant"),
         (("main", "v1"), InvalidInput, "cannot fast-forward 'main' to 'v1'"),
-        (("nope", "dev"), NoSuchSnapshot, "there is none; make it with branch('nope')"),
+        (("nope", "dev"), NoSuchSnapshot, "it does not exist; create it with branch('nope')"),
         (("v1", "dev"), InvalidInput, "it is a tag, and a tag does not move"),
         (("main", "nope"), NoSuchSnapshot, "no branch or tag 'nope'"),
         (("main", 5), NoSuchSnapshot, "no snapshot 5"),
@@ -332,7 +333,7 @@ def test_nothing_is_picked_twice(table: Versioned) -> None:
     picked = table.append("b", ref="dev")
     table.append("c")
     table.cherry_pick(picked.snapshot_id)
-    for again, why in ((picked, "has taken it over already"), (first, "main came from it")):
+    for again, why in ((picked, "has picked it already"), (first, "it is in the history of main")):
         with pytest.raises(InvalidInput, match=f"cannot cherry-pick snapshot {again.snapshot_id}: .*{why}"):
             table.cherry_pick(again.snapshot_id)
     with pytest.raises(NoSuchSnapshot, match="no snapshot 5"):
@@ -344,7 +345,7 @@ def test_what_a_snapshot_removed_cannot_be_removed_again(table: Versioned) -> No
     table.branch("dev")
     removed = table.delete_all(ref="dev")
     table.append("b")
-    with pytest.raises(Conflict, match=r"main has moved on since, and what a snapshot of operation 'delete' removed"):
+    with pytest.raises(Conflict, match=r"main has moved since, and what a snapshot of operation 'delete' removed"):
         table.cherry_pick(removed.snapshot_id)
     assert table.paths() == ["a", "b"]
     other = Versioned()
@@ -374,7 +375,7 @@ def test_a_pick_that_fails_leaves_no_file_behind_and_takes_none_away() -> None:
     table.append("c")
     before = {file.location for file in table.tools.storage.list(table.metadata.location)}
     table.catalog.rivals.append(lambda: table.tag("t"))
-    with pytest.raises(Conflict, match="other writers won 1 times in a row"):
+    with pytest.raises(Conflict, match="other writers committed first 1 times in a row"):
         table.cherry_pick(picked.snapshot_id)
     left = {file.location for file in table.tools.storage.list(table.metadata.location)} - before
     assert [location for location in left if not location.endswith(".metadata.json")] == []

@@ -65,7 +65,7 @@ def test_a_dialect_of_another_engine_is_let_go_only_where_the_view_says_so() -> 
     trino = SqlRepresentation(sql="select 1", dialect="Trino")
     both = replace(base.current_version, representations=(*base.current_version.representations, trino))
     shared = replace(base, versions=(both,))
-    with pytest.raises(Unsupported, match=r"there in trino too.*replace\.drop-dialect\.allowed = true"):
+    with pytest.raises(Unsupported, match=r"also stored in trino.*replace\.drop-dialect\.allowed = true"):
         replaced(shared, definition("SELECT 2"))
     allowed = with_properties(shared, {DROP_DIALECT: "true"})
     assert replaced(allowed, definition("SELECT 2")).current_version.dialects == ("spark",)
@@ -76,7 +76,7 @@ def test_properties_are_set_and_removed_and_checked() -> None:
     assert view.properties == {"b": "2", "c": "3"}
     with pytest.raises(InvalidInput, match=rf"cannot use {HISTORY} = '0': it takes a whole number from 1"):
         with_properties(view, {HISTORY: "0"})
-    with pytest.raises(InvalidInput, match="keys and values are text"):
+    with pytest.raises(InvalidInput, match="keys and values must be text"):
         with_properties(view, {"a": 1})  # type: ignore[dict-item]
 
 

@@ -1,1 +1,1 @@
-"""The way up: from data files to a swapped pointer."""
+"""Writing: from data files to a committed version of the table."""

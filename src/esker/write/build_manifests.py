@@ -1,6 +1,6 @@
-"""Second step up: manifests for new files and for files that were removed. All other manifests are carried over.
+"""Second step of a commit: manifests for new files and for files that were removed. Other manifests are reused.
 
-Small manifests are merged into larger ones where the table asks for it.
+Small manifests are merged into larger ones if the table's properties ask for it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from esker.write.context import MetadataNames, Scratch, Tools
 from esker.write.properties import switch, whole_number
 from esker.write.steps import listed_name
 
-# ---------------------------------------------------------------- merge manifests
+# ---------------------------------------------------------------- merging small manifests
 #
-# Folding small manifests into larger ones during a commit, where the table asks for it.
-#
-# Off unless ``commit.manifest-merge.enabled`` is set to true: folding makes one commit in a hundred slow for all the
-# others (docs/decisions/0003). Only manifests of one spec go together, in the order they are listed.
+# Off unless ``commit.manifest-merge.enabled`` is true: merging makes one commit in a hundred slow and delays the others
+# (docs/decisions/0003). Only manifests of one spec are merged, in the order they are listed.
 
 
 ENABLED = "commit.manifest-merge.enabled"
@@ -33,14 +31,14 @@ TARGET_SIZE = "commit.manifest.target-size-bytes"
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """When to fold, and how large a folded manifest may be."""
+    """When to merge manifests, and how large a merged manifest may be."""
 
     min_count: int = 100
     target_size: int = 8 << 20
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> MergePolicy | None:
-        """The table's policy; None where it does not ask for folding. Its values are checked either way."""
+        """The table's policy; None if merging is off. Its values are checked in both cases."""
         policy = cls(
             min_count=whole_number(properties, MIN_COUNT, 100, at_least=1),
             target_size=whole_number(properties, TARGET_SIZE, 8 << 20, at_least=1),
@@ -48,7 +46,7 @@ class MergePolicy:
         return policy if switch(properties, ENABLED, default=False) else None
 
     def bins(self, manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
-        """Groups of two or more to fold into one each; none while a spec has fewer than ``min_count``."""
+        """Groups of two or more manifests to merge; none while a spec has fewer than ``min_count``."""
         by_spec: dict[int, list[ManifestFile]] = defaultdict(list)
         for manifest in manifests:
             if manifest.content is ManifestContent.DATA:
@@ -57,7 +55,8 @@ class MergePolicy:
         return [bin_ for packed in found for bin_ in packed if len(bin_) > 1]
 
     def _pack(self, manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
-        """Neighbours up to the target size, from the end, so that the newest are left to the smallest bin."""
+        """Group neighbours up to the target size, from the end, so that the newest manifests are in the smallest
+        group."""
         bins: list[list[ManifestFile]] = [[]]
         size = 0
         for manifest in reversed(manifests):
@@ -69,14 +68,12 @@ class MergePolicy:
         return bins
 
 
-# ---------------------------------------------------------------- build manifests
-#
-# Second step up: manifests for what is new, and for what lost files; all others are carried as they are.
+# ---------------------------------------------------------------- writing manifests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltManifests:
-    """What a snapshot's list will hold."""
+    """The manifests of a snapshot's list."""
 
     new: tuple[ManifestFile, ...]
     carried: tuple[ManifestFile, ...]
@@ -85,8 +82,8 @@ class BuiltManifests:
 
 @dataclass(slots=True)
 class ManifestBuilder:
-    """Writes an operation's manifests. One that was written is kept over attempts, since it holds no number that
-    an attempt changes; only the row that describes it is made anew."""
+    """Writes the manifests of an operation. A manifest is reused by later attempts, because it has no number that an
+    attempt changes. Only its row in the list is made again."""
 
     tools: Tools
     scratch: Scratch
@@ -101,7 +98,7 @@ class ManifestBuilder:
         added: Sequence[DataFile],
         removed: Mapping[str, Set[str]],
     ) -> BuiltManifests:
-        """New manifests first, then those that lost files, then the rest as they were."""
+        """Return new manifests first, then those that lost files, then the others unchanged."""
         new = [self._of_added(metadata, snapshot, group) for group in _groups(added)]
         carried = [m for m in manifests if m.path not in removed and m.may_hold_live_files]
         touched = [m for m in manifests if m.path in removed]
@@ -113,7 +110,7 @@ class ManifestBuilder:
     def _merged(
         self, metadata: TableMetadata, snapshot: NewSnapshot, built: BuiltManifests, policy: MergePolicy
     ) -> BuiltManifests:
-        """The same with small manifests folded together; one folded manifest stands where its first stood."""
+        """Merge small manifests. A merged manifest is listed in the place of its first part."""
         fresh = {manifest.path for manifest in built.new}
         folded: dict[str, ManifestFile | None] = {}
         for bin_ in policy.bins((*built.new, *built.carried)):
@@ -134,7 +131,7 @@ class ManifestBuilder:
     def _folded_entries(
         self, metadata: TableMetadata, snapshot: NewSnapshot, bin_: Sequence[ManifestFile]
     ) -> Iterator[ManifestEntry]:
-        """Live files, and what this very commit added or removed, which stays told as such."""
+        """Live entries, and the entries that this commit added or removed, which keep that status."""
         for batch in self.tools.format.entries(metadata, bin_, EntryColumns(full_metrics=True)):
             for row, file in enumerate(batch.data_files()):
                 status = EntryStatus(int(batch.status[row]))
@@ -190,15 +187,15 @@ class ManifestBuilder:
 
 
 def _renumbered(manifest: ManifestFile, snapshot: NewSnapshot) -> ManifestFile:
-    """The row of a manifest written at an earlier attempt, with this attempt's sequence number."""
+    """The row of a manifest from an earlier attempt, with this attempt's sequence number."""
     least = manifest.min_sequence_number
-    if least == manifest.sequence_number:  # taken from the attempt: no older live file is below it
+    if least == manifest.sequence_number:  # it was the earlier attempt's number: no live file is older
         least = snapshot.sequence_number
     return replace(manifest, sequence_number=snapshot.sequence_number, min_sequence_number=least)
 
 
 def _groups(files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
-    """One manifest holds one spec and one content kind."""
+    """Group files by spec and content, because a manifest has only one of each."""
     groups: dict[tuple[int, ManifestContent], list[DataFile]] = defaultdict(list)
     for file in files:
         groups[file.spec_id, _kind(file)].append(file)

@@ -1,4 +1,4 @@
-"""Steps three to five up: the list, the snapshot, the next version of the metadata."""
+"""Steps three to five of a commit: the manifest list, the snapshot, the next version of the metadata."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from esker.write.table_changes import MAIN, next_ms, with_snapshot
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What one attempt wrote: manifests created, kept and replaced, and the row ids it took (v3)."""
+    """What one attempt wrote: manifests created, kept and replaced, and the row ids it assigned (v3)."""
 
     outcome: Outcome
     new: tuple[ManifestFile, ...]
@@ -38,13 +38,13 @@ class _Made:
 
     @property
     def files(self) -> set[str]:
-        """What the snapshot needs of what its operation has written."""
+        """The files of this operation that the snapshot needs."""
         return {manifest.path for manifest in self.new} | {file.path for file in self.outcome.added}
 
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotChange:
-    """Steps that become one snapshot at the head of a branch; ``stage`` makes it without moving any branch."""
+    """Steps that become one snapshot at the head of a branch. With ``stage``, no branch is moved."""
 
     tools: Tools
     steps: Sequence[Step]
@@ -53,18 +53,19 @@ class SnapshotChange:
     ref: str = MAIN
     start: Snapshot | None = None  # the branch's head when the change began
     stage: bool = False
-    operation: str | None = None  # None: told from what was added and removed; nothing of either is no commit
+    # None: derived from what was added and removed; if that is nothing, there is no commit
+    operation: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
-    batch: Batch | None = None  # counts once, however often it is committed
-    redefine: Callable[[TableMetadata], TableMetadata] | None = None  # the base with columns that come with the rows
-    snapshot: Snapshot | None = None  # the one last proposed
+    batch: Batch | None = None  # is applied once, even if it is committed again
+    redefine: Callable[[TableMetadata], TableMetadata] | None = None  # adds the columns that come with the rows
+    snapshot: Snapshot | None = None  # the last one that was proposed
     _snapshot_id: int | None = None
     _builder: ManifestBuilder | None = None
-    rewriter: Rewriter | None = None  # of the transaction, which may have asked it already
+    rewriter: Rewriter | None = None  # of the transaction, which may have used it already
     _settler: DeleteSettler | None = None
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The snapshot on this base. Data and manifests of earlier attempts serve again."""
+        """Return the snapshot on this base. Data and manifests of earlier attempts are reused."""
         metadata = base.metadata if self.redefine is None else self.redefine(base.metadata)
         parent = head_of(metadata, self.ref)
         if self._is_applied(metadata, parent):
@@ -87,13 +88,13 @@ class SnapshotChange:
         )
 
     def _without_rows(self, metadata: TableMetadata) -> Proposal:
-        """New columns alone: no row came or went with them."""
+        """Propose new columns alone, without a snapshot."""
         return Proposal(metadata=metadata, settle=self.scratch.discard)
 
     def _append(
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
     ) -> _Made | None:
-        """What only adds need not know what is there: the parent's list is taken over as it lies."""
+        """Append without reading: if files are only added, the parent's manifest list is copied."""
         only_adds = all(isinstance(step, AddFiles) and not step.are_given for step in self.steps)
         if parent is None or not only_adds or MergePolicy.of(metadata.properties) is not None:
             return None
@@ -127,14 +128,14 @@ class SnapshotChange:
         return _Made(outcome, built.new, len(built.carried), built.replaced, row_ids)
 
     def _named(self, metadata: TableMetadata) -> TableMetadata:
-        """The table, with the name mapping that new files without ids are read by."""
+        """The table with the name mapping that new files without field ids need."""
         for step in self.steps:
             if isinstance(step, AddFiles) and step.name_mapping is not None:
                 metadata = with_mapping(metadata, step.name_mapping)
         return metadata
 
     def abandon(self) -> None:
-        """Take back every file of this operation: none is visible."""
+        """Delete every file of this operation: none is visible."""
         self.scratch.discard()
 
     def _is_applied(self, metadata: TableMetadata, parent: Snapshot | None) -> bool:
@@ -142,7 +143,8 @@ class SnapshotChange:
         return self.batch is not None and is_applied(metadata, self.ref, head, self.batch)
 
     def _identity(self, metadata: TableMetadata, parent: Snapshot | None) -> NewSnapshot:
-        """The id stays the same over attempts, since manifests hold it; the numbers are the attempt's."""
+        """The snapshot's id stays the same in all attempts, because manifests contain it; its numbers belong to the
+        attempt."""
         if self._snapshot_id is None:
             self._snapshot_id = new_snapshot_id(metadata)
         return NewSnapshot(
@@ -207,14 +209,15 @@ class SnapshotChange:
 
 
 def head_of(metadata: TableMetadata, ref: str) -> Snapshot | None:
-    """The snapshot a branch points at; None for an empty table's main."""
+    """The snapshot that a branch points to; None for main of an empty table. Raises ``NoSuchSnapshot`` or
+    ``InvalidInput``."""
     if ref == MAIN:
         return metadata.current_snapshot
     named = metadata.refs.get(ref)
     if named is None:
         known = ", ".join(sorted({MAIN, *metadata.refs}))
         raise NoSuchSnapshot(
-            f"cannot write to branch {ref!r}: there is none; make it with branch({ref!r}); refs: {known}", ref=ref
+            f"cannot write to branch {ref!r}: it does not exist; create it with branch({ref!r}); refs: {known}", ref=ref
         )
     if named.kind is RefKind.TAG:
         raise InvalidInput(f"cannot write to {ref!r}: it is a tag, and a tag does not move; write to a branch", ref=ref)

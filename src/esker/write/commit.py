@@ -1,6 +1,7 @@
-"""The last step up: one compare-and-swap, tried again on a fresh base for as long as the table's properties allow.
+"""The last step of a commit: one compare-and-swap, repeated on a fresh base as long as the table's properties allow.
 
-A lost race rebuilds from intent: data files and their manifests are kept, the list and the metadata are built again.
+After a lost race, data files and their manifests are reused; the manifest list and the metadata are built again. If the
+catalog does not answer, every file is kept and the catalog is asked whether the commit succeeded.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ from esker.ports.catalog import Accepted, Catalog, Rejected, TableState, Unanswe
 from esker.tree.table_metadata import TableMetadata
 from esker.write.properties import whole_number
 
-# ---------------------------------------------------------------- retry
-#
-# How long a commit keeps trying, as the table's ``commit.retry.*`` properties say.
+# ---------------------------------------------------------------- retries
 
 
 DEFAULT_RETRIES = 16
@@ -30,7 +29,7 @@ DEFAULT_RETRIES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Exponential back-off with full jitter, bounded in number and in time."""
+    """Exponential back-off with full jitter, limited in number and time."""
 
     retries: int = DEFAULT_RETRIES
     min_wait_ms: int = 20
@@ -43,7 +42,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
-        """The policy that a table's properties ask for."""
+        """The policy in a table's properties. Raises ``InvalidInput`` for a value that is not a number."""
         return cls(
             retries=whole_number(properties, "commit.retry.num-retries", DEFAULT_RETRIES),
             min_wait_ms=whole_number(properties, "commit.retry.min-wait-ms", 20),
@@ -56,7 +55,7 @@ class RetryPolicy:
         )
 
     def attempts(self) -> Iterator[int]:
-        """Numbers of attempts from 1, with a wait before each but the first, until the policy is spent."""
+        """Numbers of attempts from 1, with a wait before each except the first, until the limits are reached."""
         waits = (
             random.uniform(0, max(min(self.max_wait_ms, self.min_wait_ms * 2 ** min(retry, 20)), 1))
             for retry in range(self.retries)
@@ -64,7 +63,7 @@ class RetryPolicy:
         return _numbered(waits, self.total_ms)
 
     def status_checks(self) -> Iterator[int]:
-        """The same for asking whether a commit that nobody answered is there: once at once, then ever later."""
+        """The same for asking whether an unanswered commit succeeded: once immediately, then after growing waits."""
         waits = (
             min(self.max_check_wait_ms, self.min_check_wait_ms * 2 ** min(check, 20)) for check in range(self.checks)
         )
@@ -81,12 +80,7 @@ def _numbered(waits_ms: Iterable[float], total_ms: int) -> Iterator[int]:
         yield number
 
 
-# ---------------------------------------------------------------- commit
-#
-# The last step up: one compare-and-swap, tried again on a fresh base for as long as the table allows.
-#
-# A lost race rebuilds from intent: data files and their manifests are kept, the list and the metadata are made
-# anew. When nobody answers, every file is kept and the catalog is asked whether the commit is there.
+# ---------------------------------------------------------------- the commit
 
 
 log = logging.getLogger("esker.commit")
@@ -94,28 +88,32 @@ log = logging.getLogger("esker.commit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The next version of a table, and how to take back what only this attempt wrote."""
+    """The next version of a table, and how to delete what only this attempt wrote."""
 
     metadata: TableMetadata
     discard: Callable[[], None] = lambda: None
-    settle: Callable[[], None] = lambda: None  # once it is the table: remove what earlier attempts wrote in vain
+    settle: Callable[[], None] = lambda: None  # after the commit: delete what earlier attempts wrote
 
 
 class Change(Protocol):
-    """An intent that can be proposed on any base."""
+    """A change that can be proposed on any base."""
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The next version, or None where nothing is left to do. Touches no file that exists."""
+        """Return the next version, or None if nothing is left to do. Existing files are not changed."""
         ...
 
     def abandon(self) -> None:
-        """Remove what was written: nothing of it is visible, nor ever will be."""
+        """Delete what was written: none of it is or will be visible."""
         ...
 
 
 def commit(catalog: Catalog, name: TableName, known: TableState, change: Change) -> TableState:
-    """Make the change the table's newest version; ``Conflict`` or ``OutcomeUnknown`` where that cannot be had."""
-    why = "no attempt was allowed"
+    """Make the change the table's newest version and return it.
+
+    Raises ``Conflict`` if other writers committed first too often or in contradiction, ``OutcomeUnknown`` if the
+    catalog does not answer.
+    """
+    why = "no attempt is allowed"
     may_be_visible = False
     try:
         policy = RetryPolicy.of(known.metadata.properties)
@@ -137,13 +135,14 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
     except OutcomeUnknown:
         raise
     except BaseException as error:
-        # An error of ours says that nothing was changed. Anything else, be it Ctrl-C, says nothing: files stay.
+        # An error of Esker means that nothing was changed. Anything else, such as Ctrl-C, means nothing: files are
+        # kept.
         if not may_be_visible or isinstance(error, EskerError):
             change.abandon()
         raise
     change.abandon()
     raise Conflict(
-        f"cannot commit to {name}: other writers won {attempt} times in a row ({why}); "
+        f"cannot commit to {name}: other writers committed first {attempt} times in a row ({why}); "
         "nothing was changed; try again, or raise commit.retry.num-retries",
         table=str(name),
         attempts=attempt,
@@ -151,11 +150,11 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
 
 
 def refreshed(catalog: Catalog, name: TableName, known: TableState) -> TableState:
-    """The newest version of the same table: one dropped and made again under the name is another."""
+    """The newest version of the same table. Raises ``Conflict`` if the table was dropped and recreated."""
     base = catalog.load(name, known)
     if known.metadata.uuid is not None and base.metadata.uuid != known.metadata.uuid:
         raise Conflict(
-            f"cannot commit to {name}: the table was dropped and another made under its name; open it again",
+            f"cannot commit to {name}: the table was dropped and another table has its name; open it again",
             table=str(name),
         )
     return base
@@ -164,12 +163,13 @@ def refreshed(catalog: Catalog, name: TableName, known: TableState) -> TableStat
 def _swapped(
     catalog: Catalog, name: TableName, base: TableState, proposal: Proposal, policy: RetryPolicy
 ) -> TableState | Rejected:
-    """The table with our version in it, or why it is not; ``OutcomeUnknown`` where nobody can say."""
+    """Return the table with the new version, or why it was rejected. Raises ``OutcomeUnknown`` if that cannot be found
+    out."""
     try:
         answer = catalog.swap(name, base, proposal.metadata)
     except EskerError:
         raise
-    except Exception as error:  # the catalog broke down on the way: before or after the swap, who knows
+    except Exception as error:  # the catalog failed, and it is unknown whether before or after the swap
         answer = Unanswered(f"{type(error).__name__}: {error}")
     match answer:
         case Accepted(state):
@@ -184,7 +184,7 @@ def settle(proposal: Proposal) -> None:
     """Clean up after a commit. Never raises."""
     try:
         proposal.settle()
-    except Exception as error:  # the commit is made, whatever becomes of the cleaning up
+    except Exception as error:  # the commit succeeded, even if cleaning up fails
         log.warning("cannot clean up after a commit: %s", error)
 
 
@@ -196,7 +196,7 @@ def _reconciled(
     unanswered: Unanswered,
     policy: RetryPolicy,
 ) -> TableState | Rejected:
-    """Ask the table itself whether an unanswered swap happened, until it tells or the policy is spent."""
+    """Ask the table whether an unanswered swap happened, until it is certain or the limits are reached."""
     for _ in policy.status_checks():
         try:
             now = catalog.load(name)
@@ -215,8 +215,8 @@ def _reconciled(
             case False:
                 return Rejected(f"the catalog did not answer ({unanswered.why}), and another writer's commit followed")
     raise OutcomeUnknown(
-        f"cannot tell whether the commit to {name} went through: {unanswered.why}; "
-        "every file was kept; look at the table's newest snapshots before you try again",
+        f"cannot find out whether the commit to {name} succeeded: {unanswered.why}; "
+        "every file was kept; check the table's newest snapshots before you try again",
         table=str(name),
         snapshot_id=new_snapshot_id(base.metadata, proposal.metadata),
         metadata_location=unanswered.metadata_location,
@@ -224,11 +224,11 @@ def _reconciled(
 
 
 def is_in(now: TableState, base: TableState, ours: TableMetadata, location: str | None) -> bool | None:
-    """Whether our version is the table or in its past; None where that cannot be told.
+    """Whether the new version is in the table or its history; None if that is uncertain.
 
-    A swap compares with ``base``, so the version that followed ``base`` decides: if it is another's, ours can never
-    apply any more. While ``base`` itself is current, a late swap still can. Where the log no longer reaches back to
-    ``base`` and our snapshot is not there, it may have come and gone.
+    A swap compares with ``base``, so the version that followed ``base`` decides: if another writer made it, this swap
+    can never apply. While ``base`` is current, a late swap still can. If the log no longer has ``base`` and the new
+    snapshot is missing, it may have been committed and expired.
     """
     new = new_snapshot_id(base.metadata, ours)
     if new is not None and now.metadata.snapshot(new) is not None:
@@ -244,6 +244,6 @@ def is_in(now: TableState, base: TableState, ours: TableMetadata, location: str 
 
 
 def new_snapshot_id(base: TableMetadata, ours: TableMetadata) -> int | None:
-    """The snapshot that ours adds to the base; None for a change of something else."""
+    """The id of the snapshot that the change adds; None if it adds none."""
     newest = ours.snapshots[-1].snapshot_id if ours.snapshots else None
     return None if newest is None or base.snapshot(newest) is not None else newest

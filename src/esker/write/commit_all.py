@@ -39,8 +39,8 @@ class _Proposed:
 def commit_all(catalog: Catalog, parts: Sequence[Part]) -> list[TableState]:
     """Make every change its table's newest version, in one step. The states are in the order of ``parts``.
 
-    Raises ``Conflict`` where other writers won too often or a change no longer fits: no table was changed. Raises
-    ``OutcomeUnknown`` where the catalog never answered: every file is kept.
+    Raises ``Conflict`` if other writers committed first too often or a change no longer fits: no table was changed.
+    Raises ``OutcomeUnknown`` if the catalog did not answer: every file is kept.
     """
     policy = _policy(parts)
     names = ", ".join(str(part.name) for part in parts)
@@ -66,7 +66,7 @@ def commit_all(catalog: Catalog, parts: Sequence[Part]) -> list[TableState]:
         raise
     _abandon(parts)
     raise Conflict(
-        f"cannot commit to {names}: other writers won {attempt} times in a row ({why}); "
+        f"cannot commit to {names}: other writers committed first {attempt} times in a row ({why}); "
         "nothing was changed; try again, or raise commit.retry.num-retries",
         tables=[str(part.name) for part in parts],
         attempts=attempt,
@@ -128,7 +128,7 @@ def _reconciled(
         if any(answer is False for _, _, answer in answers):
             return Rejected(f"the catalog did not answer ({unanswered.why}), and another writer's commit followed")
     raise OutcomeUnknown(
-        f"cannot tell whether the commit to {names} went through: {unanswered.why}; "
+        f"cannot find out whether the commit to {names} succeeded: {unanswered.why}; "
         "every file was kept; look at the newest snapshots of the tables before you try again",
         tables=[str(swap.name) for swap in swaps],
         snapshot_ids=[new_snapshot_id(swap.base.metadata, swap.new) for swap in swaps],

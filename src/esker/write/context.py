@@ -1,4 +1,5 @@
-"""What a write works with: the ports, the table's home, names for new metadata files, and the files written so far."""
+"""What reading and writing need: the ports, the table's home, names for new metadata files, and the files written so
+far."""
 
 from __future__ import annotations
 
@@ -51,14 +52,12 @@ class Workings:
         return None if self.make_frames is None else self.make_frames(self.storage, self.engine)
 
 
-# ---------------------------------------------------------------- layout
-#
-# Where new metadata files lie, under names that cannot clash.
+# ---------------------------------------------------------------- locations of new metadata files
 
 
 @dataclass(slots=True)
 class MetadataNames:
-    """Names for one operation's manifests and lists."""
+    """Unique names for the manifests and manifest lists of one operation."""
 
     operation_id: str = field(default_factory=lambda: str(uuid4()))
     _manifests: int = 0
@@ -70,18 +69,18 @@ class MetadataNames:
         return f"{metadata_folder(metadata)}/{self.operation_id}-m{number}.avro"
 
     def manifest_list(self, metadata: TableMetadata, snapshot_id: int, attempt: int) -> str:
-        """A location for the list of one attempt."""
+        """A location for the manifest list of one attempt."""
         return f"{metadata_folder(metadata)}/snap-{snapshot_id}-{attempt}-{self.operation_id}.avro"
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
-    """Where the table's metadata files go."""
+    """The folder of the table's metadata files."""
     chosen = metadata.properties.get("write.metadata.path")
     return chosen.rstrip("/") if chosen else f"{metadata.location.rstrip('/')}/metadata"
 
 
 def new_snapshot_id(metadata: TableMetadata) -> int:
-    """A random id over 63 bits that no snapshot of the table has."""
+    """A random id of 63 bits that no snapshot of the table has."""
     while True:
         drawn = secrets.randbits(63)
         if drawn and not _is_taken(metadata, drawn):
@@ -89,7 +88,7 @@ def new_snapshot_id(metadata: TableMetadata) -> int:
 
 
 def _is_taken(metadata: TableMetadata, snapshot_id: int) -> bool:
-    """Looked up in the history as it lies: decoding thousands of snapshots to find no clash would cost the commit."""
+    """Search the encoded history: decoding thousands of snapshots only for this check would make the commit slow."""
     snapshots = metadata.snapshots
     if not isinstance(snapshots, LazySequence):
         return any(snapshot.snapshot_id == snapshot_id for snapshot in snapshots)
@@ -99,9 +98,7 @@ def _is_taken(metadata: TableMetadata, snapshot_id: int) -> bool:
     return str(snapshot_id).encode() in b"\n".join(raw)
 
 
-# ---------------------------------------------------------------- workbench
-#
-# What a write works with, and what it has written so far.
+# ---------------------------------------------------------------- tools, and the files written so far
 
 
 log = logging.getLogger("esker.write")
@@ -109,7 +106,7 @@ log = logging.getLogger("esker.write")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """How to read and write the levels of a table."""
+    """The ports for reading and writing the levels of a table."""
 
     format: TableFormat
     manifests: TableFormatWriter
@@ -123,7 +120,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """Where a table can be changed: its catalog, its name there, and the tools of writing."""
+    """Where a table can be changed: its catalog, its name there, and the tools for writing."""
 
     catalog: Catalog
     name: TableName
@@ -132,24 +129,24 @@ class Home:
 
     @property
     def tools(self) -> Tools:
-        """What a write works with."""
+        """The tools for writing."""
         return self.get_tools()
 
 
 @dataclass(slots=True)
 class Scratch:
-    """Files written for a commit that is not made yet, so that a failure can take them back."""
+    """Files written for a commit that is not made yet, so that they can be deleted after a failure."""
 
     storage: Storage
     locations: set[str] = field(default_factory=set)
 
     def note(self, location: str) -> None:
-        """Remember a file that was written."""
+        """Record a file that was written."""
         self.locations.add(location)
 
     @contextmanager
     def writing(self, location: str) -> Iterator[str]:
-        """Remember a file that is written inside the block, whatever becomes of it, unless the name is another's."""
+        """Record a file that is written inside the block, also if that fails, unless another writer has the name."""
         self.locations.add(location)
         try:
             yield location
@@ -158,9 +155,9 @@ class Scratch:
             raise
 
     def discard(self, locations: Iterable[str] | None = None) -> None:
-        """Delete what was written. Only for files that no catalog can have been told of."""
+        """Delete what was written. Only for files that no catalog can know."""
         gone = sorted(self.locations if locations is None else locations)
         for location, error in delete_each(self.storage, gone):
-            # an orphan is no harm; hiding the cause of the failure is
+            # an orphaned file does no harm; hiding the cause of the failure does
             log.warning("cannot delete %s, which is not part of the table: %s", location, error)
         self.locations.difference_update(gone)

@@ -1,7 +1,7 @@
-"""Conflicts with other commits, checked at every rebase: overwrites, row changes, and files added twice.
+"""Conflicts with other commits, checked at every attempt: overwrites, row changes, and files added twice.
 
 An append never conflicts, and a delete by predicate can always be applied again. An overwrite conflicts with rows that
-arrive inside its filter; a row change conflicts when one of its files is removed, rewritten or gets deletes.
+arrive inside its filter. A row change conflicts if one of its files is removed, rewritten or gets deletes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from esker.write.rows.row_change_modes import is_serializable, isolation_propert
 from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, Replacement, Step
 from esker.write.table_changes import ancestors
 
-# ---------------------------------------------------------------- What others committed while a change was being made
+# ---------------------------------------------------------------- commits of others since a change began
 
 
 def snapshots_since(
     metadata: TableMetadata, start: Snapshot | None, head: Snapshot | None, doing: str
 ) -> dict[int, Snapshot]:
-    """From the head back to the start, which is left out; a start that is not among the ancestors is a conflict."""
+    """The snapshots from the head back to the start, without it. Raises ``Conflict`` if the start is not an
+    ancestor."""
     stop = None if start is None else start.snapshot_id
     found: dict[int, Snapshot] = {}
     for snapshot in ancestors(metadata, None if head is None else head.snapshot_id):
@@ -49,7 +50,7 @@ def snapshots_since(
 
 
 def own_manifests(table_format: TableFormat, metadata: TableMetadata, snapshot: Snapshot) -> list[ManifestFile]:
-    """What one snapshot did is told by its own manifests alone: the next may have dropped them."""
+    """The manifests that a snapshot itself wrote. Later snapshots may have dropped them."""
     return [m for m in table_format.manifests(metadata, snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
 
 
@@ -60,10 +61,10 @@ def arrivals(
     manifests: Sequence[ManifestFile],
     columns: EntryColumns,
 ) -> Iterator[Entries]:
-    """Data files whose rows came since. Files that a compaction wrote (the operation "replace") hold no new rows; the
-    files that it removed may: they still count if another of these snapshots had added them."""
+    """Data files with rows that arrived since. Files of a compaction (operation "replace") have no new rows. The files
+    that it removed may: they count if another of these snapshots added them."""
     coming = {id_ for id_, snapshot in since.items() if snapshot.operation != "replace"}
-    # whoever folded or rewrote a manifest since has it in a new one, where the file is listed as existing
+    # A writer that merged or rewrote a manifest since has the file in a new manifest, with the status "existing".
     newer = [m for m in manifests if m.content is ManifestContent.DATA and m.added_snapshot_id in since]
     for entries in table_format.entries(metadata, newer, columns):
         yield entries.take(entries.is_live & made_by(entries, coming))
@@ -91,17 +92,15 @@ def _removed_by_compaction(
 
 
 def made_by(entries: Entries, snapshots: Container[int]) -> npt.NDArray[np.bool_]:
-    """Entries whose file one of these snapshots added or, for one that is gone, removed."""
+    """Entries whose file one of these snapshots added, or for a removed file, removed."""
     return np.array([id_ in snapshots for id_ in entries.snapshot_id.to_pylist()], dtype=bool)
 
 
-# ---------------------------------------------------------------- row conflicts
+# ---------------------------------------------------------------- row changes
 #
-# Whether a change of rows still stands on a newer base.
-#
-# It was computed on files as they were. It falls if one of them is gone, has been rewritten or has got deletes since,
-# under every isolation level; under serializable, the default, also if rows arrived where it looked (L1). Only what
-# was committed since it began is read.
+# A row change was computed on certain files. It conflicts if one of them was removed, rewritten or got deletes since,
+# under every isolation level. Under serializable isolation, the default, it also conflicts if rows arrived that match
+# its filter (L1). Only commits since it began are read.
 
 
 def check_row_changes(
@@ -111,7 +110,7 @@ def check_row_changes(
     manifests: Sequence[ManifestFile],
     steps: Sequence[ChangeRows],
 ) -> None:
-    """Raise ``Conflict`` where one of the changes no longer stands; it names the file and the snapshot."""
+    """Raise ``Conflict`` if one of the changes is no longer valid. It names the file and the snapshot."""
     for snapshot in since.values():
         if snapshot.operation != "append":
             own = own_manifests(table_format, metadata, snapshot)
@@ -146,7 +145,7 @@ def _check_deletes(
     own: Sequence[ManifestFile],
     step: ChangeRows,
 ) -> None:
-    """Deletes that reach a file the change refers to: by name, by position or by key, whatever rows they are of."""
+    """Check deletes by name, by position or by key that apply to a file of the change, whichever rows they delete."""
     added = [m for m in own if m.content is ManifestContent.DELETES and m.added_files != 0]
     if not added or not step.files:
         return
@@ -175,23 +174,23 @@ def _check_added(
 
 def _conflict(step: ChangeRows, did: str, path: str, snapshot_id: int | None, way_out: str = "") -> Conflict:
     return Conflict(
-        f"cannot {step.verb} rows: snapshot {snapshot_id} has {did} {path} meanwhile, which the change has not seen; "
+        f"cannot {step.verb} rows: snapshot {snapshot_id} has {did} {path} since the change began; "
         f"refresh and try again{way_out}",
         file=path,
         snapshot_id=snapshot_id,
     )
 
 
-# ---------------------------------------------------------------- check new files
+# ---------------------------------------------------------------- files that a user adds must be new to the table
 #
-# Files that a user hands over must be new to the table: one that is listed twice is read twice, and one that was
-# removed before may be deleted as garbage of the old snapshot while the new one lives on it (B6).
+# A file that is listed twice is read twice. A file that was removed before may be deleted with the old snapshot while
+# the new one still needs it (B6).
 
 
 def check_new_files(
     table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile], files: Iterable[DataFile]
 ) -> None:
-    """``InvalidInput`` for a file that is in the table, or was in a snapshot that still is."""
+    """Raise ``InvalidInput`` for a file that is in the table, or in one of its earlier snapshots."""
     asked = {spelt(file.path)[2]: file.path for file in files}
     data = [m for m in manifests if m.content is ManifestContent.DATA]
     for path, is_live in _listed(table_format, metadata, data):
@@ -219,14 +218,11 @@ def _check(asked: dict[str, str], path: str, why: str) -> None:
         raise InvalidInput(f"cannot add {known}: {why}; add a copy under another name", file=known)
 
 
-# ---------------------------------------------------------------- detect conflicts
+# ---------------------------------------------------------------- overwrites
 #
-# Asked at every rebase: did someone change what this change was about to replace?
-#
-# An append never conflicts, and a delete by predicate can always be applied anew. An overwrite is different: rows
-# that arrive inside its filter while it runs would vanish unread. Under serializable isolation, the default, that is
-# a conflict; under snapshot isolation it is accepted. Rows that others removed inside the filter are a conflict under
-# both: the overwrite may be about to bring them back (L1).
+# Rows that arrive inside the filter of an overwrite while it runs would be removed unread. Under serializable
+# isolation, the default, that is a conflict; under snapshot isolation it is accepted. Rows that others removed inside
+# the filter are a conflict under both: the overwrite may insert them again (L1).
 
 
 _WAY_OUT = f", or set {isolation_property('delete')} = snapshot"
@@ -240,8 +236,8 @@ def detect_conflicts(
     manifests: Sequence[ManifestFile],
     steps: Sequence[Step],
 ) -> None:
-    """Raise ``Conflict`` if data that a step replaces was added or removed since ``start``, or if the rows that a
-    change of rows saw are no longer what they were."""
+    """Raise ``Conflict`` if data that a step replaces was added or removed since ``start``, or if rows that a row
+    change used have changed."""
     replacing = [step for step in steps if isinstance(step, RemoveRows | RemovePartitions) and step.replaces]
     changing = [step for step in steps if isinstance(step, ChangeRows)]
     if changing:
@@ -270,14 +266,14 @@ def _check_replacing(
 
 
 def check_columns(metadata: TableMetadata, steps: Sequence[Step]) -> None:
-    """A filter was bound to columns as they were: one that is gone or of another type means something else now."""
+    """Raise ``Conflict`` if a column of a filter was removed or has another type now."""
     for step in steps:
         for term in terms(step.predicate) if isinstance(step, RemoveRows | ChangeRows) else ():
             now = metadata.schema.by_id.get(term.field.id)
             if now is None or now.type != term.field.type:
                 what = "dropped" if now is None else f"changed to {now.type}"
                 raise Conflict(
-                    f"cannot apply the filter: column {term.field.name!r} was {what} meanwhile; refresh and try again",
+                    f"cannot apply the filter: column {term.field.name!r} was {what} since; refresh and try again",
                     column=term.field.name,
                 )
 
@@ -297,7 +293,8 @@ def _check_removed(
         )
     deletes = [m for m in own if m.content is ManifestContent.DELETES and m.added_files != 0]
     for entries in table_format.entries(metadata, deletes, EntryColumns()):
-        # the statistics of a delete file are of its own rows, not of those it deletes: only its partition can tell
+        # The statistics of a delete file describe its own rows, not the deleted ones: only its partition can be
+        # compared.
         _refuse(metadata, replacing, entries.take(entries.status == EntryStatus.ADDED), "added deletes in")
 
 
@@ -308,7 +305,7 @@ def _refuse(
         hit = _first_hit(metadata, step, entries)
         if hit is not None:
             raise Conflict(
-                f"cannot overwrite: another commit has {did} {hit} meanwhile, which the overwrite has not seen; "
+                f"cannot overwrite: another commit has {did} {hit} since the overwrite began; "
                 f"refresh and try again{way_out}",
                 file=hit,
             )

@@ -1,11 +1,11 @@
-"""Batches that count once: a writer that cannot know whether its last commit arrived may send it again.
+"""Batches that are applied once: a writer that does not know whether its last commit succeeded may send it again.
 
-An application numbers its batches upwards. Each commit of a batch carries the number twice: in the summary of its
-snapshot, and in a table property that is set by the same swap of metadata. The property outlives the snapshot when
-that expires; the summary goes where the snapshot goes, be it to another branch. A batch up to the highest number
-that either knows of is applied already, and committing it again changes nothing.
+An application numbers its batches upwards. Each commit of a batch records the number twice: in the summary of its
+snapshot, and in a table property that is set by the same commit. The property remains when the snapshot expires. The
+summary moves with the snapshot, for example to another branch. A batch up to the highest recorded number is applied
+already, and committing it again changes nothing.
 
-A table remembers the last batch per branch and application: of those that committed within 30 days, 200 at most.
+A table records the last batch per branch and application: at most 200 of those that committed within 30 days.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 KEEP_MS = 30 * 24 * 3_600_000
 KEEP_APPLICATIONS = 200
 
-_NAME = re.compile(r"[!-~]{1,200}")  # printable, no blanks: it becomes part of a property's key
+_NAME = re.compile(r"[!-~]{1,200}")  # printable, without blanks: it becomes part of a property's key
 _VALUE = re.compile(r"(\d{1,19})@(\d{1,19})")
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of an application; what an application sends has ever higher numbers."""
+    """One batch of an application. Later batches have higher numbers."""
 
     application: str
     number: int
 
     @classmethod
     def of(cls, given: object) -> Batch:
-        """A batch as a user names it: an application and a number."""
+        """The batch from an application's name and a number. Raises ``InvalidInput`` if they are not valid."""
         match given:
             case Batch():
                 return given
@@ -58,21 +58,21 @@ class Batch:
 
     @property
     def summary(self) -> dict[str, str]:
-        """What a snapshot's summary says of it."""
+        """The entries of a snapshot's summary."""
         return {APPLICATION: self.application, NUMBER: str(self.number)}
 
 
 def is_applied(metadata: TableMetadata, ref: str, head: int | None, batch: Batch) -> bool:
-    """Whether the batch, or a later one of its application, is in the branch whose head that is."""
+    """Whether the batch, or a later one of its application, is in the branch with this head."""
     number, _ = _remembered(metadata.properties, _key(ref, batch.application))
     return batch.number <= number or batch.number <= last_applied(metadata, ref, head, batch.application)
 
 
 def last_applied(metadata: TableMetadata, ref: str, head: int | None, application: str) -> int:
-    """The highest batch of an application in the branch whose head that is; -1 where there is none."""
+    """The highest batch of an application in the branch with this head; -1 if there is none."""
     number, at_ms = _remembered(metadata.properties, _key(ref, application))
     for snapshot in ancestors(metadata, head):
-        if snapshot.timestamp_ms <= at_ms:  # what is older than the property cannot know more than it
+        if snapshot.timestamp_ms <= at_ms:  # older snapshots cannot have a higher number than the property
             break
         marked = _marked(snapshot.summary, application)
         if marked is not None:
@@ -81,7 +81,7 @@ def last_applied(metadata: TableMetadata, ref: str, head: int | None, applicatio
 
 
 def with_batch(metadata: TableMetadata, ref: str, batch: Batch) -> TableMetadata:
-    """The table that remembers the batch, and has forgotten applications that are silent for long."""
+    """The table with the batch recorded, and without applications that have not committed for long."""
     own = _key(ref, batch.application)
     now_ms = metadata.last_updated_ms
     others = {
@@ -96,7 +96,7 @@ def with_batch(metadata: TableMetadata, ref: str, batch: Batch) -> TableMetadata
 
 
 def _marked(summary: Mapping[str, str], application: str) -> int | None:
-    """The batch of an application that a snapshot is; None where it is none of its."""
+    """The application's batch number in a snapshot's summary; None if it has none."""
     for name, number in ((APPLICATION, NUMBER), (QUERY, EPOCH)):
         text = summary.get(number, "")
         if summary.get(name) == application and text.isascii() and text.isdecimal():
@@ -109,15 +109,15 @@ def _key(ref: str, application: str) -> str:
 
 
 def _remembered(properties: Mapping[str, str], key: str) -> tuple[int, int]:
-    """The highest number and when it was committed; below all numbers where nothing is remembered."""
+    """The highest recorded number and the time of its commit; -1 if none is recorded. Raises ``InvalidInput``."""
     text = properties.get(key)
     if text is None:
         return -1, -1
     found = _VALUE.fullmatch(text)
     if found is None:
         raise InvalidInput(
-            f"cannot tell which batches are applied: the table property {key} holds {text!r}, not a number and a time; "
-            "set it right, or remove it to rely on the summaries of snapshots",
+            f"cannot find out which batches are applied: the table property {key} is {text!r}, no number and time; "
+            "correct it, or remove it to use only the summaries of snapshots",
             property=key,
         )
     return int(found[1]), int(found[2])

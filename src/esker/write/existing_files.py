@@ -1,6 +1,6 @@
-"""Data files that exist already: files below a folder that a table takes in, and files that workers wrote.
+"""Data files that exist already: files below a folder that are added to a table, and files that workers wrote.
 
-For a folder: the partition values that its sub-folders name, and the spec that these fit. No file is opened here.
+For a folder: the partition values in the names of its sub-folders, and the spec that these fit. No file is read here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- existing files
-#
-# Data files that are there already: those below a folder, the partition values that folders name, and the spec that
-# these fit. Nothing is opened here.
+# ---------------------------------------------------------------- files of a user
 
 
 OTHER_FORMATS = ("orc", "avro")
@@ -30,8 +27,8 @@ Filter = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingFile:
-    """A file to take in. ``values`` are the partition values of its folders as text, by the names that they have there;
-    None: whatever its location names, or its statistics decide."""
+    """A file to add. ``values`` are the partition values in its folders' names, as text; None: those in its location,
+    or in its statistics."""
 
     location: str
     values: Mapping[str, str | None] | None = None
@@ -39,7 +36,7 @@ class ExistingFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingFiles:
-    """The files that a new table begins with, in place of rows."""
+    """The files of a new table, instead of rows."""
 
     files: tuple[ExistingFile, ...]
     parallelism: int = 1
@@ -47,7 +44,7 @@ class ExistingFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedFile:
-    """A file, the spec that it is taken in under, and the text of its partition values by the spec's own names."""
+    """A file, its partition spec, and the text of its partition values by the spec's names."""
 
     location: str
     spec_id: int
@@ -57,8 +54,8 @@ class PlacedFile:
 def files_below(storage: Storage, folder: str) -> list[ExistingFile]:
     """The data files below a folder, with the values of the ``name=value`` folders between.
 
-    What begins with ``_`` or ``.`` is left out, as Spark and Hive do. ``NoSuchFile`` where no file is left, and
-    ``InvalidInput`` where files are in folders of different names.
+    Names that begin with ``_`` or ``.`` are left out, as in Spark and Hive. Raises ``NoSuchFile`` if no file is left,
+    and ``InvalidInput`` if files are in folders with different names.
     """
     base = whole_location(storage, folder).rstrip("/")
     found = []
@@ -68,7 +65,7 @@ def files_below(storage: Storage, folder: str) -> list[ExistingFile]:
             found.append(ExistingFile(location=file.location, values=hive_values(way)))
     if not found:
         raise NoSuchFile(
-            f"cannot add the files below {folder}: no data file is there; names that begin with _ or . are left out",
+            f"cannot add the files below {folder}: it has no data file; names that begin with _ or . are left out",
             file=folder,
         )
     _check_alike(folder, found)
@@ -76,7 +73,7 @@ def files_below(storage: Storage, folder: str) -> list[ExistingFile]:
 
 
 def whole_location(storage: Storage, path: str) -> str:
-    """The path from the root on, where it is a relative one of this machine's: a table is read from anywhere."""
+    """The absolute path, if the path is relative and local: a table may be read from another working directory."""
     if path.startswith("/") or ":" in path.split("/")[0]:
         return path
     return storage.local_folder(path) or path
@@ -85,9 +82,9 @@ def whole_location(storage: Storage, path: str) -> str:
 def placed_files(
     storage: Storage, metadata: TableMetadata, paths: Iterable[str | ExistingFile], chosen: Filter | None = None
 ) -> list[PlacedFile]:
-    """Files and folders as files, each with the spec that it fits; with ``chosen``, of these partitions only.
+    """Files, and the files below folders, each with the spec that it fits; with ``chosen``, only of these partitions.
 
-    Raises ``InvalidInput`` for a file that is named twice, for folders that fit no spec, and for a filter that fits
+    Raises ``InvalidInput`` for a file that is given twice, for folders that fit no spec, and for a filter that matches
     nothing; ``Unsupported`` for ORC and Avro.
     """
     given = list(_listed(storage, paths))
@@ -107,9 +104,9 @@ def placed_files(
 
 
 def not_taken(file_format: str, what: str) -> Unsupported:
-    """The refusal of a format other than Parquet."""
+    """The error for a format other than Parquet."""
     return Unsupported(
-        f"cannot add {what}: files of the format {file_format} cannot be taken in where they are, only Parquet; "
+        f"cannot add {what}: files of the format {file_format} cannot be added without rewriting them, only Parquet; "
         "read them with Spark and append the rows",
         feature=f"add_files of {file_format}",
     )
@@ -158,7 +155,8 @@ def _placed(metadata: TableMetadata, file: ExistingFile) -> PlacedFile:
 
 
 def _fitting_spec(metadata: TableMetadata, file: ExistingFile) -> PartitionSpec:
-    """The spec, the table's present one if it can be, that divides by just the columns of the file's folders."""
+    """The spec, preferably the current one, whose columns are exactly those of the file's folders. Raises
+    ``InvalidInput``."""
     names = sorted(_names(file))
     for spec in (metadata.spec, *metadata.specs):
         plain = all(isinstance(field.transform, IdentityTransform | VoidTransform) for field in spec.fields)
@@ -170,8 +168,8 @@ def _fitting_spec(metadata: TableMetadata, file: ExistingFile) -> PartitionSpec:
     wanted = ", ".join(file.values or ())
     has = ", ".join(f"{field.transform}({field.name})" for field in metadata.spec.fields) or "nothing"
     raise InvalidInput(
-        f"cannot add {file.location}: its folders divide rows by {wanted}, and no partition spec of the table is by "
-        f"just these columns as they are; the table is partitioned by {has}",
+        f"cannot add {file.location}: its folders partition rows by {wanted}, and no partition spec of the table "
+        f"has exactly these columns, unchanged; the table is partitioned by {has}",
         file=file.location,
     )
 
@@ -181,7 +179,7 @@ def _identities(spec: PartitionSpec) -> list[PartitionField]:
 
 
 def _filtered(metadata: TableMetadata, files: Sequence[ExistingFile], chosen: Filter) -> list[ExistingFile]:
-    """The files of partitions that have these values; compared as values of the table's columns."""
+    """The files of partitions with these values, compared as values of the table's columns."""
     for file in files[:1]:
         unknown = [name for name in chosen if name.casefold() not in _names(file)]
         if unknown:
@@ -214,25 +212,23 @@ def _agrees(metadata: TableMetadata, name: str, value: str | None, values: Mappi
         return False
 
 
-# ---------------------------------------------------------------- written
-#
-# Data that is written already: workers of another engine made the files, and a commit is all that is left.
+# ---------------------------------------------------------------- files that workers of another engine wrote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Files for a verb to take in place of rows. They are the verb's from then on: where it fails, they are deleted."""
+    """Written files, given to a verb instead of rows. The verb owns them: if it fails, they are deleted."""
 
     files: tuple[DataFile, ...]
-    spec_id: int  # that the files are partitioned by
+    spec_id: int  # of the files
     began_at: int | None  # the branch's head when the writing began; None for an empty table
 
     def start(self, metadata: TableMetadata) -> Snapshot | None:
-        """The snapshot that the writing began from; ``Conflict`` where the table has moved away from under it."""
+        """The snapshot that the writing began from. Raises ``Conflict`` if the table no longer has it or the files'
+        spec."""
         if self.spec_id not in metadata.spec_by_id:
             raise Conflict(
-                f"cannot commit files of partition spec {self.spec_id}: the table has none of that number any more; "
-                "write them again",
+                f"cannot commit files of partition spec {self.spec_id}: the table no longer has it; write them again",
                 spec_id=self.spec_id,
             )
         if self.began_at is None:
@@ -240,8 +236,7 @@ class Written:
         found = metadata.snapshot(self.began_at)
         if found is None:
             raise Conflict(
-                f"cannot commit: snapshot {self.began_at}, which the writing began from, has expired meanwhile; "
-                "write again",
+                f"cannot commit: snapshot {self.began_at}, which the writing began from, has expired; write again",
                 snapshot_id=self.began_at,
             )
         return found

@@ -106,4 +106,4 @@ class LakeTransaction:
 
     def _check_open(self) -> None:
         if self._is_over:
-            raise InvalidInput("cannot use a transaction that is over: begin another")
+            raise InvalidInput("cannot use a transaction that has ended: begin another")

@@ -1,4 +1,4 @@
-"""Making a view, or giving one that is there another query."""
+"""Creates a view, or gives an existing view another query."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def make_view(
     replaces: bool,
     schema_from_arrow: FromArrow | None = None,
 ) -> ViewState:
-    """The view as it is then. ``columns`` describes it as ``create_table`` takes a schema; where they come from an
-    analysis, they are what the query itself calls them. The property ``location`` says where the view is to be."""
+    """Create or replace a view and return its state. ``columns`` is a schema as for ``create_table``; if it comes from
+    an analysis, it has the names that the query gives its columns. The property ``location`` is the view's location."""
     schema = read_schema(columns, schema_from_arrow)
     given = properties.get(QUERY_COLUMNS)
     names = given.split(",") if given else [field.name for field in schema.fields] if is_analysed else []
@@ -43,7 +43,7 @@ def make_view(
     def change(base: ViewMetadata) -> ViewMetadata:
         if location is not None and location.rstrip("/") != base.location:
             raise InvalidInput(
-                f"cannot move view {name} to {location}: a view stays at {base.location}", view=str(name)
+                f"cannot move view {name} to {location}: a view stays at its location {base.location}", view=str(name)
             )
         return replaced(base, definition, kept, called=f"view {name}")
 
@@ -56,33 +56,35 @@ def make_view(
     except AlreadyExists:
         if not replaces:
             raise
-        try:  # it was made meanwhile; a table of that name stays in the way
+        try:  # it was created in the meantime; a table of that name stays an error
             return commit_view(views, name, change)
         except NoSuchView:
             raise AlreadyExists(f"cannot create view {name}: a table of that name exists", view=str(name)) from None
 
 
 def _stated_location(name: TableName, properties: Mapping[str, str]) -> str | None:
-    """Where the properties put the view. Those that state what every view is are checked, and not kept."""
+    """The location in the properties. Properties that only repeat what every view is are checked and not stored."""
     for key, value in _STATED.items():
         if value is not None and properties.get(key, value).lower() != value:
             raise InvalidInput(
-                f"cannot make view {name} with {key} {properties[key]!r}: it is {value!r}", view=str(name), property=key
+                f"cannot create view {name} with {key} {properties[key]!r}: it is {value!r}",
+                view=str(name),
+                property=key,
             )
     return properties.get("location")
 
 
 def checked_query(sql: str) -> str:
-    """The query of a view, without what may end it; ``InvalidInput`` where it cannot be one."""
+    """The query of a view without a final semicolon. Raises ``InvalidInput`` if it is empty or too long."""
     if not isinstance(sql, str) or not sql.strip():
-        raise InvalidInput("cannot make a view without a query")
+        raise InvalidInput("cannot create a view without a query")
     if len(sql) > LONGEST_QUERY:
-        raise InvalidInput(f"cannot make a view of a query of {len(sql):,} characters: at most {LONGEST_QUERY:,}")
+        raise InvalidInput(f"cannot create a view of a query of {len(sql):,} characters: at most {LONGEST_QUERY:,}")
     return sql.strip().rstrip(";").rstrip()
 
 
 def _checked(definition: Definition) -> Definition:
     if not definition.schema.fields:
-        raise InvalidInput("cannot make a view without columns")
+        raise InvalidInput("cannot create a view without columns")
     check_schema(definition.schema, NEWEST_VERSION)
     return replace(definition, sql=checked_query(definition.sql))

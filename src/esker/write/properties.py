@@ -1,4 +1,4 @@
-"""Table properties: read strictly, so that a typing error is not taken for a setting, and checked when they are set.
+"""Table properties: parsed strictly, so that a typing error is not ignored, and checked when they are set.
 
 A property of Iceberg's configuration page is either honoured or refused when it is set, never accepted and ignored.
 """
@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 
 from esker.errors import InvalidInput, Unsupported
 
-# ---------------------------------------------------------------- properties
-#
-# The table properties that steer commits: read strictly, so that a typing error is not taken for a wish.
+# ---------------------------------------------------------------- reading values
 
 
 def whole_number(properties: Mapping[str, str], key: str, default: int, *, at_least: int = 0) -> int:
-    """A whole number; ``InvalidInput`` names a property that holds none."""
+    """Return a whole number. Raises ``InvalidInput`` with the property's name if its value is not one."""
     text = properties.get(key)
     if text is None:
         return default
@@ -31,7 +29,7 @@ def whole_number(properties: Mapping[str, str], key: str, default: int, *, at_le
 
 
 def switch(properties: Mapping[str, str], key: str, *, default: bool) -> bool:
-    """true or false; ``InvalidInput`` names a property that is neither."""
+    """Return true or false. Raises ``InvalidInput`` with the property's name if its value is neither."""
     text = properties.get(key)
     if text is None:
         return default
@@ -40,12 +38,9 @@ def switch(properties: Mapping[str, str], key: str, *, default: bool) -> bool:
     return text.strip().lower() == "true"
 
 
-# ---------------------------------------------------------------- known properties
+# ---------------------------------------------------------------- the properties of Iceberg's configuration page
 #
-# The table properties of Iceberg's configuration page: what each holds, and which cannot be honoured here.
-#
-# A property that means something is either honoured or refused when it is set, never taken and forgotten. Keys that
-# Iceberg does not know are the user's own, unless one is so near to a known key that it must be a slip.
+# Keys that Iceberg does not have belong to the user, unless a key is so similar to a known one that it must be a typo.
 
 
 Check = Callable[[str, str], None]
@@ -73,7 +68,7 @@ def _fraction(key: str, text: str) -> None:
 
 def _text(key: str, text: str) -> None:
     if not text.strip():
-        raise InvalidInput(f"cannot use {key} = {text!r}: it may not be empty; remove the property", property=key)
+        raise InvalidInput(f"cannot use {key} = {text!r}: it must not be empty; remove the property", property=key)
 
 
 def _one_of(*taken: str, not_here: tuple[str, ...] = ()) -> Check:
@@ -81,7 +76,9 @@ def _one_of(*taken: str, not_here: tuple[str, ...] = ()) -> Check:
         folded = text.strip().lower()
         if folded in not_here:
             raise Unsupported(
-                f"cannot honour {key} = {text!r}: this version takes {', '.join(taken)}", feature=folded, property=key
+                f"cannot honour {key} = {text!r}: this version of Esker takes {', '.join(taken)}",
+                feature=folded,
+                property=key,
             )
         if folded not in taken:
             raise InvalidInput(f"cannot use {key} = {text!r}: it takes {', '.join(taken)}", property=key)
@@ -97,7 +94,7 @@ def _refused(why: str) -> Check:
 
 
 def _only(allowed: str, why: str) -> Check:
-    """A property that is refused unless it says what is done anyway."""
+    """A property that is refused unless its value is what Esker does anyway."""
 
     def check(key: str, text: str) -> None:
         if text.strip().lower() != allowed:
@@ -126,7 +123,7 @@ _AVRO_CODEC = _one_of("gzip", "zlib", "deflate", "uncompressed", "none", not_her
 _ONLY_PARQUET = _one_of("parquet", not_here=("orc", "avro"))
 _ORC = _refused("ORC files are read here and not written")
 _ENCRYPTION = _refused("files cannot be encrypted here")
-_RESERVED = "the table says it itself, it is no property"
+_RESERVED = "it is recorded in the table's metadata, not as a property"
 
 KNOWN: dict[str, Check] = {
     "write.format.default": _ONLY_PARQUET,
@@ -217,7 +214,7 @@ PER_COLUMN: dict[str, Check] = {
     "write.orc.": _ORC,
 }
 RESERVED: dict[str, str] = {
-    "format-version": "change it with upgrade_format(), or give format_version when the table is made",
+    "format-version": "change it with upgrade_format(), or give format_version when the table is created",
     "uuid": _RESERVED,
     "snapshot-count": _RESERVED,
     "current-snapshot-id": _RESERVED,
@@ -232,13 +229,15 @@ RESERVED: dict[str, str] = {
 
 
 def checked_properties(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The properties as they can be set; an error names the first that cannot."""
+    """The properties, checked. Raises an error with the first that cannot be set."""
     found = dict(given or {})
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidInput(f"cannot set the property {key!r} to {value!r}: keys and values are text", property=key)
+            raise InvalidInput(
+                f"cannot set the property {key!r} to {value!r}: keys and values must be text", property=key
+            )
         if not key.strip():
-            raise InvalidInput("cannot set a property of no name", property=key)
+            raise InvalidInput("cannot set a property without a name", property=key)
         if key in RESERVED:
             raise InvalidInput(f"cannot set {key} as a property: {RESERVED[key]}", property=key)
         _check(key, value)
@@ -259,7 +258,7 @@ def _check(key: str, value: str) -> None:
 
 
 def renamed_column(properties: Mapping[str, str], old: str, new: str | None) -> dict[str, str]:
-    """Settings of a column follow it to its new name, and go when it goes (``None``); so do those inside it."""
+    """Rename the properties of a column, or remove them if ``new`` is None; also those of columns inside it."""
     found: dict[str, str] = {}
     for key, value in properties.items():
         prefix = next((prefix for prefix in PER_COLUMN if prefix.endswith(".column.") and key.startswith(prefix)), None)

@@ -1,4 +1,4 @@
-"""Which files leave the table, and what takes the place of those that are only partly gone."""
+"""Which files are removed from the table, and what replaces files that lose only some rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from esker.write.steps import (
 def apply_steps(
     tools: Tools, rewriter: Rewriter, metadata: TableMetadata, manifests: Sequence[ManifestFile], steps: Sequence[Step]
 ) -> Outcome:
-    """Apply the steps in order: a removal touches the base and everything that earlier steps added."""
+    """Apply the steps in order. A removal applies to the base and to everything that earlier steps added."""
     outcome = Outcome()
     for segment in _segments(steps):
         if isinstance(segment, ChangeRows):
@@ -43,8 +43,8 @@ def apply_steps(
 
 
 def _segments(steps: Sequence[Step]) -> Iterator[ChangeRows | list[Step]]:
-    """A change of rows was computed on what the steps before it come to, so it parts those before from those after;
-    what lies between two of them touches the base only once."""
+    """Split the steps at changes of rows: such a change was computed on the result of the steps before it. The steps
+    between two of them are applied to the base at once."""
     segment: list[Step] = []
     for step in steps:
         if isinstance(step, ChangeRows):
@@ -112,7 +112,7 @@ def _remove_from_base(
     if not all(isinstance(step, RemoveFiles) for step in removals):
         outcome.count("delete", RowCounts())
     named = [step for step in removals if not isinstance(step, RemoveRows)]
-    if named:  # first: what leaves whole is not worth a copy of its rows
+    if named:  # first: a file that is removed as a whole need not be rewritten
         _remove_named(tools, rewriter, metadata, manifests, named, outcome)
     predicate = any_of(step.predicate for step in removals if isinstance(step, RemoveRows))
     mode = mode_of(metadata, "delete")
@@ -145,7 +145,7 @@ def _deleted(before: int | None, *, left: int = 0) -> RowCounts | None:
 
 
 def _is_whole(task: ScanTask) -> bool:
-    """Every row of the file matches, deleted ones too: it can go without being read."""
+    """Whether all rows of the file match, deleted ones too: then it can be removed without being read."""
     return task.residual == TRUE
 
 
@@ -157,13 +157,13 @@ def _remove_named(
     steps: Sequence[RemovePartitions | RemoveFiles],
     outcome: Outcome,
 ) -> None:
-    """Files that leave by their partition or by their own name."""
+    """Remove files by their partition or by their own name."""
     missing = {path for step in steps if isinstance(step, RemoveFiles) for path in step.paths}
     for manifest, task in planned_tasks(tools, metadata, manifests, TRUE, outcome):
         file = task.data_file
         if any(_is_named(step, file) for step in steps):
             outcome.remove(manifest, file)
-            if outcome.counts_rows:  # files that only make room for others with the same rows do not
+            if outcome.counts_rows:  # files that are only replaced by others with the same rows do not count
                 outcome.count("delete", _deleted(rewriter.live_rows(metadata, task, reads_data=False)))
         missing.discard(file.path)
     if missing:

@@ -1,4 +1,4 @@
-"""What a snapshot may do, as steps that can be applied to any base, and what they come to on one base."""
+"""The steps of a snapshot, which can be applied to any base, and their outcome on one base."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- steps
-#
-# What a snapshot may do, as intents that can be applied to any base: add files, remove what matches.
 
 
 @dataclass(frozen=True, slots=True)
 class AddFiles:
-    """These files join the table; they are written already and are the same on every attempt."""
+    """Add files. They are already written and are the same in every attempt."""
 
     files: tuple[DataFile, ...]
-    are_given: bool = False  # by the user, so they may be in the table already; what we write has names of its own
-    name_mapping: str | None = None  # by which columns of files without ids were found; the table's, if it has none
+    are_given: bool = False  # by the user, so they may be in the table already; Esker's own files have new names
+    # with which columns of files without ids were found; becomes the table's, if it has none
+    name_mapping: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveRows:
-    """Rows that match leave the table: whole files where all of a file matches, else the file is rewritten or gets
-    a delete, as the table asks. It is applied anew to every base, so it conflicts with nothing."""
+    """Remove rows that match: whole files if all their rows match, otherwise the file is rewritten or gets a delete, as
+    the table's properties say. It is applied again to every base, so it conflicts with nothing."""
 
     predicate: Bound
-    replaces: bool = False  # other rows take their place, so rows that arrive meanwhile must not vanish unread
+    replaces: bool = False  # other rows replace them, so rows that arrive in the meantime must not be removed unread
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePartitions:
-    """Every file in these partitions of the current spec leaves the table."""
+    """Remove every file in these partitions of the current spec."""
 
     spec_id: int
     keys: frozenset[PartitionKey]
@@ -50,14 +49,14 @@ class RemovePartitions:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFiles:
-    """These very files leave the table; a conflict if one of them is no longer there."""
+    """Remove exactly these files; a conflict if one of them is no longer in the table."""
 
     paths: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A data file that a change of rows refers to, as it was when the change was computed."""
+    """A data file of a row change, as it was when the change was computed."""
 
     data_file: DataFile
     deletes: tuple[DataFile, ...]
@@ -66,8 +65,8 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRows:
-    """Rows of known files go and new files come. It was computed from the branch's head at the start, and stands as
-    long as nobody touched those files or, under serializable isolation, added rows where it looked."""
+    """Remove rows of known files and add new files. It was computed from the branch's head at the start. It is valid as
+    long as no other commit changed those files or, under serializable isolation, added rows that match its filter."""
 
     verb: Verb
     predicate: Bound
@@ -76,12 +75,12 @@ class ChangeRows:
     rewritten: frozenset[str]
     added: tuple[DataFile, ...]
     counts: RowCounts
-    manifests: frozenset[str]  # what was listed then: a file is to be looked for in later ones only
+    manifests: frozenset[str]  # listed at that time: files are searched only in later ones
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteKeys:
-    """Rows that were there before this commit and have one of these keys leave, by equality delete files."""
+    """Remove rows from before this commit that have one of these keys, by equality delete files."""
 
     files: tuple[DataFile, ...]
 
@@ -91,14 +90,12 @@ Removal: TypeAlias = RemoveRows | RemovePartitions | RemoveFiles
 Replacement: TypeAlias = RemoveRows | RemovePartitions
 
 
-# ---------------------------------------------------------------- outcome
-#
-# What the steps of a change come to on one base, before any of it is written down.
+# ---------------------------------------------------------------- the outcome on one base
 
 
 @dataclass(frozen=True, slots=True)
 class LostRows:
-    """A data file that stays and loses rows: the positions, and the deletes that took others out of it before."""
+    """A data file that stays and loses rows: their positions, and the deletes that it had before."""
 
     data_file: DataFile
     positions: BitMap64
@@ -107,20 +104,20 @@ class LostRows:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the steps come to on one base."""
+    """The outcome of the steps on one base."""
 
     added: list[DataFile] = field(default_factory=list)
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by manifest, names of files
     removed_files: list[DataFile] = field(default_factory=list)
     lost: dict[str, LostRows] = field(default_factory=dict)  # by path of the data file
-    rows: RowCounts | None = None  # that changed; None where nothing was changed, or nobody knows how many
+    rows: RowCounts | None = None  # that changed; None if nothing was changed, or if the number is unknown
     merged: RowCounts | None = None  # of these, those of merges
-    copied: int = 0  # rows that merges wrote again as they were
+    copied: int = 0  # rows that merges copied unchanged
     appended: int = 0  # rows of files that were only added
     _is_unknown: bool = False
 
     def remove(self, manifest: str, file: DataFile) -> None:
-        """A file leaves; removing it twice is removing it once."""
+        """Remove a file. Removing it twice is not an error."""
         name = listed_name(file)
         if name not in self.removed[manifest]:
             self.removed[manifest].add(name)
@@ -128,13 +125,13 @@ class Outcome:
             self.lost.pop(file.path, None)
 
     def lose(self, file: DataFile, positions: BitMap64, deletes: Sequence[DataFile]) -> None:
-        """Rows leave a file that stays, besides those that earlier steps took."""
+        """Remove rows of a file that stays, in addition to those of earlier steps."""
         before = self.lost.get(file.path)
         all_ = positions if before is None else before.positions | positions
         self.lost[file.path] = LostRows(file, all_, _of_positions(deletes))
 
     def count(self, verb: Verb, counts: RowCounts | None, *, copied: int = 0) -> None:
-        """So many rows changed; None: it is not known how many, and so it is not known of the whole."""
+        """Count changed rows. None: the number is unknown, and so is the total."""
         self._is_unknown |= counts is None
         if counts is not None:
             self.rows = counts if self.rows is None else self.rows + counts
@@ -146,29 +143,29 @@ class Outcome:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether it is known so far how many rows changed."""
+        """Whether the number of changed rows is known so far."""
         return self.rows is not None
 
     def gone_from(self, path: str) -> BitMap64 | None:
-        """The positions that steps so far took out of a file."""
+        """The positions that the steps so far removed from a file."""
         lost = self.lost.get(path)
         return None if lost is None else lost.positions
 
     @property
     def adds_data(self) -> bool:
-        """Whether rows come, rather than deletes alone."""
+        """Whether rows are added, not only deletes."""
         return any(file.content is FileContent.DATA for file in self.added)
 
     @property
     def operation(self) -> str:
-        """What the snapshot does, in the spec's words."""
+        """The operation in the spec's words."""
         if not self.removed_files and all(file.content is FileContent.DATA for file in self.added):
             return "append"
         return "overwrite" if self.adds_data else "delete"
 
 
 def listed_name(file: DataFile) -> str:
-    """What tells files of a manifest apart: several deletion vectors share one Puffin file."""
+    """What identifies a file in a manifest: several deletion vectors share one Puffin file."""
     return f"{file.path}#{file.content_offset}" if file.is_deletion_vector else file.path
 
 

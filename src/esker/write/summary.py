@@ -1,7 +1,7 @@
-"""What a commit did, counted: a snapshot's summary, with the totals carried on from its parent.
+"""A snapshot's summary: what a commit changed, in numbers, with totals continued from its parent.
 
-Every value is text. A total is left out where the parent does not have it, because a guess would be carried on
-for ever. What a user adds never replaces what was counted.
+Every value is text. A total is left out if the parent does not have it, because a guess would be continued for ever. A
+user's entries never replace counted values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def build_summary(
     manifests: Mapping[str, int],
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """The summary of a snapshot: what was added and removed, the new totals, what the user adds."""
+    """The summary of a snapshot: what was added and removed, the new totals, the user's entries."""
     counts: Counter[str] = Counter()
     partitions = set()
     for file in added:
@@ -53,7 +53,7 @@ def build_summary(
 
 
 def row_counts(outcome: Outcome) -> dict[str, str]:
-    """How many rows changed: in Esker's own fields, and of merges also in those that Iceberg's Spark runtime has."""
+    """How many rows changed: in Esker's own fields, and for merges also in those of Iceberg's Spark runtime."""
     rows, merged = outcome.rows, outcome.merged
     found: dict[str, str] = {}
     if rows is not None:
@@ -78,11 +78,11 @@ def row_counts(outcome: Outcome) -> dict[str, str]:
 
 
 def checked_extra(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """What a user adds to a summary; text only, and never what is counted here."""
+    """The user's entries. Raises ``InvalidInput`` if they are not text. Counted values are never replaced."""
     given = dict(extra or {})
     for key, value in given.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidInput(f"cannot put {key!r}: {value!r} into a snapshot summary: keys and values are text")
+            raise InvalidInput(f"cannot put {key!r}: {value!r} into a snapshot summary: keys and values must be text")
     return given
 
 
@@ -121,7 +121,7 @@ def _removals(file: DataFile) -> dict[str, int]:
 
 
 def _size(file: DataFile) -> int:
-    """A deletion vector's own bytes, not those of the Puffin file it shares."""
+    """The size of a file; for a deletion vector its own bytes, not those of the Puffin file that it shares."""
     return file.content_size if file.is_deletion_vector and file.content_size is not None else file.file_size
 
 

@@ -1,7 +1,7 @@
 """Pure changes of table metadata, each from one version to the next, and the ancestry of snapshots.
 
-Time never goes back: every version is at least a millisecond younger than the one before, whatever the clock says, so
-that time travel to a snapshot's own time finds that snapshot.
+Time never goes back: every version is at least a millisecond younger than the one before, even if the clock is wrong.
+So time travel to a snapshot's own time finds that snapshot.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import replace
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef, extended
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
-# ---------------------------------------------------------------- Who descends from whom among a table's snapshots
+# ---------------------------------------------------------------- ancestry of snapshots
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
-    """The snapshot and what it came from, newest first, as far back as snapshots are kept."""
+    """The snapshot and its ancestors, the newest first, as far back as snapshots are kept."""
     by_id: dict[int, Snapshot] = {}
     seen: set[int] = set()
     while snapshot_id is not None and snapshot_id not in seen:
         seen.add(snapshot_id)
-        if not by_id and len(seen) > 8:  # a long way back: look the rest up by id
+        if not by_id and len(seen) > 8:  # a long history: look up the rest by id
             by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         found = by_id.get(snapshot_id) if by_id else metadata.snapshot(snapshot_id)
         if found is None:
@@ -32,16 +32,11 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
 
 
 def is_ancestor(metadata: TableMetadata, old: int, young: int | None) -> bool:
-    """Whether ``young`` is ``old`` or came from it."""
+    """Whether ``young`` is ``old`` or a descendant of it."""
     return any(snapshot.snapshot_id == old for snapshot in ancestors(metadata, young))
 
 
-# ---------------------------------------------------------------- table changes
-#
-# Pure changes of table metadata: each takes one version and gives the next.
-#
-# Time never steps back: every version is at least a millisecond younger than the one before, whatever the clock
-# says, so that travelling to a snapshot's own time always finds that snapshot.
+# ---------------------------------------------------------------- changes
 
 
 MAIN = "main"
@@ -53,7 +48,7 @@ def next_ms(metadata: TableMetadata) -> int:
 
 
 def with_snapshot(metadata: TableMetadata, snapshot: Snapshot, *, ref: str | None = MAIN) -> TableMetadata:
-    """The table with one more snapshot, at the head of a branch; staged, on none, for ``ref=None``."""
+    """The table with one more snapshot, at the head of a branch; staged, on no branch, for ``ref=None``."""
     grown = replace(
         metadata,
         snapshots=extended(metadata.snapshots, snapshot),
@@ -65,7 +60,7 @@ def with_snapshot(metadata: TableMetadata, snapshot: Snapshot, *, ref: str | Non
 
 
 def with_ref_at(metadata: TableMetadata, ref: str, snapshot_id: int, *, at_ms: int) -> TableMetadata:
-    """A branch moved to a snapshot, its retention kept; made if it is not there."""
+    """Move a branch to a snapshot and keep its retention; create it if it does not exist."""
     old = metadata.refs.get(ref)
     moved = (
         SnapshotRef(snapshot_id=snapshot_id, kind=RefKind.BRANCH)
@@ -76,7 +71,7 @@ def with_ref_at(metadata: TableMetadata, ref: str, snapshot_id: int, *, at_ms: i
 
 
 def with_ref(metadata: TableMetadata, name: str, ref: SnapshotRef, *, at_ms: int) -> TableMetadata:
-    """A ref set. Moving ``main`` moves the current snapshot and is logged; other branches are not."""
+    """Set a ref. Moving ``main`` changes the current snapshot and is logged; other branches are not logged."""
     changed = replace(metadata, refs={**metadata.refs, name: ref}, last_updated_ms=max(at_ms, metadata.last_updated_ms))
     if name != MAIN or ref.snapshot_id == metadata.current_snapshot_id:
         return changed
@@ -85,7 +80,7 @@ def with_ref(metadata: TableMetadata, name: str, ref: SnapshotRef, *, at_ms: int
 
 
 def without_ref(metadata: TableMetadata, name: str) -> TableMetadata:
-    """A ref dropped; its snapshots stay until they expire."""
+    """Remove a ref. Its snapshots stay until they expire."""
     refs = {other: ref for other, ref in metadata.refs.items() if other != name}
     return replace(metadata, refs=refs, last_updated_ms=next_ms(metadata))
 
@@ -93,7 +88,7 @@ def without_ref(metadata: TableMetadata, name: str) -> TableMetadata:
 def with_properties(
     metadata: TableMetadata, updates: Mapping[str, str], removals: tuple[str, ...] = ()
 ) -> TableMetadata:
-    """Settings changed."""
+    """Change properties."""
     kept = {key: value for key, value in metadata.properties.items() if key not in removals}
     return replace(metadata, properties={**kept, **updates}, last_updated_ms=next_ms(metadata))
 

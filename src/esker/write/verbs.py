@@ -1,4 +1,4 @@
-"""The verbs of writing: each becomes steps, each commit one atomic snapshot."""
+"""``Transaction``: the verbs of writing. Each verb becomes steps, and each commit is one atomic snapshot."""
 
 from __future__ import annotations
 
@@ -44,7 +44,15 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """Several changes, one snapshot: nothing is visible until the block ends, and nothing ever is if it fails."""
+    """Several changes that become one snapshot. Nothing is visible until the block ends; if it fails, nothing is.
+
+    ``table.transaction()`` returns it. The verbs take the arguments of ``Table``'s verbs and raise the same errors.
+    Each verb sees the result of the verbs before it.
+
+        with orders.transaction() as tx:
+            tx.delete("day = '2026-01-01'")
+            tx.append(corrected)
+    """
 
     catalog: Catalog
     name: TableName
@@ -79,7 +87,7 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._is_over:  # committed inside the block: what the commit wrote is no longer ours to take back
+        if self._is_over:  # committed inside the block: its files must not be deleted
             return
         if kind is not None:
             self.abandon()
@@ -92,24 +100,24 @@ class Transaction:
         return self._metadata.schema
 
     def evolve(self, wanted: Sequence[Wanted]) -> None:
-        """Give the table columns that it lacks, and wider types, in the commit of the rows: both come, or neither.
+        """Add missing columns and widen types, in the same commit as the rows.
 
-        Nothing is done where the table does not allow it. Raises ``InvalidInput`` behind other changes.
+        Does nothing if the table does not allow it. Raises ``InvalidInput`` after other changes of the transaction.
         """
         self._check_open()
         if self._steps:
-            raise InvalidInput("cannot add columns behind other changes of a transaction: do it first")
+            raise InvalidInput("cannot add columns after other changes of a transaction: add them first")
         if may_evolve(self._metadata):
             self._wanted += tuple(wanted)
             self._metadata = evolved(self.base.metadata, self._wanted)
 
     def append(self, data: object) -> None:
-        """Add rows."""
+        """Add rows: ``tx.append(pa.table({"id": [1]}))``."""
         self._check_open()
         self._take("append", AddFiles(self._write(data)))
 
     def overwrite(self, data: object, where: Predicate | None = None) -> None:
-        """Replace the rows that match, all of them without ``where``, by these."""
+        """Replace the rows that match ``where``, or all rows without it, by ``data``."""
         self._check_open()
         self._check_no_keys("overwrite")
         predicate = TRUE if where is None else self._bind(where)
@@ -117,7 +125,7 @@ class Transaction:
         self._take("overwrite", RemoveRows(predicate, replaces=True), AddFiles(files))
 
     def overwrite_partitions(self, data: object) -> None:
-        """Replace every partition that these rows fall into."""
+        """Replace every partition that ``data`` has a row of."""
         self._check_open()
         self._check_no_keys("overwrite")
         files = self._write(data)
@@ -125,8 +133,9 @@ class Transaction:
         self._take("overwrite", RemovePartitions(self._metadata.default_spec_id, keys), AddFiles(files))
 
     def delete(self, where: Predicate) -> None:
-        """Remove the rows that match: by metadata alone where whole files do. A condition may be any that Spark knows;
-        Spark is asked only about one that is more than comparisons of columns with values."""
+        """Delete the rows that match; if whole files match, only metadata is written. The condition may be any of Spark
+        SQL. Spark is used only for conditions that are more than comparisons of columns with values: ``tx.delete("id =
+        5")``."""
         self._check_open()
         self._check_no_keys("delete")
         predicate = self._understood(where)
@@ -136,7 +145,8 @@ class Transaction:
             self._take(None, RemoveRows(predicate))
 
     def update(self, values: Mapping[str, str], where: Predicate | None = None) -> None:
-        """Set columns of the rows that match, all of them without ``where``, to SQL expressions over the old row."""
+        """Set columns of the rows that match, or of all rows without ``where``, to SQL expressions over the old row:
+        ``tx.update({"qty": "qty + 1"}, "id = 5")``."""
         self._check_open()
         if self._is_applied:
             return
@@ -149,8 +159,8 @@ class Transaction:
         self.change_rows(seen, self._computed(lambda: updated(self.tools.rows, seen.view, values)))
 
     def upsert(self, data: object, on: Sequence[str]) -> None:
-        """Replace the rows that have a key of these by these, and add the rest of them. A key is the values of the
-        columns ``on``: null equals null, and no key may occur twice in ``data``."""
+        """Replace the rows whose key is in ``data`` and insert the others: ``tx.upsert(corrections, on=["id"])``. In a
+        key, null equals null. Raises ``InvalidInput`` if a key is twice in ``data``."""
         self._check_open()
         if self._is_applied:
             return
@@ -159,7 +169,7 @@ class Transaction:
         self.change_rows(seen, self._computed(lambda: self.tools.rows.upsert(seen.view, keyed)))
 
     def merge(self, source: object, on: str) -> Merge:
-        """Bring rows of a source in, clause by clause; ``commit()`` of the merge makes it part of this transaction."""
+        """Return a ``Merge`` of a source; its ``commit()`` makes it part of this transaction."""
         self._check_open()
 
         def run(plan: MergePlan) -> None:
@@ -168,12 +178,14 @@ class Transaction:
         return Merge.of(source, on, run)
 
     def apply(self, verb: Verb, plan: MergePlan) -> None:
-        """A merge, or a change that is told as one, by the engine that knows SQL."""
+        """Apply a merge, or a change that is written as one, with the engine that knows SQL."""
         self._check_open()
         self._check_no_keys(verb)
         merger = self.tools.merger
         if merger is None:
-            raise Unsupported(f"cannot {verb} rows here: no engine for SQL expressions is there", feature="merge")
+            raise Unsupported(
+                f"cannot {verb} rows here: there is no engine for SQL expressions; use esker.connect", feature="merge"
+            )
         self._change()
         if self._is_applied:
             return
@@ -184,7 +196,7 @@ class Transaction:
         self.change_rows(seen, self._computed(lambda: merger.merge(seen.view, prepared)))
 
     def _evolved(self, merger: Merger, plan: MergePlan) -> MergePlan:
-        """The plan for the table with the columns that the source brings."""
+        """The plan for the table with the source's new columns."""
         if not may_evolve(self._metadata):
             return replace(plan, evolves=False)
         plan, source = self._computed(lambda: merger.source_columns(self._metadata, plan))
@@ -193,11 +205,11 @@ class Transaction:
         return replace(plan, only_in_source=new)
 
     def delete_by_key(self, data: object, on: Sequence[str]) -> None:
-        """Remove the rows that were there before and have a key of these, unread: by equality deletes. Rows that the
-        same transaction adds stay, so that with ``append`` it makes an upsert that reads nothing."""
+        """Delete rows from before this transaction whose key is in ``data``, without reading them, by equality deletes.
+        Rows that the transaction adds stay, so together with ``append`` it is an upsert that reads nothing."""
         self._check_open()
         if any(not isinstance(step, AddFiles | DeleteKeys) for step in self._steps):
-            raise InvalidInput("cannot delete by key after changing rows in one transaction: make it two")
+            raise InvalidInput("cannot delete by key after changing rows in one transaction: use two")
         self._change()
         if self._is_applied:
             return
@@ -205,7 +217,7 @@ class Transaction:
         self._take(None, DeleteKeys(self._computed(lambda: tuple(noted(written, self._get_scratch())))))
 
     def look(self, verb: Verb, predicate: Bound) -> Look:
-        """For an engine: the files that may hold a row to change, as this transaction sees them now."""
+        """For an engine: the files that may have a row to change, as this transaction sees them now."""
         self._check_open()
         self._change()
         head = head_of(self._metadata, self.ref)
@@ -215,7 +227,7 @@ class Transaction:
         )
 
     def change_rows(self, seen: Look, delta: RowDelta) -> None:
-        """From an engine: what it made of what it saw. The files it added are the transaction's from now on."""
+        """From an engine: the change it computed. The transaction owns the added files from now on."""
         self._check_open()
         noted_files = tuple(noted(delta.added, self._get_scratch()))
         step = self._computed(lambda: seen.step(delta))
@@ -230,11 +242,11 @@ class Transaction:
         ignore_extra_columns: bool = False,
         parallelism: int = 1,
     ) -> None:
-        """Take in Parquet files, and those below folders, where they are; nothing is copied. The arguments are those of
-        ``Table.add_files``. ``InvalidInput`` for files outside the warehouse and the ``allowed_roots``."""
+        """Add existing Parquet files, and those below folders, without copying them. The arguments are those of
+        ``Table.add_files``. Raises ``InvalidInput`` for files outside the warehouse and the ``allowed_roots``."""
         self._check_open()
         if isinstance(paths, str):
-            raise InvalidInput(f"add_files takes a list of paths: [{paths!r}]", paths=paths)
+            raise InvalidInput(f"cannot add files by a text: give a list of paths, [{paths!r}]", paths=paths)
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
             raise InvalidInput(f"cannot add files with parallelism {parallelism!r}: give a number from 1 on")
         files = placed_files(self.tools.storage, self._metadata, paths, partition_filter)
@@ -244,7 +256,7 @@ class Transaction:
     def _described(
         self, files: Sequence[PlacedFile], ignore_extra: bool, parallelism: int
     ) -> tuple[tuple[DataFile, ...], str | None]:
-        """The files, and the name mapping that the table gets where one of them needs it."""
+        """The files, and the name mapping that the table needs for them, if any."""
 
         def described(metadata: TableMetadata) -> tuple[DataFile, ...]:
             by_spec = {id_: replace(metadata, default_spec_id=id_) for id_ in {file.spec_id for file in files}}
@@ -270,7 +282,7 @@ class Transaction:
             return described(with_mapping(metadata, mapping)), mapping
 
     def commit(self) -> Snapshot | None:
-        """Make it one snapshot now; None where there was nothing to change."""
+        """Commit one snapshot now and return it; None if there was nothing to change."""
         if self.is_part:
             raise InvalidInput(
                 f"cannot commit the changes of {self.name} alone: they are committed with the transaction of the lake"
@@ -281,7 +293,7 @@ class Transaction:
         return self.snapshot
 
     def prepare(self) -> SnapshotChange | None:
-        """End the transaction and give what is to be committed; None where there is nothing to change."""
+        """End the transaction and return the change to commit; None if there is nothing to change."""
         self._check_open()
         try:
             change = self._change()
@@ -295,12 +307,12 @@ class Transaction:
         return change if self._steps or self._metadata is not self.base.metadata else None
 
     def finish(self, state: TableState, change: SnapshotChange) -> None:
-        """Take note of the table's new version, once what `prepare` gave is committed."""
+        """Record the table's new version, after the change that ``prepare`` returned is committed."""
         self.done(state)
         self.snapshot = change.snapshot
 
     def abandon(self) -> None:
-        """Give up: take back what was written. Nothing is done once it is committed, or may be."""
+        """End without a commit and delete what was written. Does nothing if it is committed, or may be."""
         if not self._is_over:
             self._is_over = True
             self._get_scratch().discard()
@@ -322,18 +334,18 @@ class Transaction:
         )
 
     def _redefined(self, now: TableMetadata) -> TableMetadata:
-        """The base of a commit with the new columns, which must have the ids that files were written with."""
+        """The base of a commit with the new columns, which must have the ids in the written files."""
         check_same_columns(self.name, self.base.metadata, now)
         return self._metadata if now is self.base.metadata else evolved(now, self._wanted)
 
     def _take(self, operation: str | None, *steps: Step) -> None:
-        """One verb names the snapshot's operation; of several, what they come to does."""
+        """Add steps. The only verb names the snapshot's operation; of several verbs, the outcome does."""
         self._operation = None if self._steps else operation
         self._steps.extend(steps)
 
     def _write(self, data: object) -> tuple[DataFile, ...]:
         metadata = self._metadata
-        self._change()  # what cannot be committed is said before anything is written
+        self._change()  # errors about the commit are raised before anything is written
         if isinstance(data, Written):
             files = tuple(noted(data.files, self._get_scratch()))
             self._start = data.start(metadata)
@@ -351,7 +363,7 @@ class Transaction:
             raise
 
     def _understood(self, where: Predicate) -> Bound | None:
-        """The predicate; None for text that is more than one, and that an engine may know as SQL."""
+        """The predicate; None for text that is not a simple predicate but may be SQL for an engine."""
         try:
             unbound = parse(where) if isinstance(where, str) else where
         except InvalidInput:
@@ -364,7 +376,7 @@ class Transaction:
         return bind(parse(where) if isinstance(where, str) else where, self._metadata.schema)
 
     def _computed(self, compute: Callable[[], T]) -> T:
-        """What may have written something by the time it fails."""
+        """Run a computation that may have written files when it fails; then they are deleted."""
         try:
             return compute()
         except BaseException:
@@ -372,13 +384,14 @@ class Transaction:
             raise
 
     def _is_staged(self) -> bool:
-        """Write-audit-publish: a snapshot with a ``wap.id`` waits, on no branch, to be cherry-picked."""
+        """Whether the snapshot is staged (write-audit-publish): with a ``wap.id`` it is on no branch until it is
+        cherry-picked."""
         if "wap.id" not in self.extra:
             return False
         if not switch(self._metadata.properties, "write.wap.enabled", default=False):
             raise InvalidInput("cannot stage a snapshot by wap.id: the table does not have write.wap.enabled = true")
         if self.batch is not None:
-            raise InvalidInput("cannot stage a batch that is to count once: a staged snapshot is on no branch")
+            raise InvalidInput("cannot stage a batch: a staged snapshot is on no branch; leave out batch or wap.id")
         return True
 
     def _get_rewriter(self) -> Rewriter:
@@ -392,10 +405,10 @@ class Transaction:
         return self._scratch
 
     def _check_no_keys(self, verb: str) -> None:
-        """A file that is copied after a delete by key would bring the deleted rows back."""
+        """Raise ``InvalidInput``: a file that is copied after a delete by key would restore the deleted rows."""
         if any(isinstance(step, DeleteKeys) for step in self._steps):
             raise InvalidInput(f"cannot {verb} rows after deleting by key in one transaction: make it two")
 
     def _check_open(self) -> None:
         if self._is_over:
-            raise InvalidInput("cannot use a transaction that is over: begin another")
+            raise InvalidInput("cannot use a transaction that has ended: begin another")

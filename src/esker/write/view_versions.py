@@ -16,27 +16,26 @@ from esker.version import VERSION
 from esker.write.commit import RetryPolicy
 from esker.write.properties import switch, whole_number
 
-# ---------------------------------------------------------------- view versions
-#
-# What a view becomes: its first metadata, a new version of it, other properties. Pure, by Iceberg's view spec.
+# ---------------------------------------------------------------- metadata
 
 
 HISTORY = "version.history.num-entries"
 DROP_DIALECT = "replace.drop-dialect.allowed"
 COMMENT = "comment"
-QUERY_COLUMNS = "spark.query-column-names"  # Iceberg's own key: what the query's columns are called, before the view's
+# Iceberg's own key: the names of the query's columns, before the view renames them
+QUERY_COLUMNS = "spark.query-column-names"
 _KEPT = 10
 _FIRST_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A view as a user says it: a query, its columns, and where names of one part are looked for."""
+    """A view as a user defines it: a query, its columns, and the namespace of names with one part."""
 
     sql: str
     schema: Schema
     default_namespace: Namespace
-    query_columns: tuple[str, ...] = ()  # empty: not known, so the query's columns are taken by their places
+    query_columns: tuple[str, ...] = ()  # empty: unknown, so the query's columns are used by position
 
 
 def new_view(definition: Definition, *, location: str, properties: Mapping[str, str] | None = None) -> ViewMetadata:
@@ -60,7 +59,7 @@ def replaced(
     *,
     called: str = "the view",
 ) -> ViewMetadata:
-    """The view with another definition. A definition that it had before is that version again."""
+    """The view with another definition. If it had the same definition before, that version becomes current again."""
     schemas, schema_id = _with_schema(base.schemas, definition.schema)
     number = max(version.version_id for version in base.versions) + 1
     wanted = _version(definition, number, schema_id)
@@ -90,11 +89,13 @@ def with_properties(base: ViewMetadata, changes: Mapping[str, str], removed: tup
 
 
 def checked_view_properties(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The properties as they can be set; an error names the first that cannot."""
+    """The properties, checked. Raises ``InvalidInput`` with the first that cannot be set."""
     found = dict(given or {})
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str) or not key.strip():
-            raise InvalidInput(f"cannot set the property {key!r} to {value!r}: keys and values are text", property=key)
+            raise InvalidInput(
+                f"cannot set the property {key!r} to {value!r}: keys and values must be text", property=key
+            )
     whole_number(found, HISTORY, _KEPT, at_least=1)
     switch(found, DROP_DIALECT, default=False)
     return found
@@ -112,7 +113,7 @@ def _version(definition: Definition, number: int, schema_id: int) -> ViewVersion
 
 
 def _with_schema(schemas: tuple[Schema, ...], wanted: Schema) -> tuple[tuple[Schema, ...], int]:
-    """The schemas with this one among them, and its id; one that is there already stays as it is."""
+    """The schemas with this one among them, and its id. An equal schema is used again."""
     for schema in schemas:
         if replace(wanted, schema_id=schema.schema_id) == schema:
             return schemas, schema.schema_id
@@ -121,24 +122,24 @@ def _with_schema(schemas: tuple[Schema, ...], wanted: Schema) -> tuple[tuple[Sch
 
 
 def _with_columns(properties: dict[str, str], definition: Definition) -> dict[str, str]:
-    """Where it is not known what the query calls its columns, an older note of that would be wrong."""
+    """Record the names of the query's columns; if they are unknown, remove an older record of them."""
     rest = {key: value for key, value in properties.items() if key != QUERY_COLUMNS}
     return {**rest, QUERY_COLUMNS: ",".join(definition.query_columns)} if definition.query_columns else rest
 
 
 def _check_dialects(base: ViewMetadata, new: ViewVersion, properties: Mapping[str, str], called: str) -> None:
-    """A query that other engines read is not lost by the way: the spec's writers ask for a word of leave."""
+    """Raise ``Unsupported`` if the view has dialects of other engines, which the new query would remove."""
     lost = sorted(set(base.current_version.dialects) - set(new.dialects))
     if lost and not switch(properties, DROP_DIALECT, default=False):
         raise Unsupported(
-            f"cannot replace {called}: it is there in {', '.join(lost)} too, and only a query in {SPARK} was given; "
-            f"set the property {DROP_DIALECT} = true to let the others go",
+            f"cannot replace {called}: it is also stored in {', '.join(lost)}, and only a query in {SPARK} was given; "
+            f"set the property {DROP_DIALECT} = true to remove the others",
             feature="dialects other than spark",
         )
 
 
 def _expired(metadata: ViewMetadata) -> ViewMetadata:
-    """The newest versions, the current one always; the log begins behind the last one that was let go."""
+    """The newest versions and always the current one. The log begins after the last removed version."""
     keep = whole_number(metadata.properties, HISTORY, _KEPT, at_least=1)
     if len(metadata.versions) <= keep:
         return metadata
@@ -157,18 +158,19 @@ def _expired(metadata: ViewMetadata) -> ViewMetadata:
     )
 
 
-# ---------------------------------------------------------------- commit view
-#
-# A change of a view, made by compare-and-swap; tried again on what other writers made meanwhile.
+# ---------------------------------------------------------------- commit
 
 
 Change = Callable[[ViewMetadata], ViewMetadata]
 
 
 def commit_view(catalog: ViewCatalog, name: TableName, change: Change) -> ViewState:
-    """The view with the change in it; a change that changes nothing writes nothing."""
+    """Commit a change of a view by compare-and-swap, repeated on the versions of other writers. Returns the view.
+
+    A change that changes nothing writes nothing. Raises ``Conflict`` or ``OutcomeUnknown``.
+    """
     attempts, why = 0, ""
-    for attempts in RetryPolicy().attempts():  # noqa: B007  # told where none succeeds
+    for attempts in RetryPolicy().attempts():  # noqa: B007  # reported if none succeeds
         base = catalog.load_view(name)
         new = change(base.metadata)
         if new == base.metadata:
@@ -181,7 +183,7 @@ def commit_view(catalog: ViewCatalog, name: TableName, change: Change) -> ViewSt
             case Unanswered():
                 return _reconciled(catalog, name, base, answer)
     raise Conflict(
-        f"cannot change view {name}: other writers won {attempts} times in a row ({why}); "
+        f"cannot change view {name}: other writers committed first {attempts} times in a row ({why}); "
         "nothing was changed; try again",
         view=str(name),
         attempts=attempts,
@@ -189,13 +191,13 @@ def commit_view(catalog: ViewCatalog, name: TableName, change: Change) -> ViewSt
 
 
 def _reconciled(catalog: ViewCatalog, name: TableName, base: ViewState, unanswered: Unanswered) -> ViewState:
-    """Nobody said whether it happened, so the view itself is asked, once."""
+    """The catalog did not answer, so the view itself is read, once, to find out."""
     now = catalog.load_view(name)
     if now.metadata_location == unanswered.metadata_location:
         return now
     raise OutcomeUnknown(
-        f"cannot tell whether the change of view {name} went through: {unanswered.why}; every file was kept; "
-        "look at the view before you try again",
+        f"cannot find out whether the change of view {name} succeeded: {unanswered.why}; every file was kept; "
+        "check the view before you try again",
         view=str(name),
         metadata_location=unanswered.metadata_location,
     )

@@ -135,7 +135,7 @@ def test_a_connect_session_has_the_data_source_too(seen: dict[str, Any]) -> None
 def test_a_connect_session_takes_telemetry_where_the_query_is_named(seen: dict[str, Any]) -> None:
     found = seen["telemetry"]
     assert (found["spans"], found["letters"]) == ({"span 1": 1, "span 2": 1}, 1)
-    assert "cannot tell which query this batch is of" in found["refusal"]
+    assert "cannot find out the query of this batch" in found["refusal"]
     assert found["pipeline"].startswith("Unsupported: cannot run a pipeline on Spark Connect: batches are committed")
     assert found["requests"] == 2  # a rollup needs no pipeline
 

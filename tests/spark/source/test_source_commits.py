@@ -113,7 +113,7 @@ def test_a_job_that_fails_takes_back_what_its_tasks_wrote_and_nothing_else(lake:
 def test_what_a_commit_may_have_named_is_never_taken_back(lake: esker.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(lake)
     report = job.run(1)
-    with _silent(monkeypatch), pytest.raises(OutcomeUnknown, match="cannot tell whether the commit"):
+    with _silent(monkeypatch), pytest.raises(OutcomeUnknown, match="cannot find out whether the commit"):
         job.commit(report)
     job.abort(report)  # Spark gives up after every commit that fails
     assert ids_of(lake) == [1]
@@ -124,7 +124,7 @@ def test_a_batch_whose_fate_is_unknown_is_sent_again_and_counts_once(
     lake: esker.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Job(lake, stream=True)
-    with _silent(monkeypatch), pytest.raises(OutcomeUnknown, match="cannot tell whether the commit"):
+    with _silent(monkeypatch), pytest.raises(OutcomeUnknown, match="cannot find out whether the commit"):
         first.commit(first.run(1, query="q"), batch=0)
     again = Job(lake, stream=True)
     again.commit(again.run(1, query="q"), batch=0)

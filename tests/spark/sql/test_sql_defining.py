@@ -181,7 +181,7 @@ def test_rows_that_come_between_the_look_and_the_commit_are_a_conflict(lake: Lak
     change = table.alter()
     change.make_required("id")
     lake.table("sales.orders").append([{"id": None, "day": None, "home": None}])
-    with pytest.raises(Conflict, match="another writer has changed branch 'main' meanwhile"):
+    with pytest.raises(Conflict, match="another writer has changed branch 'main' in the meantime"):
         change.commit()
     assert not lake.table("sales.orders").schema.find("id").required
 

@@ -88,7 +88,7 @@ def test_a_single_file_and_a_flat_folder_with_more_columns_are_added(do: Answers
     [
         ("'s.t', '`orc`.`{given}`'", Unsupported, r"cannot add orc\..* files of the format orc .* only Parquet"),
         ("'s.t', '`avro`.`{given}`'", Unsupported, "files of the format avro"),
-        ("'s.t', '`parquet`.`{given}/nowhere`'", NoSuchFile, "no data file is there"),
+        ("'s.t', '`parquet`.`{given}/nowhere`'", NoSuchFile, "it has no data file"),
         ("'s.t', '`parquet`.`{given}`', map('hour', '1')", InvalidInput, "cannot choose partitions by 'hour'"),
         (
             "'s.t', '`parquet`.`{given}`', map('day', '1999-01-01')",
@@ -102,8 +102,8 @@ def test_a_single_file_and_a_flat_folder_with_more_columns_are_added(do: Answers
             "from 1 on for parallelism",
         ),
         ("table => 's.t', source_table => 'parquet.`/etc`'", InvalidInput, "cannot use"),
-        ("'s.flat', '`parquet`.`{given}`'", InvalidInput, "its folders divide rows by day, region"),
-        ("'s.hours', '`parquet`.`{given}`'", InvalidInput, "no partition spec of the table is by just these columns"),
+        ("'s.flat', '`parquet`.`{given}`'", InvalidInput, "its folders partition rows by day, region"),
+        ("'s.hours', '`parquet`.`{given}`'", InvalidInput, "no partition spec of the table has exactly these columns"),
     ],
 )
 def test_what_cannot_be_added_is_refused(

@@ -152,9 +152,9 @@ def test_what_is_told_of_a_view_makes_it_once_more(lake: Lake) -> None:
 
 
 def test_properties_of_a_view_that_say_what_it_is_are_checked(lake: Lake) -> None:
-    with pytest.raises(InvalidInput, match=r"cannot make view sales\.v with provider 'hive': it is 'iceberg'"):
+    with pytest.raises(InvalidInput, match=r"cannot create view sales\.v with provider 'hive': it is 'iceberg'"):
         lake.sql("CREATE VIEW sales.v TBLPROPERTIES ('provider' = 'hive') AS SELECT 1 AS a")
-    with pytest.raises(InvalidInput, match=r"cannot make view sales\.v with format-version '2': it is '1'"):
+    with pytest.raises(InvalidInput, match=r"cannot create view sales\.v with format-version '2': it is '1'"):
         lake.sql("CREATE VIEW sales.v TBLPROPERTIES ('format-version' = '2') AS SELECT 1 AS a")
     lake.sql("CREATE VIEW sales.v AS SELECT 1 AS a")
     home = lake.view("sales.v").location

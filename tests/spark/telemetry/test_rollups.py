@@ -207,11 +207,11 @@ def test_a_rollup_of_ones_own_and_quantiles(lake: Lake, source: Table) -> None:
 def test_what_cannot_be_a_rollup_is_refused(lake: Lake, source: Table) -> None:
     lake.create_table("otel.other", "id bigint")
     source.append(some_spans(random.Random(1), 1))
-    with pytest.raises(InvalidInput, match=r"into otel\.other: the table is no rollup; choose another name"):
+    with pytest.raises(InvalidInput, match=r"into otel\.other: the table is not a rollup; choose another name"):
         roll_up(lake, Rollup(name="otel.other", source="otel.spans", sums={"Spans": "1"}))
     assert roll_up(lake, Rollup(name="otel.a", source="otel.logs", sums={"Lines": "1"})) is None  # no such table yet
     roll_up(lake, Rollup(name="otel.a", source="otel.spans", sums={"Spans": "1"}))
-    with pytest.raises(InvalidInput, match="is a rollup of another definition"):
+    with pytest.raises(InvalidInput, match="is a rollup with another definition"):
         roll_up(lake, Rollup(name="otel.a", source="otel.spans", sums={"Spans": "2"}))
     wrong: list[tuple[Callable[[], Any], str]] = [
         (lambda: Rollup(name="a.b", source="c.d"), "it needs a measure"),

@@ -81,7 +81,7 @@ def test_what_cannot_be_a_frame_is_said_so(lake: Lake) -> None:
     frame = lake.spark.createDataFrame([(1,)], "id bigint")
     with pytest.raises(InvalidInput, match=r"cannot decode telemetry for otel\.profiles: the tables are otel\.logs"):
         telemetry_frame(lake, frame, "otel.profiles")
-    with pytest.raises(InvalidInput, match="cannot take requests from column 'value': there are id"):
+    with pytest.raises(InvalidInput, match="cannot read requests from column 'value': there are id"):
         telemetry_frame(lake, frame, "otel.spans")
     with pytest.raises(Unsupported, match="cannot decode telemetry into a frame of variants: use telemetry_sink"):
         telemetry_frame(lake, frame, "otel.spans", profile="variant")

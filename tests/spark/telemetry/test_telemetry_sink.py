@@ -205,13 +205,13 @@ def test_what_was_sent_again_is_left_out_and_counted(lake: Lake) -> None:
 def test_what_cannot_be_a_sink_is_said_so(lake: Lake) -> None:
     frame = lake.spark.createDataFrame([(1, b"")], "id bigint, value binary")
     for wishes, message in (
-        ({"promotes": {}}, "cannot make a sink with 'promotes': it takes"),
+        ({"promotes": {}}, "cannot create a sink with 'promotes': it takes"),
         ({"dedup": "hash"}, "cannot leave out what was sent again by 'hash'"),
         ({"engine": "flink"}, "cannot decode with 'flink'"),
-        ({}, "cannot tell which query this batch is of"),
+        ({}, "cannot find out the query of this batch"),
         ({"application": "a b"}, "cannot mark a batch of the application 'a b'"),
-        ({"application": "a", "value": "id"}, "cannot take requests from column 'id': it is bigint"),
-        ({"application": "a", "value": "body"}, "cannot take requests from column 'body': there are id, value"),
+        ({"application": "a", "value": "id"}, "cannot read requests from column 'id': it is bigint"),
+        ({"application": "a", "value": "body"}, "cannot read requests from column 'body': there are id, value"),
     ):
         with pytest.raises(InvalidInput, match=message):
             telemetry_sink(lake, **wishes)(frame, 0)

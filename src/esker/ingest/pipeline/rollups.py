@@ -1,7 +1,7 @@
-"""Rollups: what a table comes to by periods of time, in measures that can be added up.
+"""Rollups: totals of a table by periods of time, in measures that can be combined.
 
-A rollup's row holds what many rows of its source come to: sums, maxima, minima, and a histogram. All of them can be
-combined, so rows that arrive later are merged into what is there.
+A row of a rollup summarizes many rows of its source: sums, maxima, minima, and a histogram. All of them can be
+combined, so rows that arrive later are merged into the existing ones.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from esker.model.table_names import TableName
 
 PERIODS = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 """Microseconds; periods are those of UTC."""
-_PARTS = {"minute": "hour", "hour": "day", "day": "month"}  # a merge writes a partition's file again: keep it small
-_STEPS = 8  # of a histogram, between a number and its double
-_LEAST = -(1 << 31)  # the bucket of what is not above zero
+_PARTS = {"minute": "hour", "hour": "day", "day": "month"}  # a merge rewrites a partition's file: keep it small
+_STEPS = 8  # buckets of a histogram between a number and its double
+_LEAST = -(1 << 31)  # the bucket of values that are not above zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollup:
-    """A table that holds what another comes to. ``keys``, ``sums``, ``maxima`` and ``minima`` are columns by name,
-    each with an expression of Spark SQL over a row of the source; ``histogram`` is one such pair.
+    """A table with totals of another table. ``keys``, ``sums``, ``maxima`` and ``minima`` are columns by name, each
+    with a Spark SQL expression over a row of the source. ``histogram`` is one such pair. Raises ``InvalidInput`` for a
+    definition that is wrong.
 
         esker.otlp.Rollup(
             name="otel.log_volume", source="otel.logs", every="hour",
@@ -40,7 +41,7 @@ class Rollup:
     name: str
     source: str
     time: str = "Timestamp"  # a column of the source, with a time zone
-    every: str = "minute"  # or hour, or day; the column of periods is called Minute, Hour or Day
+    every: str = "minute"  # or hour, or day; the column of periods is named Minute, Hour or Day
     keys: Mapping[str, str] = field(default_factory=dict)
     sums: Mapping[str, str] = field(default_factory=dict)
     maxima: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Rollup:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The columns that tell rows apart."""
+        """The columns that identify a row."""
         return (self.period, *self.keys)
 
     @property
@@ -77,18 +78,18 @@ class Rollup:
 
     @property
     def partition_by(self) -> tuple[str, ...]:
-        """How the table is partitioned."""
+        """The partitioning of the table."""
         return (f"{_PARTS[self.every]}({self.period})",)
 
     @property
     def digest(self) -> str:
-        """Tells definitions apart: rows of two cannot be combined."""
+        """Identifies the definition: rows of two definitions cannot be combined."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=dict).encode()).hexdigest()[:32]
 
     @property
     def aggregation(self) -> str:
-        """The query that says what rows of the source come to. The rows are called ``{rows}``, and braces are doubled,
-        as in PySpark's ``sql(text, rows=frame)``."""
+        """The query that computes the totals of rows of the source. The rows are named ``{rows}``, and braces are
+        doubled, as in PySpark's ``sql(text, rows=frame)``."""
         time = f"unix_micros({quoted(self.time)})"
         columns = {
             self.period: f"timestamp_micros({time} - pmod({time}, {PERIODS[self.every]}))",
@@ -116,13 +117,13 @@ class Rollup:
 
     @property
     def match(self) -> str:
-        """The condition under which a row of the table ``t`` and one of the source ``s`` are of the same period and
+        """The condition under which a row of the table ``t`` and one of the source ``s`` have the same period and
         keys."""
         return " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in self.axes)
 
     @property
     def combined(self) -> dict[str, str]:
-        """The measures of a row of the table together with those of one that comes."""
+        """The measures of a row of the table combined with those of a new row."""
         ways = {
             **dict.fromkeys(self.sums, "coalesce({t} + {s}, {t}, {s})"),
             **dict.fromkeys(self.maxima, "greatest({t}, {s})"),
@@ -134,11 +135,12 @@ class Rollup:
         return {name: way.format(t=f"t.{quoted(name)}", s=f"s.{quoted(name)}") for name, way in ways.items()}
 
     def combines_here(self, schema: pa.Schema) -> bool:
-        """Whether rows of that schema can be combined without Spark: maxima and minima must have an order here."""
+        """Whether rows of this schema can be combined without Spark: maxima and minima need a type that Python can
+        order."""
         return not any(pa.types.is_nested(schema.field(name).type) for name in (*self.maxima, *self.minima))
 
     def combined_rows(self, there: pa.Table, coming: pa.Table) -> pa.Table:
-        """The rows that come, each together with that of the table which has its period and keys."""
+        """The new rows, each combined with the row of the table that has its period and keys."""
         rows = {self._key(row): row for row in coming.to_pylist()}
         for row in there.to_pylist():
             other = rows.get(key := self._key(row))
@@ -163,7 +165,7 @@ class Rollup:
 
     @property
     def taken(self) -> dict[str, str]:
-        """Every column, as it comes."""
+        """Every column of the new row."""
         return {name: f"s.{quoted(name)}" for name in (*self.axes, *self.measures)}
 
 
@@ -183,13 +185,13 @@ SERVICE_RED = Rollup(
 
 
 def quantile(buckets: str, share: float) -> str:
-    """Spark SQL for a quantile of a histogram, such as 0.95 of ``DurationBuckets``: null of none, else off by less than
-    five in a hundred.
+    """Return Spark SQL for a quantile of a histogram, such as 0.95 of ``DurationBuckets``. The result is null for an
+    empty histogram, else its error is below five percent. Raises ``InvalidInput`` if ``share`` is not between 0 and 1.
 
         lake.sql(f"SELECT ServiceName, {esker.otlp.quantile('DurationBuckets', 0.95)} AS p95 FROM otel.service_red")
     """
     if not 0 <= share <= 1:
-        raise InvalidInput(f"cannot tell the quantile {share}: it is between 0 and 1")
+        raise InvalidInput(f"cannot compute the quantile {share}: it must be between 0 and 1")
     total = f"aggregate(map_values({buckets}), 0L, (sum, count) -> sum + count)"
     start = f"named_struct('left', {total} * {share!r}D, 'at', CAST(NULL AS DOUBLE))"
     middle = f"pow(2.0D, (pair.key + 0.5D) / {_STEPS})"
@@ -201,13 +203,13 @@ def quantile(buckets: str, share: float) -> str:
 
 
 def _of_both(one: Any, two: Any, way: Callable[[Any, Any], Any]) -> Any:
-    """What two values come to, where null is none."""
+    """Two values combined; null if both are null, and the other one if one is."""
     return two if one is None else one if two is None else way(one, two)
 
 
 def _larger(one: Any, two: Any) -> Any:
-    """The larger one, as Spark has it: NaN is the largest of all."""
-    return one if one != one or one >= two else two  # NaN alone is not what it is
+    """The larger value by Spark's rule: NaN is larger than all others."""
+    return one if one != one or one >= two else two  # only NaN differs from itself
 
 
 def _smaller(one: Any, two: Any) -> Any:
@@ -227,11 +229,11 @@ def quoted(name: str) -> str:
 
 
 def chosen_rollups(given: Any) -> tuple[Rollup, ...]:
-    """The rollups that a user asks for: True is Esker's own."""
+    """The rollups that a user asks for; True means Esker's own. Raises ``InvalidInput``."""
     if given is True:
         return (SERVICE_RED,)
     found = () if given in (None, False) else (given,) if isinstance(given, Rollup) else tuple(given)
     for one in found:
         if not isinstance(one, Rollup):
-            raise InvalidInput(f"cannot keep {one!r} as a rollup: give True, or a list of esker.otlp.Rollup")
+            raise InvalidInput(f"cannot use {one!r} as a rollup: give True, or a list of esker.otlp.Rollup")
     return found

@@ -1,4 +1,4 @@
-"""``esker.otlp.pipeline``: telemetry into tables as a Structured Streaming query."""
+"""``esker.otlp.pipeline``: loads telemetry into tables as a Structured Streaming query."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 _SOURCE = "esker.ingest.pipeline.stream_source"
 _EVERY = "10 seconds"
 _PACE = Pace()
-_knowing: WeakSet[SparkSession] = WeakSet()  # sessions that know the source
-_LOOK_S = 10.0  # of a stream at a broker: one that is away must not hold up the end of a query
+_knowing: WeakSet[SparkSession] = WeakSet()  # sessions in which the source is registered
+_LOOK_S = 10.0  # for a look at a broker: a missing broker must not delay the end of a query
 _LIMITS = ("max_files_per_trigger", "max_bytes_per_trigger", "max_rows_per_trigger", "max_offsets_per_trigger")
 _SPARKS_NAMES = {
     "availableNow": "available_now",
@@ -64,7 +64,7 @@ _SPARKS_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What a user may say about a pipeline."""
+    """The options of a pipeline."""
 
     checkpoint: str | Path | None = None
     spark_checkpoint: str | None = None
@@ -95,44 +95,45 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """Where telemetry is taken from: directories, or topics."""
+    """The source of telemetry: directories, or topics."""
 
     paths: tuple[Path, ...] = ()
     topics: Source | None = None
 
     @property
     def kind(self) -> str:
-        """Of its checkpoint."""
+        """The kind of its checkpoint."""
         return KIND if self.topics is None else KAFKA
 
     @property
     def place(self) -> str:
-        """The folder that the checkpoint has unless another is named."""
+        """The default folder of its checkpoint."""
         return KIND if self.topics is None else place_of(self.topics)
 
 
 def pipeline(
     spark: SparkSession, source: str | Path | Source | Sequence[str | Path] | None, lake: Lake, **wishes: Any
 ) -> PipelineQuery:
-    """Start a query that takes the telemetry of directories or topics into the tables of a lake, each record once.
+    """Start a query that loads the telemetry of directories or topics into the tables of a lake, each record once.
 
-    ``source`` is a directory or several, or ``kafka://host:9092/topic``; None: the spool of ``esker receive``. Workers
-    of ``spark`` decode, and read topics from the broker; the driver commits. ``available_now=True`` takes in what is
-    there, and ends; otherwise a batch begins every ``processing_time`` (10 seconds) if there is something new.
-    ``max_files_per_trigger`` and ``max_bytes_per_trigger`` bound a batch, and ``max_rows_per_trigger`` does so roughly,
-    by the size of earlier records. Of topics, bytes are judged so too, and ``max_offsets_per_trigger`` is exact.
-    ``checkpoint`` is that of ``esker ingest otlp``; Spark's own is in its folder ``spark``, unless
-    ``spark_checkpoint`` names a place. ``name`` is the query's; ``listener`` a ``PipelineListener``. ``pattern``,
-    ``profile``, ``promote``, ``partition_by``, ``dedup``, ``strict``, ``most_dead``, ``keep_segments`` and
-    ``properties`` are those of an ingest. With ``retry=False`` a commit that cannot be made ends the query.
-
-    ``transform`` is a function of a table's name and a DataFrame of the rows that were decoded for it. It returns the
-    rows to write: a DataFrame, None, or DataFrames by the names of tables, which are made where they are missing.
-    ``rollups`` are tables to keep up to date after each batch: True, for ``otel.service_red``, or a list of ``Rollup``.
+    - ``source`` is one directory, several, or ``kafka://host:9092/topic``; None: the spool of ``esker receive``.
+      Workers of ``spark`` decode and read topics from the broker; the driver commits.
+    - ``available_now=True`` loads what exists, and ends. Otherwise a batch begins every ``processing_time`` (10
+      seconds) if there is something new.
+    - ``max_files_per_trigger`` and ``max_bytes_per_trigger`` limit a batch. ``max_rows_per_trigger`` limits it roughly,
+      by the size of earlier records. For topics, bytes are estimated too, and ``max_offsets_per_trigger`` is exact.
+    - ``checkpoint`` is that of ``esker ingest otlp``. Spark's own is in its folder ``spark``, or ``spark_checkpoint``.
+    - ``name`` is the query's name, ``listener`` a ``PipelineListener``. With ``retry=False`` a failed commit ends the
+      query.
+    - ``pattern``, ``profile``, ``promote``, ``partition_by``, ``dedup``, ``strict``, ``most_dead``, ``keep_segments``
+      and ``properties`` are the options of an ingest.
+    - ``transform`` is a function of a table's name and a DataFrame of the rows that were decoded for it. It returns the
+      rows to write: a DataFrame, None, or DataFrames by table name. Missing tables are created.
+    - ``rollups`` are tables to update after each batch: True for ``otel.service_red``, or a list of ``Rollup``.
 
     Returns PySpark's ``StreamingQuery`` with ``account`` and ``end()``, and with Esker's numbers in ``lastProgress``.
-    Raises ``Conflict`` where another process drives the checkpoint, and ``Unsupported`` on Spark Connect, or for topics
-    where confluent-kafka is missing.
+    Raises ``Conflict`` if another process drives the checkpoint, ``InvalidInput`` for a wrong option, and
+    ``Unsupported`` on Spark Connect, or for topics if confluent-kafka is missing.
 
         query = esker.otlp.pipeline(spark, "captures", lake, available_now=True)
         query.awaitTermination()
@@ -163,7 +164,7 @@ def pipeline(
         ingest = _ingest_of(asked, taken.paths, checkpoint)
         run, _ = stack.enter_context(begun(lake, ingest, asked.told, kind=taken.kind, make_job=make_job))
         rollups = Rollups(lake, chosen_rollups(asked.rollups))
-        rollups(spark)  # what an earlier run left: if nothing new comes, no batch would bring it
+        rollups(spark)  # left by an earlier run: if nothing new arrives, no batch would update them
         patience = Patience(first_wait_s=_PACE.first_wait_s, told=asked.told_trouble) if asked.retry else None
         batches = Batches(run, hand, patience, follow_up=rollups)
         stack.callback(batches.close)
@@ -176,7 +177,7 @@ def pipeline(
 
 
 def _register(spark: SparkSession) -> None:
-    """Make the source known to a session, once: Spark warns of a source that takes the place of another."""
+    """Register the source in a session, once: Spark warns if a source replaces another."""
     if spark in _knowing:
         return
     use_this_python(spark)
@@ -269,7 +270,7 @@ def _wishes(given: Mapping[str, Any]) -> Wishes:
     for limit in _LIMITS:
         value = getattr(found, limit)
         if value is not None and value < 1:
-            raise InvalidInput(f"cannot start a pipeline with {limit}={value}: it is at least 1", option=limit)
+            raise InvalidInput(f"cannot start a pipeline with {limit}={value}: it must be at least 1", option=limit)
     return found
 
 
@@ -303,8 +304,8 @@ def _paths(sources: Sequence[str | Path], lake: Lake, *, directories_only: bool)
     if not sources:
         spool = default_spool(lake)
         if spool is None:
-            raise InvalidInput("cannot tell where the spool of this lake is: name the directory")
-        spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started after this
+            raise InvalidInput("cannot find the spool of this lake: give the directory")
+        spool.mkdir(parents=True, exist_ok=True)  # the receiver may be started later
         return (spool,)
     paths = tuple(map(Path, sources))
     for path in paths:

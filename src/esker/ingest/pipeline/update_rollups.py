@@ -1,8 +1,8 @@
-"""Keeps rollups up to date: what a table gained since the last time is merged in, and marked by the same commit.
+"""Updates rollups: merges what a table gained since the last update, and records the new position in the same commit.
 
-The mark is the sequence number of the source's snapshot, kept as that of a batch is. What only added rows is added up.
-Where rows were deleted, the periods and keys that they were of are computed again. Where the marked snapshot is no
-longer in the source's past, everything is.
+The position is the sequence number of the source's snapshot, recorded like a batch. If rows were only added, their
+totals are added. If rows were deleted, the periods and keys of these rows are computed again. If the recorded snapshot
+is no longer in the source's history, everything is.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ DEFINITION = "esker.rollup"
 SOURCE = "esker.rollup.source-snapshot-id"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRIES = 8
-_FEW = 20_000  # rows, that are merged here
+_FEW = 20_000  # rows that are merged in this process
 _FEW_PERIODS = 200
 _HERE = "__here"
-_ADDING = frozenset({"append", "replace"})  # operations that take no row away
+_ADDING = frozenset({"append", "replace"})  # operations that remove no row
 
 log = logging.getLogger("esker.ingest")
 
 
 def roll_up(lake: Lake, rollup: Rollup = SERVICE_RED, *, session: SparkSession | None = None) -> Snapshot | None:
-    """Bring a rollup up to date with its source, on Spark; the table is made where it is missing.
+    """Update a rollup from its source, on Spark. The table is created if it is missing.
 
-    Returns the snapshot that was made; None where nothing was new. Raises ``InvalidInput`` where the table is of
-    another definition, or no rollup, and ``Conflict`` where other processes are quicker time and again.
+    Returns the new snapshot; None if nothing was new. Raises ``InvalidInput`` if the table has another definition or is
+    not a rollup, and ``Conflict`` if other processes commit first too often.
 
-        esker.otlp.roll_up(lake)                        # otel.service_red, of otel.spans
+        esker.otlp.roll_up(lake)  # otel.service_red, from otel.spans
     """
     for attempt in range(_TRIES):
         try:
@@ -63,14 +63,14 @@ def roll_up(lake: Lake, rollup: Rollup = SERVICE_RED, *, session: SparkSession |
 
 
 class Rollups:
-    """The rollups of a pipeline, brought up to date after each batch."""
+    """The rollups of a pipeline, updated after each batch."""
 
     def __init__(self, lake: Lake, rollups: Sequence[Rollup]) -> None:
         self._lake = lake
         self._rollups = rollups
 
     def __call__(self, session: SparkSession) -> None:
-        """Bring each up to date. A stream's session has adaptive execution off, and small merges would have hundreds of
+        """Update each rollup. A stream's session has adaptive execution off, which would give small merges hundreds of
         tasks."""
         if not self._rollups:
             return
@@ -82,18 +82,20 @@ class Rollups:
 def _once(lake: Lake, rollup: Rollup, session: SparkSession | None) -> Snapshot | None:
     try:
         source = lake.table(rollup.source)
-    except (NoSuchTable, NoSuchNamespace):  # nothing has come in yet
+    except (NoSuchTable, NoSuchNamespace):  # nothing has been loaded yet
         return None
     target = _target(lake, rollup, source, session)
     head = source.current_snapshot
     if head is None:
         return None
     if head.sequence_number == 0:
-        raise InvalidInput(f"cannot roll up {rollup.source}: it is of format version 1, whose snapshots have no order")
+        raise InvalidInput(
+            f"cannot roll up {rollup.source}: it has format version 1, whose snapshots have no order; upgrade it"
+        )
     application = f"rollup:{source.uuid}"
     number = head.sequence_number
     with target.transaction(batch=(application, number), summary={SOURCE: str(head.snapshot_id)}) as tx:
-        # The mark is read from the version that the commit is based on: one that is made meanwhile conflicts.
+        # The position is read from the version that the commit is based on: a commit in the meantime is a conflict.
         own_head = tx.base.metadata.current_snapshot_id
         mark = last_applied(tx.base.metadata, MAIN, own_head, application)
         if mark >= number:
@@ -109,7 +111,9 @@ def _take_in(
 ) -> None:
     if start is None:
         if tx.base.metadata.current_snapshot_id is not None:
-            log.warning("%s is computed again as a whole: what it has is of no past of %s", rollup.name, rollup.source)
+            log.warning(
+                "%s is computed again as a whole: its position is not in the history of %s", rollup.name, rollup.source
+            )
         tx.overwrite(_aggregated(rollup, source.scan().to_spark(session), session))
         return
     changes = source.scan_changes(start.snapshot_id, source.metadata.current_snapshot_id)
@@ -122,8 +126,8 @@ def _take_in(
 
 
 def _add(tx: Transaction, rollup: Rollup, target: Table, changes: ChangeScan, session: SparkSession) -> None:
-    """Merge what rows that arrived come to. Few rows are merged here, without the two dozen jobs of a merge on Spark;
-    either way, a row that another process adds meanwhile is a conflict."""
+    """Merge the totals of rows that arrived. Few rows are merged in this process, without the two dozen jobs of a merge
+    on Spark. In both cases a row that another process adds in the meantime is a conflict."""
     arrived = _aggregated(rollup, changes.to_spark(session).where("_change_type = 'insert'"), session)
     few = arrived.limit(_FEW + 1).toArrow()
     if few.num_rows > _FEW or not rollup.combines_here(few.schema):
@@ -132,13 +136,13 @@ def _add(tx: Transaction, rollup: Rollup, target: Table, changes: ChangeScan, se
         return
     few = few.cast(target.scan().schema)
     periods = [] if few.num_rows == 0 else few.column(rollup.period).unique().to_pylist()
-    head = tx.base.metadata.current_snapshot_id  # what the commit is based on
+    head = tx.base.metadata.current_snapshot_id  # the base of the commit
     there = target.scan(_among(rollup.period, periods), snapshot_id=head).to_arrow()
     tx.upsert(rollup.combined_rows(there, few), list(rollup.axes))
 
 
 def _compute_again(tx: Transaction, rollup: Rollup, source: Table, changes: ChangeScan, session: SparkSession) -> None:
-    """Replace the rows whose source has changed by what the source comes to now; a row without a source goes."""
+    """Replace the rows whose source has changed by new totals of the source. A row without source rows is removed."""
     axes = [quoted(name) for name in rollup.axes]
     touched = _aggregated(rollup, changes.to_spark(session), session).select(*axes).localCheckpoint()
     now = _aggregated(rollup, source.scan(_when(rollup, touched)).to_spark(session), session)
@@ -159,7 +163,7 @@ def _aggregated(rollup: Rollup, rows: DataFrame, session: SparkSession) -> DataF
 
 
 def _among(column: str, values: list[Any]) -> Expression | None:
-    """Rows that have one of the values, or more rows where these are many or none."""
+    """Rows that have one of the values; more rows if the values are too many or none."""
     known = [value for value in values if value is not None]
     if len(known) < len(values) or not known:
         return None
@@ -167,7 +171,7 @@ def _among(column: str, values: list[Any]) -> Expression | None:
 
 
 def _when(rollup: Rollup, touched: DataFrame) -> Expression | None:
-    """The times that the rows of some periods are of, for the scan to leave other files unread."""
+    """The times of the rows of some periods, so that the scan can skip other files."""
     period = f"unix_micros({quoted(rollup.period)})"
     low, high, has_null = touched.selectExpr(f"min({period})", f"max({period})", f"bool_or({period} IS NULL)").first()
     if low is None or has_null:
@@ -177,7 +181,8 @@ def _when(rollup: Rollup, touched: DataFrame) -> Expression | None:
 
 
 def _start(source: Table, head: Snapshot, mark: int) -> Snapshot | None:
-    """The snapshot of the source that is rolled up; None where none is, or where it is in the source's past no more."""
+    """The source's snapshot at the recorded position; None if there is none, or if it is no longer in the source's
+    history."""
     if mark < 0:
         return None
     for snapshot in ancestors(source.metadata, head.snapshot_id):
@@ -187,13 +192,13 @@ def _start(source: Table, head: Snapshot, mark: int) -> Snapshot | None:
 
 
 def _target(lake: Lake, rollup: Rollup, source: Table, session: SparkSession | None) -> Table:
-    """The rollup's table, made where it is missing."""
+    """The rollup's table, created if it is missing. Raises ``InvalidInput`` if it has another definition."""
     try:
         found = lake.table(rollup.name)
     except (NoSuchTable, NoSuchNamespace):
         found = _made(lake, rollup, source, session)
     if found.properties.get(DEFINITION) != rollup.digest:
-        what = "is a rollup of another definition" if DEFINITION in found.properties else "is no rollup"
+        what = "is a rollup with another definition" if DEFINITION in found.properties else "is not a rollup"
         raise InvalidInput(
             f"cannot roll up {rollup.source} into {rollup.name}: the table {what}; choose another name, or drop it to "
             "have it made again",
@@ -207,7 +212,7 @@ def _made(lake: Lake, rollup: Rollup, source: Table, session: SparkSession | Non
     columns = _aggregated(rollup, source.scan(limit=0).to_spark(spark), spark).schema
     with suppress(AlreadyExists):
         lake.create_namespace(".".join(TableName.parse(rollup.name).namespace))
-    with suppress(AlreadyExists):  # another process was quicker
+    with suppress(AlreadyExists):  # another process has created it
         return lake.create_table(
             rollup.name,
             columns,

@@ -1,6 +1,6 @@
 """Telemetry decoded inside a DataFrame, for sinks that take frames: ``writeStream.format("esker")``, pipelines.
 
-Also which columns of a DataFrame hold requests, and its rows here or in Spark's workers.
+Also finds the columns of a DataFrame that contain requests, and reads its rows here or in Spark's workers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# ---------------------------------------------------------------- frame requests
-#
-# A DataFrame that holds requests: which columns are what, and its rows here or in Spark's workers.
+# ---------------------------------------------------------------- frames of requests
 
 
 _ROWS_WORKER = "esker.ingest.spark.otlp_rows_worker"
@@ -37,23 +35,23 @@ _ROWS_WORKER = "esker.ingest.spark.otlp_rows_worker"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A frame of three columns: the bytes of a request, and the place that it comes from."""
+    """A frame of three columns: the bytes of a request, and its source and offset."""
 
     frame: DataFrame
 
     @property
     def session(self) -> Any:
-        """The session that the frame is of."""
+        """The session of the frame."""
         return self.frame.sparkSession
 
 
 def rows_of(frame: DataFrame, value: str) -> Rows:
-    """The columns of a frame that are needed; ``InvalidInput`` where it has no requests."""
+    """The needed columns of a frame. Raises ``InvalidInput`` if it has no requests."""
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     if kinds.get(value) not in ("binary", "string"):
         has = f"it is {kinds[value]}" if value in kinds else f"there are {', '.join(kinds) or 'none'}"
         raise InvalidInput(
-            f"cannot take requests from column {value!r}: {has}; it takes bytes or text, name it with value=…",
+            f"cannot read requests from column {value!r}: {has}; name a column of bytes or text with value=…",
             column=value,
         )
     return Rows(frame.selectExpr(f"cast({_quoted(value)} as binary) value", _source(kinds), _offset(kinds)))
@@ -72,7 +70,7 @@ def _offset(kinds: dict[str, str]) -> str:
 
 
 def run_on_workers(rows: Rows, *, framed: bool) -> Callable[[DecodeOrder], list[dict[str, Any]]]:
-    """Decodes a frame by one job; executors need pyarrow and no Esker."""
+    """Decode a frame by one Spark job. Executors need pyarrow, but not Esker."""
 
     def run(order: DecodeOrder) -> list[dict[str, Any]]:
         work = shipped(_ROWS_WORKER, pickle.dumps((order, framed)))
@@ -83,7 +81,7 @@ def run_on_workers(rows: Rows, *, framed: bool) -> Callable[[DecodeOrder], list[
 
 
 def rows_here(rows: Rows) -> Iterator[tuple[bytes | None, str | None, int | None]]:
-    """The rows in this process, a partition at a time."""
+    """The rows in this process, one partition at a time."""
     with naming_worker_failures():
         for row in rows.frame.toLocalIterator():
             value = row[0]
@@ -94,9 +92,7 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-# ---------------------------------------------------------------- telemetry frame
-#
-# Telemetry decoded inside a DataFrame, for sinks that take frames: ``writeStream.format("esker")``, pipelines.
+# ---------------------------------------------------------------- ``telemetry_frame``
 
 
 _FRAME_WORKER = "esker.ingest.spark.otlp_frame_worker"
@@ -115,11 +111,15 @@ def telemetry_frame(
     strict: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of one telemetry table that requests hold, as a frame with the table's columns; streams and batches.
+    """Return the rows of one telemetry table in the requests of a frame, as a frame with the table's columns. For
+    streams and batches.
 
-    ``table`` is ``otel.spans``, ``otel.dead_letter`` or another of them; it is made in the lake if it is missing, so
-    that what comes of the frame can be written there. One frame gives the rows of one table: where all are wanted,
-    ``telemetry_sink`` reads its source once.
+    ``table`` is ``otel.spans``, ``otel.dead_letter`` or another telemetry table. It is created in the lake if it is
+    missing, so that the frame can be written to it. A frame has the rows of one table; for all tables,
+    ``telemetry_sink`` reads its source once. Raises ``InvalidInput`` for an unknown table and ``Unsupported`` for
+    variants.
+
+        spans = esker.otlp.telemetry_frame(lake, requests, "otel.spans")
     """
     from esker.spark.expressions.types import shown_schema
 

@@ -1,4 +1,4 @@
-"""Telemetry on Spark: each task decodes slices of files and writes data files itself; the driver commits them."""
+"""Telemetry on Spark: each task decodes slices of files and writes data files; the driver commits them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _SLICE = 64 << 20
 
 
 class SparkOtlpJob:
-    """Decodes files of OTLP by Spark's workers. Executors need pyarrow and no Esker, and reach the files by path.
+    """Decodes OTLP files by Spark's workers. Executors need pyarrow, but not Esker, and read the files by path.
 
-    ``tasks`` gives the frame whose rows are the tasks, with columns ``task`` and ``tasks``; unless it is given, a frame
-    of as many tasks as there are shares. ``transform`` changes what was decoded before it is named in a receipt.
+    ``tasks`` returns the frame whose rows are the tasks, with columns ``task`` and ``tasks``. By default it is a frame
+    with as many tasks as there are shares. ``transform`` changes the decoded rows before a receipt names their files.
     """
 
     def __init__(
@@ -64,7 +64,9 @@ class SparkOtlpJob:
         transform: Transform | None = None,
     ) -> None:
         if not storage.is_shared:
-            raise Unsupported("cannot decode on Spark: workers reach local files alone", feature="storage")
+            raise Unsupported(
+                "cannot decode on Spark: workers can read only local files; use --engine arrow", feature="storage"
+            )
         self._tables = tables
         self._storage = storage
         self._get_spark = get_spark
@@ -95,9 +97,9 @@ class SparkOtlpJob:
         counted: Counts | None = None,
         close: Callable[[dict[str, DataFiles], Counts, Resent | None], Staged] | None = None,
     ) -> Staged:
-        """Let ``run`` decode by an order and report; what goes to tables that are applied already is left out.
-        ``counted`` is added to what tasks count. ``close`` makes deliveries of what was written, otherwise each table
-        that has rows gets one."""
+        """Let ``run`` decode by an order and report. Rows for tables that have the batch already are left out.
+        ``counted`` is added to the counts of the tasks. ``close`` makes deliveries of what was written; by default each
+        table with rows gets one."""
         writing = {name: DataFiles(self._tables.get(name)) for name in TABLES if name not in applied}
         order = self._order(slices, batch_id, writing, at_us)
         try:
@@ -122,7 +124,7 @@ class SparkOtlpJob:
             raise
 
     def _sifted(self, writing: dict[str, DataFiles], batch_id: str) -> Resent | None:
-        """Take away the records that were sent again, where that is asked for; tasks know nothing of each other's."""
+        """Remove records that were sent twice, if that was asked for. Tasks do not know the records of other tasks."""
         resent = resent_in(self._tables, self._options, self._dedup, batch_id)
         if resent is not None:
             for name, files in writing.items():
@@ -130,7 +132,7 @@ class SparkOtlpJob:
         return resent
 
     def _closed(self, writing: dict[str, DataFiles], counts: Counts, resent: Resent | None, batch_id: str) -> Staged:
-        """What was written, by table, as the transform of the user's has left it."""
+        """What was written, by table, after the user's transform."""
         changed = Changed() if self._transform is None else self._transform.apply(writing, batch_id)
         filled = {name: files for name, files in writing.items() if files.rows}
         return Staged(
@@ -139,7 +141,7 @@ class SparkOtlpJob:
         )
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        """Remove segments of a spool: their rows are in the tables."""
+        """Remove segments of a spool whose rows are in the tables."""
         return self._here.release(plan)
 
     def _order(
@@ -158,7 +160,7 @@ class SparkOtlpJob:
 
 
 def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tuple[int, Slice]]:
-    """Files in slices that tasks can share, each with its weight; what is compressed as a whole stays whole."""
+    """Files in slices that tasks can share, each with its weight. A compressed file is one slice."""
     for file in files:
         path, new = Path(file.path), file.new_bytes
         if new <= size or is_compressed(path):
@@ -182,7 +184,7 @@ def slices_of(files: Iterable[SourceFile], *, size: int = _SLICE) -> Iterator[tu
 
 
 def balanced(weighed: list[tuple[int, T]], session: Any) -> list[tuple[T, ...]]:
-    """What is weighed, in shares for as many tasks as keep all cores busy, the heaviest first."""
+    """The slices in shares for as many tasks as keep all cores busy, the heaviest first."""
     cores = int(session.conf.get("spark.default.parallelism", None) or 0) or _cores(session)
     tasks: list[list[T]] = [[] for _ in range(min(len(weighed), 4 * cores))]
     weights = [0] * len(tasks)
@@ -200,7 +202,7 @@ def _cores(session: Any) -> int:
 
 
 def tasks_of(session: Any, count: int) -> DataFrame:
-    """A frame of so many tasks, each a partition."""
+    """A frame with ``count`` tasks, each a partition."""
     return session.range(0, count, 1, count).selectExpr("id task", f"{count} tasks")
 
 
@@ -209,13 +211,13 @@ def _run(tasks: DataFrame, order: DecodeOrder) -> list[dict[str, Any]]:
 
 
 def run_shares(tasks: DataFrame, worker: str, order: bytes, *, shares: int, batch_id: str) -> list[dict[str, Any]]:
-    """What the tasks of one job report; ``EskerError`` where one of the shares is not among it."""
+    """What the tasks of one job report. Raises ``EskerError`` if the report of a share is missing."""
     with named_jobs(tasks.sparkSession, f"decode batch {batch_id.rpartition('/')[2]}"), naming_worker_failures():
         reports = map_arrow(tasks, shipped(worker, order), DDL).toArrow().to_pylist()
     done = sum(report["counts"] is not None for report in reports)
-    if done != shares:  # to commit what there is would lose the rest
+    if done != shares:  # committing without it would lose its rows
         raise EskerError(
-            f"cannot take in batch {batch_id}: Spark's tasks reported {done} of {shares} shares of it; start it again"
+            f"cannot load batch {batch_id}: Spark's tasks reported {done} of {shares} shares of it; start it again"
         )
     return reports
 

@@ -1,4 +1,4 @@
-"""Any DataFrame of OTLP into the telemetry tables, from ``foreachBatch``: each batch of a query exactly once."""
+"""Writes any DataFrame of OTLP to the telemetry tables, from ``foreachBatch``: each batch of a query exactly once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What a user may say about the sink; safe to pickle."""
+    """The options of the sink. Can be pickled."""
 
     value: str = "value"
     framed: bool = False
@@ -50,25 +50,30 @@ class Wishes:
 
 
 def telemetry_sink(lake: Lake, **wishes: Any) -> TelemetrySink:
-    """A function for ``foreachBatch`` that decodes requests and commits them, each table once per batch.
+    """Return a function for ``foreachBatch`` that decodes requests and commits them, each table once per batch.
 
-    The frame has a column ``value`` (another by ``value=``) of bytes or text, each one Export request in protobuf or
-    JSON; with ``framed=True`` a whole file in any framing, as ``binaryFile`` gives them. Columns ``topic`` and
-    ``partition``, or ``path``, and ``offset`` become the place that dead letters name.
+    - The frame has a column ``value`` (or the one named by ``value=``) of bytes or text, each one Export request in
+      protobuf or JSON. With ``framed=True`` each value is a whole file in any framing, as ``binaryFile`` reads them.
+    - Columns ``topic`` and ``partition``, or ``path``, and ``offset`` are recorded in dead letters.
+    - ``promote``, ``profile``, ``partition_by``, ``dedup``, ``strict``, ``most_dead`` and ``properties`` are the
+      options of an ingest.
+    - ``application`` names the query if Spark does not. ``receipts`` is a directory for batches that cannot be
+      committed, by default beside the lake. ``engine`` is ``spark``, Spark's workers, or ``arrow``, this process.
 
-    ``promote``, ``profile``, ``partition_by``, ``dedup``, ``strict``, ``most_dead`` and ``properties`` are those of an
-    ingest. ``application`` names the query where Spark does not. ``receipts`` is a directory for what cannot be
-    committed, beside the lake unless named. ``engine`` is ``spark``, Spark's workers, or ``arrow``, this process.
+    Raises ``InvalidInput`` for an unknown option. The function raises ``Conflict`` or another error if a commit fails.
+
+        stream.writeStream.foreachBatch(esker.otlp.telemetry_sink(lake)).start()
     """
     known = [field.name for field in fields(Wishes)]
     for name in wishes:
         if name not in known:
-            raise InvalidInput(f"cannot make a sink with {name!r}: it takes {', '.join(known)}", option=name)
+            raise InvalidInput(f"cannot create a sink with {name!r}: it takes {', '.join(known)}", option=name)
     return TelemetrySink(lake, Wishes(**wishes))
 
 
 class TelemetrySink:
-    """What ``foreachBatch`` calls, for one query. ``account`` tells what went where; ``checked`` asks the tables."""
+    """The function that ``foreachBatch`` calls, for one query. ``account`` has the counts; ``checked`` compares with
+    the tables."""
 
     def __init__(self, lake: Lake, wishes: Wishes) -> None:
         check_way(wishes.dedup)
@@ -83,11 +88,11 @@ class TelemetrySink:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._lake.address is None:
-            raise InvalidInput("cannot send this sink to another process: its lake lives in this one")
+            raise InvalidInput("cannot send this sink to another process: its lake is in this process's memory")
         return _reopened, (dict(self._lake.address), self._wishes)
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
-        """Take a batch in. What a table has of it already is not written again."""
+        """Load a batch. Tables that have it already are not written again."""
         application = self._application_of(frame)
         receipts = self._receipts(application)
         try:
@@ -100,7 +105,7 @@ class TelemetrySink:
         self._check_letters(epoch, receipt.counts)
 
     def checked(self) -> Account:
-        """The account, compared with what the tables hold."""
+        """The account, compared with the tables."""
         if self._application is not None:
             self.account.check(self._lake, self._application)
         return self.account
@@ -109,7 +114,7 @@ class TelemetrySink:
         found = Batch.of((self._wishes.application or query_of(frame), 0)).application
         if self._application not in (None, found):
             raise InvalidInput(
-                f"cannot take batches of {found}: this sink has some of {self._application}; make another"
+                f"cannot take batches of {found}: this sink has batches of {self._application}; create another sink"
             )
         self._application = found
         return found
@@ -176,21 +181,21 @@ class TelemetrySink:
 
 
 def query_of(frame: DataFrame) -> str:
-    """The id of the query that a batch is of, as Spark tells it."""
+    """The id of the query of a batch, from Spark. Raises ``InvalidInput`` if Spark does not report it."""
     from esker.spark.session.spark_session import is_connect
 
     session = frame.sparkSession
     found = None if is_connect(session) else session.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not found:
         raise InvalidInput(
-            "cannot tell which query this batch is of: Spark says so in foreachBatch of classic sessions alone; name "
+            "cannot find out the query of this batch: Spark reports it in foreachBatch of classic sessions alone; name "
             "it, the same at every start, as in telemetry_sink(lake, application='otlp')"
         )
     return str(found)
 
 
 def applied_tables(lake: Lake, batch: Batch) -> frozenset[str]:
-    """The tables of telemetry that have the batch, by their names without the namespace."""
+    """The telemetry tables that have the batch, by their names without the namespace."""
     found = set()
     for name in TABLES:
         try:

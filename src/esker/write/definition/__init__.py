@@ -1,1 +1,2 @@
-"""A table's definition: first metadata, changes of columns, partitioning and properties, replacement as a whole."""
+"""A table's definition: its first metadata, changes of columns, partitioning and properties, and replacement as a
+whole."""

@@ -1,7 +1,8 @@
-"""``with table.alter() as change:`` several changes of a table's definition, one commit, or none if one is refused.
+"""``with table.alter() as change:`` makes several changes of a table's definition in one commit, or none if one is
+refused.
 
-Each verb is checked when it is called, on what the verbs before it made of the table. The commit applies them all to
-the newest version, which must still have the columns, partitioning or order that they were said of (L1).
+Each method is checked when it is called, on the result of the calls before it. The commit applies them to the newest
+version, which must still have the columns, partitioning or order that the changes refer to (L1).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Step = Callable[[Draft], Draft]
 
 
 class Part(Flag):
-    """What of a table a step was said of."""
+    """The part of a table that a change refers to."""
 
     NOTHING = 0
     SCHEMA = auto()
@@ -45,14 +46,22 @@ class Part(Flag):
 
 @dataclass(slots=True, kw_only=True)
 class Alteration:
-    """Changes of a table's definition, made one by one and committed together."""
+    """Changes of a table's definition that are committed together. ``table.alter()`` returns it.
+
+    Columns in structs have dotted names. Methods raise ``InvalidInput`` for an unknown column or a change that the
+    format does not allow. The commit raises ``Conflict`` if another writer has changed the same part of the definition.
+
+        with orders.alter() as change:
+            change.add_column("note", "string")
+            change.rename_column("qty", "quantity")
+    """
 
     catalog: Catalog
     name: TableName
     base: TableState
     done: Callable[[TableState], None]
     from_arrow: FromArrow | None = None
-    get_tools: Callable[[], Tools] | None = None  # what looks at rows and places
+    get_tools: Callable[[], Tools] | None = None  # to read rows and check locations
     _steps: list[Step] = field(default_factory=list)
     _parts: Part = Part.NOTHING
     _draft: Draft | None = None
@@ -73,7 +82,7 @@ class Alteration:
     def add_column(
         self,
         name: str,
-        type: object,  # the word users know
+        type: object,  # the usual word
         *,
         required: bool = False,
         doc: str | None = None,
@@ -82,7 +91,8 @@ class Alteration:
         after: str | None = None,
         before: str | None = None,
     ) -> None:
-        """Add a column, in a struct where the name has dots. Old rows read its default, or null."""
+        """Add a column; a dotted name adds it to a struct. Existing rows have its default, or null:
+        ``change.add_column("price", "decimal(10, 2)", after="qty")``."""
         column = NewColumn(
             name=name,
             type=read_type(type, self.from_arrow),
@@ -95,7 +105,7 @@ class Alteration:
         self._do(lambda draft: with_column(draft, column), Part.SCHEMA)
 
     def drop_column(self, name: str) -> None:
-        """Remove a column; its id is never used again, so its values never come back."""
+        """Remove a column. Its id is never used again, so its values never return."""
 
         def step(draft: Draft) -> Draft:
             schema, path = columns.drop_column(draft.schema, name, draft.uses())
@@ -104,7 +114,7 @@ class Alteration:
         self._do(step, Part.SCHEMA)
 
     def rename_column(self, old: str, new: str) -> None:
-        """Give a column another name; it stays the same column."""
+        """Give a column another name. It stays the same column."""
 
         def step(draft: Draft) -> Draft:
             schema, path = columns.rename_column(draft.schema, old, new)
@@ -116,7 +126,7 @@ class Alteration:
         self._do(step, Part.SCHEMA)
 
     def widen_column(self, name: str, new_type: object) -> None:
-        """Let a column hold more: int to long, float to double, more digits, and what version 3 adds."""
+        """Give a column a wider type: int to long, float to double, more digits, and what version 3 adds."""
         type_ = read_type(new_type, self.from_arrow)
 
         self._do(lambda draft: with_wider(draft, name, type_), Part.SCHEMA)
@@ -124,20 +134,20 @@ class Alteration:
     def move_column(
         self, name: str, *, first: bool = False, after: str | None = None, before: str | None = None
     ) -> None:
-        """Put a column elsewhere among its siblings."""
+        """Move a column to another place among its siblings."""
         place = Place(first=first, after=after, before=before)
         self._do_schema(lambda draft: columns.move_column(draft.schema, name, place))
 
     def make_optional(self, name: str) -> None:
-        """Let a column be null."""
+        """Allow null in a column."""
         self._do_schema(lambda draft: columns.make_optional(draft.schema, name))
 
     def make_required(self, name: str) -> None:
-        """Let a column be null no longer. What every branch holds now is looked at first: by the statistics of its
-        files, and by reading those that these leave in doubt.
+        """Forbid null in a column. The rows of every branch are checked first: by the statistics of their files, and by
+        reading the files whose statistics do not decide it.
 
-        Raises ``InvalidInput`` where a row has null in the column. The commit raises ``Conflict`` where a branch has
-        moved since it was looked at.
+        Raises ``InvalidInput`` if a row has null in the column. The commit raises ``Conflict`` if a branch has changed
+        since.
         """
         self._check_open()
         _, old = columns.make_required((self._draft or Draft.of(self.base.metadata)).schema, name)
@@ -153,21 +163,21 @@ class Alteration:
         self._do(step, Part.SCHEMA)
 
     def set_default(self, name: str, value: Any) -> None:
-        """Change what writers fill in where a row has no value (version 3); None for nothing."""
+        """Set the value that writers use if a row has none (version 3); None removes it."""
         self._do_schema(lambda draft: columns.set_default(draft.schema, name, value, draft.format_version))
 
     def set_doc(self, name: str, doc: str | None) -> None:
-        """Change a column's comment."""
+        """Set a column's comment; None removes it."""
         self._do_schema(lambda draft: columns.set_doc(draft.schema, name, doc))
 
     def set_identifier_fields(self, *names: str) -> None:
-        """Say which columns identify a row; none for no names."""
+        """Set the columns that identify a row; no names removes them."""
         self._do_schema(lambda draft: columns.set_identifier_fields(draft.schema, names))
 
     # ------------------------------------------------------------ layout
 
     def add_partition(self, term: str, name: str | None = None) -> None:
-        """Partition new data by one term more; what is there stays as it lies."""
+        """Partition new data by one more term; existing files stay as they are: ``change.add_partition("day(ts)")``."""
         self._do(
             lambda draft: draft.with_partitioning(
                 add_partition(
@@ -184,7 +194,7 @@ class Alteration:
         )
 
     def drop_partition(self, term_or_name: str) -> None:
-        """No longer partition new data by a term."""
+        """Stop partitioning new data by a term."""
         self._do(
             lambda draft: draft.with_partitioning(
                 drop_partition(draft.partitioning, draft.schema, term_or_name, draft.format_version)
@@ -193,7 +203,7 @@ class Alteration:
         )
 
     def set_sort_order(self, *terms: str) -> None:
-        """Sort new data by these terms; by none for no terms."""
+        """Sort new data by these terms; no terms removes the order."""
         parsed = [parse_sort_term(term) for term in terms]
         self._do(
             lambda draft: replace(draft, sort=tuple(sort_field(term, draft.schema) for term in parsed)),
@@ -203,38 +213,38 @@ class Alteration:
     # ------------------------------------------------------------ the table
 
     def set_properties(self, properties: Mapping[str, str] | None = None, /, **more: str) -> None:
-        """Set properties; one that cannot be honoured is refused by name."""
+        """Set properties. Raises ``InvalidInput`` or ``Unsupported`` for a value that cannot be used."""
         given = checked_properties({**(properties or {}), **more})
         self._do(lambda draft: replace(draft, properties={**draft.properties, **given}))
 
     def remove_properties(self, *keys: str) -> None:
-        """Forget properties; one that is not set is no error."""
+        """Remove properties. Keys that are not set are ignored."""
         gone = _all_text(keys)
         self._do(lambda draft: replace(draft, properties={k: v for k, v in draft.properties.items() if k not in gone}))
 
     def set_location(self, location: str) -> None:
-        """Write new files below another place. Files that are there stay where they are, and stay part of the table.
+        """Write new files to another location. Existing files stay where they are and stay part of the table.
 
-        Raises ``InvalidInput`` for a place that holds files: another table's cleaning would remove this one's. The
-        commit raises it for a place outside the warehouse and the ``allowed_roots``.
+        Raises ``InvalidInput`` for a location with files: a clean-up of the other table there would remove this one's.
+        The commit raises it for a location outside the warehouse and the ``allowed_roots``.
         """
         if not isinstance(location, str) or not location.strip():
-            raise InvalidInput(f"cannot move a table to {location!r}: that is no location")
+            raise InvalidInput(f"cannot move a table to {location!r}: that is not a location")
         place = location.rstrip("/") or location
         if place != self.base.metadata.location:
             check_empty(self.get_tools, place)
         self._do(lambda draft: replace(draft, location=place))
 
     def upgrade_format(self, version: int) -> None:
-        """Move to a later version of the format: 1 to 2 to 3, never back."""
-        (self._draft or Draft.of(self.base.metadata)).upgraded(version)  # a way back is refused
-        # another writer may go further meanwhile, which is no reason to fail
+        """Upgrade to a later version of the format: 1 to 2 to 3. There is no way back."""
+        (self._draft or Draft.of(self.base.metadata)).upgraded(version)  # a lower version is refused
+        # another writer may upgrade further in the meantime, which is not an error
         self._do(lambda draft: draft if draft.format_version >= version else draft.upgraded(version))
 
     # ------------------------------------------------------------ commit
 
     def commit(self) -> TableState:
-        """Commit now, rather than at the end of the block."""
+        """Commit now, not at the end of the block. Returns the new state."""
         self._check_open()
         self._is_over = True
         state = commit(self.catalog, self.name, self.base, self) if self._steps else self.base
@@ -242,8 +252,8 @@ class Alteration:
         return state
 
     def apply(self, metadata: TableMetadata) -> TableMetadata:
-        """The metadata with every change; itself where that makes no difference."""
-        if metadata is self.base.metadata and self._draft is not None:  # as it was checked, verb by verb
+        """The metadata with every change; the same object if nothing differs."""
+        if metadata is self.base.metadata and self._draft is not None:  # already computed while the calls were checked
             return self._draft.finished()
         draft = Draft.of(metadata)
         for step in self._steps:
@@ -251,13 +261,13 @@ class Alteration:
         return draft.finished()
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The next version, on a base that still has what the changes were said of."""
+        """The next version, on a base that still has what the changes refer to."""
         _check_unchanged(self.name, self.base.metadata, base.metadata, self._parts)
         changed = self.apply(base.metadata)
         return None if changed is base.metadata else Proposal(metadata=changed)
 
     def abandon(self) -> None:
-        """Nothing is written before the commit, so nothing is taken back."""
+        """Nothing is written before the commit, so nothing has to be deleted."""
 
     def _do(self, step: Step, parts: Part = Part.NOTHING) -> None:
         self._check_open()
@@ -270,11 +280,11 @@ class Alteration:
 
     def _check_open(self) -> None:
         if self._is_over:
-            raise InvalidInput("cannot use an alteration that is over: begin another with alter()")
+            raise InvalidInput("cannot use an alteration that has ended: begin another with alter()")
 
 
 def with_column(draft: Draft, column: NewColumn) -> Draft:
-    """The draft with one column more."""
+    """The draft with one more column."""
     ids = Ids(draft.last_column_id)
     schema, added = columns.add_column(draft.schema, column, ids, draft.format_version)
     check_column_name(draft.partition, schema, added.id)
@@ -290,12 +300,12 @@ def with_wider(draft: Draft, name: str, type_: Type) -> Draft:
 
 
 def check_same_columns(name: TableName, then: TableMetadata, now: TableMetadata) -> None:
-    """``Conflict`` where another writer has changed the columns that a change was planned for."""
+    """Raise ``Conflict`` if another writer has changed the columns that a change was planned for."""
     _check_unchanged(name, then, now, Part.SCHEMA)
 
 
 def _check_unchanged(name: TableName, then: TableMetadata, now: TableMetadata, parts: Part) -> None:
-    """Another writer's columns, partitioning or order are not what the user looked at (L1)."""
+    """Raise ``Conflict`` if another writer has changed the parts that the user saw (L1)."""
     moved = []
     if Part.SCHEMA in parts and (then.schema, then.last_column_id) != (now.schema, now.last_column_id):
         moved.append("columns")
@@ -305,13 +315,13 @@ def _check_unchanged(name: TableName, then: TableMetadata, now: TableMetadata, p
         moved.append("sort order")
     if moved:
         raise Conflict(
-            f"cannot alter {name}: another writer has changed its {' and '.join(moved)}; refresh and look again",
+            f"cannot alter {name}: another writer has changed its {' and '.join(moved)}; refresh and try again",
             table=str(name),
         )
 
 
 def _check_partition_values(draft: Draft, name: str, old: Field, new: Field) -> None:
-    """A partition value that files were written under must stay what it is (E7)."""
+    """Partition values of existing files must not change (E7)."""
     if not changes_partition_values(old.type, new.type):
         return
     fields = (*(f for spec in draft.base.specs for f in spec.fields), *draft.partition)

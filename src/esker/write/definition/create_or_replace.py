@@ -19,47 +19,43 @@ from esker.ports.catalog import Accepted, Catalog, Rejected, Swap, TableState
 from esker.tree.table_metadata import TableMetadata
 from esker.write.table_changes import MAIN, next_ms
 
-# ---------------------------------------------------------------- first commit
-#
-# A table that appears with its first rows: until they are committed, there is no table.
+# ---------------------------------------------------------------- creating a table with its first rows
 
 
 @dataclass(frozen=True, slots=True)
 class FirstCommit:
-    """A catalog seen by the writer of a table that is not there yet: the first swap makes the table.
+    """A catalog for the writer of a table that does not exist yet: the first swap creates the table.
 
-    Should the name be taken by then, ``AlreadyExists`` ends the commit, which takes back every file it wrote.
+    If the name is in use by then, ``AlreadyExists`` ends the commit, which deletes every file it wrote.
     """
 
     catalog: Catalog
     planned: TableState
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        """The table as it will begin, empty."""
+        """The new table, empty."""
         return self.planned
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
-        """Make the table, rows and all."""
+        """Create the table with its rows."""
         return Accepted(self.catalog.create(name, new))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.catalog, name)
 
 
-# ---------------------------------------------------------------- replace table
-#
-# A table replaced as a whole: new columns, layout and rows, the same table. Its older snapshots stay readable.
+# ---------------------------------------------------------------- replacing a table
 
 
 _BY_OLD_IDS = "schema.name-mapping.default"
 
 
 def replaced(old: TableMetadata, new: TableMetadata) -> TableMetadata:
-    """The old table as the definition ``new`` has it, without a current snapshot.
+    """The old table with the definition ``new``, without a current snapshot.
 
     A column keeps the id of the old column of the same name, if the old type is the same or can be widened to the new
     one. Every other column gets an id that the table never had. Properties of the old table stay unless the new
-    definition names them. The format's version never goes down.
+    definition has them. The format version never decreases.
     """
     ids = Ids(old.last_column_id)
     version = max(old.format_version, new.format_version)
@@ -89,7 +85,7 @@ def replaced(old: TableMetadata, new: TableMetadata) -> TableMetadata:
 
 
 def _numbered(new: tuple[Field, ...], old: tuple[Field, ...], ids: Ids, version: int) -> tuple[Field, ...]:
-    """The new fields, each with the id of the old field of its name if one fits. Other ids are given in Iceberg's
+    """The new fields, each with the id of the old field of its name if it fits. Other ids are assigned in Iceberg's
     order: all members of a struct, then what is inside each."""
     by_name = {field.name: field for field in old}
     found = [_fitting(field, by_name.get(field.name), version) for field in new]
@@ -118,7 +114,7 @@ def _inside(new: Type, old: Type | None, ids: Ids, version: int) -> Type:
 
 
 def _schema(old: TableMetadata, fields: tuple[Field, ...], identifiers: frozenset[int]) -> Schema:
-    """A schema that the table has already is that schema again."""
+    """The schema; an earlier schema of the table that is equal is used again."""
     for one in old.schemas:
         if (one.fields, one.identifier_field_ids) == (fields, identifiers):
             return one
@@ -129,8 +125,8 @@ def _schema(old: TableMetadata, fields: tuple[Field, ...], identifiers: frozense
 def _spec(
     old: TableMetadata, new: TableMetadata, renumbered: dict[int, int], version: int
 ) -> tuple[PartitionSpec, int]:
-    """The partitioning. What an earlier spec computed of the same column keeps its id, except in v1, which knows
-    fields by position alone."""
+    """The partitioning. A field that an earlier spec had with the same transform and column keeps its id, except in v1,
+    which identifies fields by position."""
     known = {(field.source_id, field.transform): field.field_id for one in old.specs for field in one.fields}
     last = old.last_partition_id
     fields: list[PartitionField] = []
@@ -159,9 +155,9 @@ def _order(old: TableMetadata, new: TableMetadata, renumbered: dict[int, int]) -
 
 @dataclass(slots=True)
 class ReplacingCommit:
-    """A catalog seen by the writer of a replacement: the first swap puts it in the old table's place.
+    """A catalog for the writer of a replacement: the first swap replaces the old table.
 
-    ``Conflict`` where another writer has changed the table since.
+    Raises ``Conflict`` if another writer has changed the table since.
     """
 
     catalog: Catalog
@@ -170,16 +166,16 @@ class ReplacingCommit:
     _is_tried: bool = False
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        """The table as it will begin, empty; once the swap was tried, the table as it is."""
+        """The replaced table, empty; after the swap was tried, the table as it is."""
         return self.catalog.load(name) if self._is_tried else self.planned
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
-        """Put the new definition and its rows in the place of the old."""
+        """Replace the old definition and rows by the new ones."""
         self._is_tried = True
         answer = self.catalog.swap(name, self.old, new)
         if isinstance(answer, Rejected):
             raise Conflict(
-                f"cannot replace {name}: another writer has changed it meanwhile; look at it and try again",
+                f"cannot replace {name}: another writer has changed it in the meantime; check it and try again",
                 table=str(name),
             )
         return answer

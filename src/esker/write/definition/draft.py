@@ -23,24 +23,22 @@ from esker.write.context import Tools
 from esker.write.definition.new_table import check_format_version
 from esker.write.table_changes import MAIN, next_ms
 
-# ---------------------------------------------------------------- name mapping
+# ---------------------------------------------------------------- name mapping, for files without field ids
 #
-# Keeping ``schema.name-mapping.default`` up with the columns, for files that carry no field ids.
-#
-# A renamed column is found under its new name too, and a new one under its own. A name that once meant another column
-# still means that one: files from before have its values, which must not come back as someone else's.
+# ``schema.name-mapping.default`` is updated with the columns. A renamed column is found under its new name too. A name
+# that once meant another column still means that column: old files have its values under this name.
 
 
 PROPERTY = "schema.name-mapping.default"
 
 
 def first_mapping(fields: tuple[Field, ...]) -> str:
-    """The mapping of a table that has none: every column under its present name."""
+    """The mapping of a table that has none: every column under its current name."""
     return json.dumps(_merged([], fields))
 
 
 def with_mapping(metadata: TableMetadata, text: str) -> TableMetadata:
-    """The table with this mapping, and in it what columns are called by now; as it is where it has one already."""
+    """The table with this mapping and the current names of its columns; unchanged if it has a mapping already."""
     if PROPERTY in metadata.properties:
         return metadata
     named = with_names({**metadata.properties, PROPERTY: text}, metadata.schema.fields)
@@ -48,7 +46,7 @@ def with_mapping(metadata: TableMetadata, text: str) -> TableMetadata:
 
 
 def with_names(properties: Mapping[str, str], fields: tuple[Field, ...]) -> Mapping[str, str]:
-    """The properties with every column in the table's name mapping; as they are where it has none."""
+    """The properties with every column in the name mapping; unchanged if there is no mapping."""
     text = properties.get(PROPERTY)
     if text is None:
         return properties
@@ -79,9 +77,7 @@ def _merged(mapped: list[dict[str, Any]], fields: tuple[Field, ...]) -> list[dic
     return found
 
 
-# ---------------------------------------------------------------- proven
-#
-# What must be known of a table's files before its definition may promise it.
+# ---------------------------------------------------------------- checks of existing rows and files
 
 
 GetTools = Callable[[], Tools] | None
@@ -94,7 +90,7 @@ def heads(metadata: TableMetadata) -> dict[str, int]:
 
 
 def heads_without_null(get_tools: GetTools, metadata: TableMetadata, field_id: int, name: str) -> dict[str, int]:
-    """The heads of all branches, none of which has a row with null in the column; ``InvalidInput`` where one has."""
+    """Return the heads of all branches. Raises ``InvalidInput`` if a row of one has null in the column."""
     if field_id not in metadata.schema.by_id:
         raise InvalidInput(
             f"cannot make column {name!r} required in the alteration that adds it: alter the table twice", column=name
@@ -114,22 +110,22 @@ def heads_without_null(get_tools: GetTools, metadata: TableMetadata, field_id: i
 
 
 def check_heads(table: TableName, metadata: TableMetadata, seen: Mapping[str, int], name: str) -> None:
-    """``Conflict`` where a branch has moved, or is new, since the heads were looked at."""
+    """Raise ``Conflict`` if a branch has moved, or is new, since the heads were checked."""
     moved = sorted(branch for branch, head in heads(metadata).items() if seen.get(branch) != head)
     if moved:
         raise Conflict(
             f"cannot make column {name!r} of {table} required: another writer has changed branch {moved[0]!r} "
-            "meanwhile; try again",
+            "in the meantime; try again",
             table=str(table),
         )
 
 
 def check_empty(get_tools: GetTools, location: str) -> None:
-    """``InvalidInput`` where files are below the location."""
+    """Raise ``InvalidInput`` if files are below the location."""
     there = None if get_tools is None else next(iter(get_tools().storage.list(location)), None)
     if there is not None:
         raise InvalidInput(
-            f"cannot move the table to {location}: files are there, {there.location} for one; name an empty place",
+            f"cannot move the table to {location}: it has files, for example {there.location}; give an empty location",
             location=location,
         )
 
@@ -149,14 +145,12 @@ def _has_row(tools: Tools, metadata: TableMetadata, branch: str, test: str) -> b
     return any(batch.num_rows for batch in rows.to_batches())
 
 
-# ---------------------------------------------------------------- draft
-#
-# A table's definition in the making: what an alteration has changed so far, and how that becomes new metadata.
+# ---------------------------------------------------------------- the draft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The parts of a table's definition; each step of an alteration gives the next draft."""
+    """The parts of a table's definition. Each step of an alteration returns the next draft."""
 
     base: TableMetadata
     location: str
@@ -170,7 +164,7 @@ class Draft:
 
     @classmethod
     def of(cls, base: TableMetadata) -> Self:
-        """The definition as it is."""
+        """The current definition."""
         return cls(
             base=base,
             location=base.location,
@@ -187,7 +181,7 @@ class Draft:
 
     @property
     def partitioning(self) -> Partitioning:
-        """The spec in the making."""
+        """The partition spec of the draft."""
         return Partitioning(fields=self.partition, last_id=self.last_partition_id)
 
     def with_partitioning(self, now: Partitioning) -> Draft:
@@ -195,7 +189,7 @@ class Draft:
         return replace(self, partition=now.fields, last_partition_id=now.last_id)
 
     def uses(self) -> dict[int, str]:
-        """What needs a column still to be there, by the column's id."""
+        """What still uses a column, by the column's id."""
         found: dict[int, str] = {}
         for key in self.sort:
             found |= dict.fromkeys((key.source_id, *key.other_sources), "the sort order")
@@ -205,7 +199,7 @@ class Draft:
         return found
 
     def upgraded(self, version: int) -> Draft:
-        """The draft in a later format version; there is no way back."""
+        """The draft in a later format version. Raises ``InvalidInput`` for an earlier one."""
         check_format_version(version)
         if version < self.format_version:
             raise InvalidInput(
@@ -216,7 +210,7 @@ class Draft:
         return replace(self, format_version=version)
 
     def finished(self) -> TableMetadata:
-        """The metadata of the new definition; the base itself where nothing is different."""
+        """The metadata of the new definition; the base itself if nothing differs."""
         if not self.schema.fields:
             raise InvalidInput("cannot drop the last column: a table has at least one")
         changed = self._with_schema(self._upgraded_base())
@@ -232,7 +226,8 @@ class Draft:
         return replace(changed, last_updated_ms=next_ms(self.base))
 
     def _upgraded_base(self) -> TableMetadata:
-        """Old snapshots stay as they are: the first commit of v3 gives row ids to all manifests (I6)."""
+        """The base in the new version. Old snapshots stay as they are: the first v3 commit assigns row ids to all
+        manifests (I6)."""
         base = self.base
         if self.format_version == base.format_version:
             return base
@@ -290,7 +285,7 @@ def _same_columns(one: Schema, other: Schema) -> bool:
 
 
 def _check_lists(metadata: TableMetadata) -> None:
-    """From v2 on every snapshot has a manifest list; some of v1 name their manifests themselves."""
+    """Raise ``Unsupported`` for a v1 snapshot without a manifest list: from v2 on every snapshot has one."""
     for snapshot in metadata.snapshots:
         if snapshot.manifest_list is None:
             raise Unsupported(

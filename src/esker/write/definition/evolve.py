@@ -1,4 +1,4 @@
-"""Columns that grow with the rows that come: what a source has and the table has not, and types that are too narrow."""
+"""Schema evolution during a write: adds columns that the source has and the table does not, and widens types."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from esker.write.definition.alter import with_column, with_wider
 from esker.write.definition.draft import Draft
 from esker.write.properties import switch
 
-_ALLOWED = "write.spark.auto-schema-evolution.enabled"  # Iceberg's runtime has it, true unless a table says otherwise
+_ALLOWED = "write.spark.auto-schema-evolution.enabled"  # Iceberg's runtime has it; true by default
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A column, or a member of a struct, of the type that values to be written have."""
+    """A column or a member of a struct, with the type of the values to be written."""
 
     path: tuple[str, ...]
     type: Type
-    by_place: bool = False  # how members of structs inside are matched with the table's
+    by_place: bool = False  # how members of structs are matched with the table's
 
 
 def may_evolve(metadata: TableMetadata) -> bool:
-    """Whether the table lets statements that ask for it add columns."""
+    """Whether the table allows statements to add columns."""
     return switch(metadata.properties, _ALLOWED, default=True)
 
 
 def evolved(metadata: TableMetadata, wanted: Iterable[Wanted]) -> TableMetadata:
-    """The table with every column that is wanted, types widened where the format allows it; itself where it has all.
+    """The table with every wanted column, and with wider types if the format allows it; the same object if it has all.
 
-    A type that cannot be widened stays: whether a value fits it is found out when it is written.
+    A type that cannot be widened stays. Whether a value fits is checked when it is written.
     """
     draft = Draft.of(metadata)
     for one in wanted:
@@ -90,12 +90,12 @@ def _quoted(path: Iterable[str]) -> str:
     return ".".join(map(quote_name, path))
 
 
-# ---------------------------------------------------------------- what a merge wants
+# ---------------------------------------------------------------- columns that a merge needs
 
 
 def wanted_of(plan: MergePlan, source: Sequence[Field]) -> tuple[Wanted, ...]:
-    """What the clauses of a merge set: every column of the source by ``*``; else those that are set to the source's
-    column of the same name, and no others, as Spark has it."""
+    """The columns that the clauses of a merge set: every column of the source by ``*``, else those that are set to the
+    source's column of the same name. This is Spark's rule."""
     found: list[Wanted] = []
     for clause in plan.clauses:
         if isinstance(clause.action, DeleteRow) or clause.side is Side.NOT_MATCHED_BY_SOURCE:
@@ -113,13 +113,13 @@ def wanted_of(plan: MergePlan, source: Sequence[Field]) -> tuple[Wanted, ...]:
 
 
 def only_in_source(metadata: TableMetadata, source: Sequence[Field]) -> frozenset[str]:
-    """The columns that only the source has, in lower case: a name alone means the source's."""
+    """The columns that only the source has, in lower case: such a name without a prefix means the source's column."""
     own = {field.name.lower() for field in metadata.schema.fields}
     return frozenset(field.name.lower() for field in source) - own
 
 
 def _column_path(said: SqlText) -> tuple[str, ...]:
-    """``s.a.b`` in its parts; none for any other expression."""
+    """The parts of ``s.a.b``; empty for any other expression."""
     tokens = tokens_of(said.shown, "the expression")
     names, dots = tokens[::2], tokens[1::2]
     is_path = len(tokens) % 2 == 1 and all(token.is_sign and token.text == "." for token in dots)

@@ -1,4 +1,4 @@
-"""A new table's first metadata: what the user said of it, checked before anything is made."""
+"""A new table's first metadata, checked before anything is created."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def define_table(
     identifier_fields: Iterable[str] = (),
     schema_from_arrow: FromArrow | None = None,
 ) -> TableMetadata:
-    """The metadata of a table described as a user does: DDL, a Spark or Arrow schema, terms of text."""
+    """Return the metadata of a table from what users give: DDL, a Spark or Arrow schema, terms as text.
+
+    Raises ``InvalidInput`` for a definition that is wrong.
+    """
     columns = read_schema(schema, schema_from_arrow)
     ids = [locate(columns, parts_of(name))[-1].id for name in _several(identifier_fields, "identifier_fields")]
     if ids:
@@ -70,12 +73,12 @@ def new_table_metadata(
     properties: Mapping[str, str] | None = None,
     format_version: int = 2,
 ) -> TableMetadata:
-    """The metadata of an empty table; ``InvalidInput`` names what is wrong with it."""
+    """Return the metadata of an empty table. Raises ``InvalidInput`` for a definition that is wrong."""
     check_format_version(format_version)
     if not schema.fields:
-        raise InvalidInput("cannot make a table without columns")
+        raise InvalidInput("cannot create a table without columns")
     if not isinstance(location, str) or not location.strip():
-        raise InvalidInput(f"cannot make a table at {location!r}: that is no location")
+        raise InvalidInput(f"cannot create a table at {location!r}: that is not a location")
     check_schema(schema, format_version)
     _check_sources(schema, spec, sort_order)
     return TableMetadata(
@@ -97,7 +100,8 @@ def new_table_metadata(
 
 
 def read_schema(given: object, from_arrow: FromArrow | None = None) -> Schema:
-    """Columns with fresh ids, from DDL, a schema of Esker's, a Spark ``StructType``, or anything of Arrow's."""
+    """Columns with new ids, from DDL, an Esker schema, a Spark ``StructType``, or anything that Arrow reads as a
+    schema."""
     if isinstance(given, str):
         return fresh_schema(Schema(fields=parse_columns(given)))
     if isinstance(given, Schema):
@@ -117,7 +121,7 @@ def read_schema(given: object, from_arrow: FromArrow | None = None) -> Schema:
 
 
 def read_type(given: object, from_arrow: FromArrow | None = None) -> Type:
-    """A column's type, from DDL, a type of Esker's, Spark's or Arrow's; parts have no ids yet."""
+    """A column's type, from DDL or a type of Esker, Spark or Arrow. Parts have no ids yet."""
     if isinstance(given, str):
         return parse_type(given)
     if is_spark_type(given):
@@ -131,13 +135,13 @@ def read_type(given: object, from_arrow: FromArrow | None = None) -> Type:
 
 
 def new_sort_order(schema: Schema, terms: Iterable[str]) -> SortOrder:
-    """The order a new table's rows are written in; order 0 is none."""
+    """The sort order of a new table; order 0 means unsorted."""
     fields = tuple(sort_field(parse_sort_term(text), schema) for text in terms)
     return SortOrder(order_id=1, fields=fields) if fields else UNSORTED
 
 
 def check_format_version(version: int) -> None:
-    """Refuse a version that is none, or that is not known here."""
+    """Raise an error for a version that does not exist, or that Esker does not support."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise InvalidInput(f"cannot use format version {version!r}: it is 1, 2 or 3")
     if version > NEWEST_VERSION:
@@ -148,21 +152,21 @@ def check_format_version(version: int) -> None:
 
 
 def _check_sources(schema: Schema, spec: PartitionSpec, order: SortOrder) -> None:
-    """Specs and orders given as such, rather than by terms, must still be of these columns."""
+    """Check that specs and orders, if given as objects and not as terms, refer to these columns."""
     used: list[PartitionField | SortField] = [*spec.fields, *order.fields]
     for field in used:
         source = schema.by_id.get(field.source_id)
         if source is None:
-            raise InvalidInput(f"cannot make a table with {field}: no column has the id {field.source_id}")
+            raise InvalidInput(f"cannot create a table with {field}: no column has the id {field.source_id}")
         if not accepts(field.transform, source.type) or schema.in_repeated(source.id):
             name = schema.name_by_id[source.id]
             raise InvalidInput(f"cannot use {field.transform} on column {name!r} of type {source.type}", column=name)
     if not spec.is_writable:
-        raise Unsupported("cannot make a table with an unknown partition transform", feature="unknown transform")
+        raise Unsupported("cannot create a table with an unknown partition transform", feature="unknown transform")
 
 
 def _several(given: Iterable[str], what: str) -> tuple[str, ...]:
-    """One term is several of one: ``partition_by="day(ts)"`` is no list of letters."""
+    """The terms; a single text such as ``partition_by="day(ts)"`` is one term."""
     if isinstance(given, str):
         return (given,)
     found = tuple(given)

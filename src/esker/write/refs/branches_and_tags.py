@@ -1,4 +1,8 @@
-"""Create, move and remove branches and tags; a branch may start empty."""
+"""Creates, moves and removes branches and tags. No data is written or removed.
+
+A ref without a snapshot id means the snapshot that is current in the user's ``Table`` object, even if others commit in
+the meantime. Moving ``main`` back is refused if others have moved it since: their rows would be lost unread.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +23,24 @@ from esker.write.table_changes import MAIN, is_ancestor, next_ms, with_ref, with
 if TYPE_CHECKING:
     from esker.write.build_snapshot import SnapshotChange
 
-# ---------------------------------------------------------------- versions
-#
-# The verbs of versions: tags and branches, and moving a branch back or forward. No data is written or removed.
-#
-# A ref without a snapshot means the one that is current in the table as the user holds it, whatever others commit
-# meanwhile. Moving ``main`` back is refused once others have moved it on: their rows would vanish unread.
-
-
-# Whatever writes files is loaded where one is written: naming a snapshot must not wait for Arrow.
+# The modules that write files are imported when a file is written: creating a tag must not wait for Arrow.
 
 LONGEST_NAME = 200  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A change of metadata alone, applied to whatever version is newest."""
+    """A change of metadata alone, which can be applied to any version."""
 
     apply: Callable[[TableMetadata], TableMetadata]
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The next version; None where it would be the same."""
+        """The next version; None if it would be the same."""
         changed = self.apply(base.metadata)
         return None if changed is base.metadata else Proposal(metadata=changed)
 
     def abandon(self) -> None:
-        """Nothing was written."""
+        """Nothing was written, so nothing is deleted."""
 
 
 def tag(
@@ -57,7 +53,7 @@ def tag(
     max_ref_age_ms: int | None = None,
     replace: bool = False,
 ) -> TableState:
-    """A name that stays with one snapshot."""
+    """Create a tag, which stays at one snapshot."""
     if ref == MAIN:
         raise InvalidInput("cannot make main a tag: it is the branch that the table is read from", ref=ref)
     target = _target(base.metadata, f"tag {ref!r}", snapshot_id)
@@ -78,7 +74,7 @@ def branch(
     max_ref_age_ms: int | None = None,
     replace: bool = False,
 ) -> TableState:
-    """A name that moves on with every commit to it. On an empty table it begins with an empty snapshot."""
+    """Create a branch, which moves with every commit to it. On an empty table it begins with an empty snapshot."""
     new = SnapshotRef(
         snapshot_id=0,
         kind=RefKind.BRANCH,
@@ -97,7 +93,7 @@ def branch(
 def drop_ref(
     catalog: Catalog, name: TableName, base: TableState, ref: str, *, kind: RefKind | None = None
 ) -> TableState:
-    """Forget a tag or branch; its snapshots stay until they expire."""
+    """Remove a tag or branch. Its snapshots stay until they expire."""
     if ref == MAIN:
         raise InvalidInput("cannot drop main: it is the branch that the table is read from", ref=ref)
 
@@ -118,21 +114,21 @@ def rollback(
     snapshot_id: int | None = None,
     as_of: AsOf | None = None,
 ) -> TableState:
-    """Take main back to a snapshot it came from, by id or by the time it was current."""
+    """Move main back to one of its earlier snapshots, by id or by a time at which it was current."""
     target = rollback_target(base.metadata, snapshot_id=snapshot_id, as_of=as_of)
     return set_current(catalog, name, base, target.snapshot_id)
 
 
 def rollback_target(metadata: TableMetadata, *, snapshot_id: int | None = None, as_of: AsOf | None = None) -> Snapshot:
-    """The snapshot that main would go back to; refused where main did not come from it."""
+    """The snapshot that main would go back to. Raises ``InvalidInput`` if it is not in the history of main."""
     if (snapshot_id is None) == (as_of is None):
-        raise InvalidInput("cannot tell where to roll back to: give one of snapshot_id and as_of")
+        raise InvalidInput("cannot roll back without a target: give one of snapshot_id and as_of")
     found = resolve_snapshot(metadata, snapshot_id=snapshot_id, as_of=as_of).snapshot
-    assert found is not None  # asked for by id or time, it is there or was refused
+    assert found is not None  # by id or time, it exists or an error was raised
     if not is_ancestor(metadata, found.snapshot_id, metadata.current_snapshot_id):
         raise InvalidInput(
-            f"cannot roll back to snapshot {found.snapshot_id}: main did not come from it; "
-            f"make a branch of it with branch(name, snapshot_id={found.snapshot_id}), or take over what it added with "
+            f"cannot roll back to snapshot {found.snapshot_id}: it is not in the history of main; "
+            f"create a branch at it with branch(name, snapshot_id={found.snapshot_id}), or apply its change with "
             f"cherry_pick({found.snapshot_id})",
             snapshot_id=found.snapshot_id,
         )
@@ -140,7 +136,7 @@ def rollback_target(metadata: TableMetadata, *, snapshot_id: int | None = None, 
 
 
 def set_current(catalog: Catalog, name: TableName, base: TableState, snapshot_id: int) -> TableState:
-    """Put main at any snapshot of the table, whether it came from it or not."""
+    """Set main to any snapshot of the table."""
     seen = base.metadata.current_snapshot_id
 
     def apply(metadata: TableMetadata) -> TableMetadata:
@@ -150,7 +146,7 @@ def set_current(catalog: Catalog, name: TableName, base: TableState, snapshot_id
         if metadata.current_snapshot_id != seen:
             raise Conflict(
                 f"cannot move {name} to snapshot {snapshot_id}: another writer has committed "
-                f"{metadata.current_snapshot_id}, which would be lost; refresh and look again",
+                f"{metadata.current_snapshot_id}, which would be lost; refresh and try again",
                 table=str(name),
                 snapshot_id=metadata.current_snapshot_id,
             )
@@ -160,7 +156,7 @@ def set_current(catalog: Catalog, name: TableName, base: TableState, snapshot_id
 
 
 def fast_forward(catalog: Catalog, name: TableName, base: TableState, branch: str, to: str | int) -> TableState:
-    """Move a branch on to where another ref or snapshot is, which must have come from it."""
+    """Move a branch forward to another ref or snapshot, which must be its descendant. Raises ``InvalidInput``."""
     from esker.write.build_snapshot import head_of
 
     def apply(metadata: TableMetadata) -> TableMetadata:
@@ -170,8 +166,8 @@ def fast_forward(catalog: Catalog, name: TableName, base: TableState, branch: st
             return metadata
         if head is not None and not is_ancestor(metadata, head.snapshot_id, target):
             raise InvalidInput(
-                f"cannot fast-forward {branch!r} to {to!r}: {to!r} did not come from it, so snapshots would be lost; "
-                "take over what was added with cherry_pick()",
+                f"cannot fast-forward {branch!r} to {to!r}: {to!r} is no descendant, so snapshots would be lost; "
+                "apply the changes with cherry_pick()",
                 ref=branch,
             )
         return with_ref_at(metadata, branch, target, at_ms=next_ms(metadata))
@@ -189,7 +185,7 @@ def _setting(ref: str, new: SnapshotRef, *, replaces: bool) -> MetadataChange:
 
 
 def _keeping(new: SnapshotRef, old: SnapshotRef | None) -> SnapshotRef:
-    """The new ref, with the retention of the one that it replaces where it names none."""
+    """The new ref, with the retention of the replaced one if it has none itself."""
     if old is None:
         return new
     return replace(
@@ -201,14 +197,14 @@ def _keeping(new: SnapshotRef, old: SnapshotRef | None) -> SnapshotRef:
 
 
 def check_settable(metadata: TableMetadata, ref: str, new: SnapshotRef, *, replaces: bool) -> None:
-    """Refuse a ref whose name is taken, unless it replaces one of its own kind."""
+    """Raise an error if the name is in use, unless the new ref replaces one of its own kind."""
     check_ref_name(ref)
     old = metadata.refs.get(ref)
     if old is None and not (ref == MAIN and metadata.current_snapshot_id is not None):
         return
     kind = RefKind.BRANCH if old is None else old.kind
     if not replaces:
-        raise AlreadyExists(f"cannot make {new.kind.value} {ref!r}: there is a {kind.value} of that name", ref=ref)
+        raise AlreadyExists(f"cannot create {new.kind.value} {ref!r}: a {kind.value} has that name", ref=ref)
     if kind is not new.kind:
         raise InvalidInput(f"cannot make {ref!r} a {new.kind.value}: it is a {kind.value}; drop it first", ref=ref)
     if ref == MAIN and new.snapshot_id != metadata.current_snapshot_id:
@@ -216,12 +212,13 @@ def check_settable(metadata: TableMetadata, ref: str, new: SnapshotRef, *, repla
 
 
 def check_ref_name(ref: str) -> None:
-    """Refuse what no tag or branch can be called."""
+    """Raise ``InvalidInput`` for text that cannot be the name of a tag or branch."""
     if not isinstance(ref, str) or not ref.strip() or ref != ref.strip():
-        raise InvalidInput(f"{ref!r} is no name for a ref: it is empty or begins or ends with a blank", ref=ref)
+        raise InvalidInput(f"{ref!r} is not a name for a ref: it is empty, or begins or ends with a space", ref=ref)
     if not ref.isprintable() or len(ref.encode(errors="replace")) > LONGEST_NAME:
         raise InvalidInput(
-            f"{ref[:60]!r} is no name for a ref: control characters and over {LONGEST_NAME} bytes are out", ref=ref
+            f"{ref[:60]!r} is not a name for a ref: it has control characters or more than {LONGEST_NAME} bytes",
+            ref=ref,
         )
 
 
@@ -229,7 +226,7 @@ def _target(metadata: TableMetadata, what: str, snapshot_id: int | None) -> int:
     if snapshot_id is not None:
         return _existing(metadata, snapshot_id).snapshot_id
     if metadata.current_snapshot_id is None:
-        raise InvalidInput(f"cannot make {what}: the table has no snapshot yet")
+        raise InvalidInput(f"cannot create {what}: the table has no snapshot yet")
     return metadata.current_snapshot_id
 
 
@@ -255,16 +252,16 @@ def _positive(what: str, number: int | None) -> int | None:
 
 
 def at_snapshot(ref: SnapshotRef, snapshot_id: int) -> SnapshotRef:
-    """The ref, pointing there."""
+    """The ref at another snapshot."""
     return replace(ref, snapshot_id=snapshot_id)
 
 
-# ---------------------------------------------------------------- A branch of a table that has no snapshot yet
+# ---------------------------------------------------------------- a branch of a table without snapshots
 
 
 @dataclass(slots=True, kw_only=True)
 class EmptyBranch:
-    """A branch of a table that has no snapshot yet: one without files is made for it, and main stays empty."""
+    """A branch of a table without snapshots: an empty snapshot is created for it, and main stays empty."""
 
     tools: Tools
     ref: str
@@ -272,7 +269,7 @@ class EmptyBranch:
     _inner: SnapshotChange | None = None
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The empty snapshot and the branch that points at it."""
+        """The empty snapshot and the branch that points to it."""
         check_settable(base.metadata, self.ref, self.new, replaces=False)
         if base.metadata.current_snapshot_id is not None:
             raise Conflict(
@@ -295,6 +292,6 @@ class EmptyBranch:
         return Proposal(metadata=metadata, discard=proposal.discard)
 
     def abandon(self) -> None:
-        """Take back the empty snapshot's list."""
+        """Delete the empty snapshot's list."""
         if self._inner is not None:
             self._inner.abandon()

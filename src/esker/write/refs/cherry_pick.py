@@ -1,4 +1,4 @@
-"""Taking over what another snapshot did: a staged write that passed its audit, or a commit of another branch."""
+"""Applies the change of another snapshot: a staged write that passed its audit, or a commit of another branch."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ SOURCE = "source-snapshot-id"
 def cherry_pick(
     catalog: Catalog, name: TableName, base: TableState, tools: Tools, snapshot_id: int, *, ref: str = MAIN
 ) -> TableState:
-    """Bring a snapshot's change to a branch: by moving there where it follows the head, else by adding its files."""
+    """Apply a snapshot's change to a branch: by moving the branch if the snapshot follows its head, else by adding its
+    files."""
     return commit(catalog, name, base, CherryPick(tools=tools, snapshot_id=snapshot_id, ref=ref))
 
 
 def publish(catalog: Catalog, name: TableName, base: TableState, tools: Tools, wap_id: str) -> TableState:
-    """Cherry-pick the snapshot that was staged under a ``wap.id``."""
+    """Cherry-pick the snapshot that was staged with a ``wap.id``. Raises ``NoSuchSnapshot``."""
     for snapshot in reversed(base.metadata.snapshots):
         if snapshot.summary.get(WAP_ID) == wap_id:
             return cherry_pick(catalog, name, base, tools, snapshot.snapshot_id)
@@ -42,7 +43,7 @@ def publish(catalog: Catalog, name: TableName, base: TableState, tools: Tools, w
 
 @dataclass(slots=True, kw_only=True)
 class CherryPick:
-    """The pick as a change; ``snapshot`` is the branch's new head."""
+    """The cherry-pick as a change; ``snapshot`` is the branch's new head."""
 
     tools: Tools
     snapshot_id: int
@@ -51,7 +52,7 @@ class CherryPick:
     _again: SnapshotChange | None = None
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The branch moved on to the snapshot, or a new snapshot that adds the same files."""
+        """The branch moved to the snapshot, or a new snapshot that adds the same files."""
         metadata = base.metadata
         picked = resolve_snapshot(metadata, snapshot_id=self.snapshot_id).snapshot
         assert picked is not None
@@ -63,8 +64,8 @@ class CherryPick:
             return Proposal(metadata=moved)
         if picked.operation != "append":
             raise Conflict(
-                f"cannot cherry-pick snapshot {picked.snapshot_id}: {self.ref} has moved on since, and what a snapshot "
-                f"of operation {picked.operation!r} removed cannot be removed again; make the change anew",
+                f"cannot cherry-pick snapshot {picked.snapshot_id}: {self.ref} has moved since, and what a snapshot "
+                f"of operation {picked.operation!r} removed cannot be removed again; make the change again",
                 snapshot_id=picked.snapshot_id,
             )
         if self._again is None:
@@ -74,7 +75,7 @@ class CherryPick:
         return proposal
 
     def abandon(self) -> None:
-        """Take back what the pick wrote: manifests and a list, never the picked data."""
+        """Delete what the pick wrote: manifests and a list, never the picked data."""
         if self._again is not None:
             self._again.abandon()
 
@@ -94,13 +95,13 @@ class CherryPick:
 
 
 def _check_not_picked(metadata: TableMetadata, head: Snapshot | None, picked: Snapshot, ref: str) -> None:
-    """Rows that are in twice are worse than an error."""
+    """Raise ``InvalidInput`` if the branch already has the change: its rows would be in the table twice."""
     wap_id = picked.summary.get(WAP_ID)
     for past in ancestors(metadata, None if head is None else head.snapshot_id):
         if past.snapshot_id == picked.snapshot_id:
-            why = f"{ref} came from it"
+            why = f"it is in the history of {ref}"
         elif past.summary.get(SOURCE) == str(picked.snapshot_id):
-            why = f"snapshot {past.snapshot_id} has taken it over already"
+            why = f"snapshot {past.snapshot_id} has picked it already"
         elif wap_id is not None and wap_id in (past.summary.get(PUBLISHED_WAP_ID), past.summary.get(WAP_ID)):
             why = f"snapshot {past.snapshot_id} has published wap.id {wap_id!r} already"
         else:
@@ -111,11 +112,11 @@ def _check_not_picked(metadata: TableMetadata, head: Snapshot | None, picked: Sn
 
 
 def _added_by(tools: Tools, metadata: TableMetadata, picked: Snapshot) -> tuple[DataFile, ...]:
-    """The data files a snapshot added, as files that are new again: sequence numbers and row ids are the commit's."""
+    """The data files a snapshot added, as new files: the commit assigns their sequence numbers and row ids."""
     manifests = [m for m in tools.format.manifests(metadata, picked) if m.added_snapshot_id == picked.snapshot_id]
     if any(m.content is ManifestContent.DELETES and m.added_files != 0 for m in manifests):
         raise Conflict(
-            f"cannot cherry-pick snapshot {picked.snapshot_id}: it adds deletes, which are of the rows it saw",
+            f"cannot cherry-pick snapshot {picked.snapshot_id}: it adds deletes, which are valid only for its own base",
             snapshot_id=picked.snapshot_id,
         )
     data = [m for m in manifests if m.content is ManifestContent.DATA]

@@ -1,4 +1,4 @@
-"""Which snapshots a table must keep, and its metadata without the others. Files are another matter (K2, K3)."""
+"""Which snapshots a table must keep, and its metadata without the others. Files are not removed here (K2, K3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOR_EVER_MS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retained:
-    """What stays: refs by name, and every snapshot that one of them or its own youth keeps."""
+    """What is kept: refs by name, and every snapshot that a ref needs or that is young enough."""
 
     refs: Mapping[str, SnapshotRef]
     snapshot_ids: frozenset[int]
@@ -26,9 +26,9 @@ class Retained:
 def retained(
     metadata: TableMetadata, *, now_ms: int, older_than_ms: int | None = None, retain_last: int | None = None
 ) -> Retained:
-    """What the refs' own retention keeps, and the table's ``history.expire.*`` where a ref says nothing.
+    """What the refs' own retention keeps, and the table's ``history.expire.*`` if a ref has none.
 
-    ``older_than_ms`` is a time and ``retain_last`` a number, in place of the table's own defaults.
+    ``older_than_ms`` is a time and ``retain_last`` a number; they replace the table's defaults.
     """
     properties = metadata.properties
     age_ms = whole_number(properties, "history.expire.max-snapshot-age-ms", FIVE_DAYS_MS, at_least=1)
@@ -50,12 +50,12 @@ def retained(
 
 
 def without_snapshots(metadata: TableMetadata, expired: Set[int]) -> TableMetadata:
-    """The table without these snapshots. History is cut behind the newest of them: what is left has no gaps (D3)."""
+    """The table without these snapshots. The history is cut after the newest of them, so that it has no gaps (D3)."""
     held = {ref.snapshot_id: name for name, ref in metadata.refs.items()}
     for snapshot_id in sorted(expired):
         if snapshot_id in held or snapshot_id == metadata.current_snapshot_id:
             raise InvalidInput(
-                f"cannot expire snapshot {snapshot_id}: {held.get(snapshot_id, MAIN)!r} points at it",
+                f"cannot expire snapshot {snapshot_id}: {held.get(snapshot_id, MAIN)!r} points to it",
                 snapshot_id=snapshot_id,
             )
     log: list[SnapshotLogEntry] = []
@@ -83,7 +83,7 @@ def _is_fresh(metadata: TableMetadata, name: str, ref: SnapshotRef, now_ms: int,
 
 
 def _kept_of_branch(metadata: TableMetadata, ref: SnapshotRef, since_ms: int, at_least: int) -> set[int]:
-    """From the head back to the first that is both too old and beyond the number to keep."""
+    """The snapshots from the head back to the first that is both too old and beyond the number to keep."""
     kept: set[int] = set()
     for snapshot in ancestors(metadata, ref.snapshot_id):
         if len(kept) >= at_least and snapshot.timestamp_ms < since_ms:
