@@ -18,6 +18,7 @@ from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Accepted, AllAccepted, Catalog, Rejected, TableState, TableSwap
+from esker.tree.table_metadata import TableMetadata
 
 T = TypeVar("T")
 
@@ -83,6 +84,10 @@ class CatalogContract:
         """The properties of a namespace that its users set."""
         found = catalog.namespace_properties(namespace)
         return {name: value for name, value in found.items() if name not in self.servers_own}
+
+    def begun(self, metadata: TableMetadata) -> TableMetadata:
+        """The table with a change that the catalog compares, as far as properties are not compared."""
+        return metadata if self.compares_properties else next_snapshot(metadata)
 
     def open(self, uri: str, *allowed: str) -> Catalog:
         """The catalog as a user opens it."""
@@ -379,7 +384,7 @@ class CatalogContract:
     @pytest.mark.parametrize("turn", range(5))
     def test_of_eight_threads_on_one_base_exactly_one_wins(self, catalog: Catalog, turn: int) -> None:
         base = make(catalog)
-        begun = base.metadata if self.compares_properties else next_snapshot(base.metadata)
+        begun = self.begun(base.metadata)
         jobs = [lambda n=n: catalog.swap(ORDERS, base, with_properties(begun, {"winner": str(n)})) for n in range(8)]
         outcomes = all_at_once(*jobs)
         winners = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, Accepted)]
@@ -444,7 +449,7 @@ class CatalogContract:
                     new = {"n": str(int(counts.pop()) + 1)}
                     answer = catalog.swap_all(
                         [
-                            TableSwap(name, base, with_properties(base.metadata, new))
+                            TableSwap(name, base, with_properties(self.begun(base.metadata), new))
                             for name, base in zip(order, bases, strict=True)
                         ]
                     )

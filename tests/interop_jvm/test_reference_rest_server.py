@@ -9,6 +9,8 @@ from catalog_contract import CatalogContract
 from rest_servers import RestServer, emptied, reference_server
 from view_contract import ViewContract
 
+from esker.ports.catalog import Catalog
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
@@ -31,6 +33,9 @@ class TestTables(OnReference, CatalogContract):
     servers_own = frozenset(("location",))
     # Its web server takes no encoded per cent sign, and its SQL compares names without case.
     cannot_name = frozenset(("50%", "a?b#c%20d", "Sales"))
+
+    def test_steps_over_several_tables_lose_no_update(self, catalog: Catalog) -> None:
+        pytest.skip("this server checks the requirements of all tables, then commits one table after the other")
 
 
 class TestViews(OnReference, ViewContract):

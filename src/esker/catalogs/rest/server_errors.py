@@ -17,7 +17,7 @@ _LONGEST = 400
 
 def is_unknown(status: int) -> bool:
     """Whether a change may have been made although the answer has this status: 5xx of a server or of a proxy before it,
-    but for 501, which says that nobody tried."""
+    except 501, which says that nobody tried."""
     return status == 408 or (status >= 500 and status != 501)
 
 

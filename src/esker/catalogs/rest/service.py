@@ -1,6 +1,6 @@
 """A REST server as it described itself: what it offers, where, and how it is asked.
 
-Two kinds of request are told apart. One that changes nothing is sent again after a failure. One that changes something
+There are two kinds of request. One that changes nothing is sent again after a failure. One that changes something
 is sent again only with an idempotency key, or where the caller knows that a second one cannot apply.
 """
 
