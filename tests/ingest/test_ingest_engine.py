@@ -57,7 +57,7 @@ def test_without_pyspark_commands_run_in_their_own_process_and_say_so_unless_spa
     assert "[0, 0, 0, 0, 2]" in done.stdout, done.stderr  # Spark that was named and is not there is an error
     assert (done.stdout.count('"engine": "arrow"'), done.stdout.count('"engine"')) == (4, 4)
     said = "cannot use Spark: PySpark is not installed; pip install 'esker[spark]'"
-    assert done.stderr.splitlines()[:4] == [f"esker: {said}. This run goes on without Spark (--engine arrow)"] * 4
+    assert done.stderr.splitlines()[:4] == [f"esker: {said}. This run continues without Spark (--engine arrow)"] * 4
     assert (done.stdout + done.stderr).count(said) == 5
     assert esker.connect().table("otel.spans").scan().count() == 1
 
@@ -68,7 +68,7 @@ def test_without_java_a_command_says_what_to_install(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "cannot start Spark: it needs Java 17 or newer" in done.stderr
     assert "apt-get install openjdk-17-jre-headless" in done.stderr
-    assert done.stderr.endswith("This run goes on without Spark (--engine arrow)\n")
+    assert done.stderr.endswith("This run continues without Spark (--engine arrow)\n")
     assert done.stderr.count("\n") == 1
     assert json.loads(done.stdout)["engine"] == "arrow"
 
@@ -76,7 +76,7 @@ def test_without_java_a_command_says_what_to_install(tmp_path: Path) -> None:
 def test_a_lake_in_memory_is_not_for_spark() -> None:
     told: list[str] = []
     assert chosen_engine(None, esker.connect("memory:"), told=told.append) == "arrow"
-    assert told[0].startswith("cannot use Spark: workers reach local files alone")
+    assert told[0].startswith("cannot use Spark: workers can read only local files")
 
 
 @pytest.mark.usefixtures("no_session")

@@ -221,7 +221,7 @@ def test_a_receipt_whose_files_were_swept_up_is_never_committed(tmp_path: Path) 
     account = replay_receipts(held.lake(), tmp_path / "checkpoint")
     ((table, error),) = account.failures
     assert table == receipt.deliveries[0].table
-    assert "which is not there; remove the receipt to ingest its sources again" in str(error)
+    assert "which does not exist; remove the receipt to ingest its sources again" in str(error)
     assert account.pending == receipt.deliveries[0].rows
     (tmp_path / "checkpoint/pending").joinpath("000000000001.json").unlink()
     assert ingest_otlp(held.lake(), asked(tmp_path)).holds
@@ -248,7 +248,7 @@ def test_two_drivers_that_know_nothing_of_each_other_still_add_nothing_twice(
 
     monkeypatch.setattr("esker.ingest.run_batches.deliver", outrun)
     if fenced:
-        with pytest.raises(Conflict, match="another process drives it by now; stop this one"):
+        with pytest.raises(Conflict, match="another process drives it now; stop this one"):
             ingest_otlp(held.lake(), asked(tmp_path))
     else:
         account = ingest_otlp(held.lake(), asked(tmp_path))

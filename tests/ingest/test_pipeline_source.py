@@ -136,7 +136,7 @@ def test_nobody_plans_for_a_driver_whose_term_is_over(query: Query) -> None:
     write(query.folder, "a.jsonl", spans([1]))
     query.driver.close()
     query.driver = Checkpoint(query.driver.directory, kind="otlp")
-    with pytest.raises(Conflict, match="another process drives it by now"):
+    with pytest.raises(Conflict, match="another process drives it now"):
         query.feed.latest(query.at)
     assert query.driver.unfinished() == []
 

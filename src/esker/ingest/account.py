@@ -1,7 +1,8 @@
-"""The closing account: each record is in the tables, a dead letter, pending, or known from before; none twice.
+"""The account at the end of a run: each record is in the tables, a dead letter, pending, or known from before; none
+twice.
 
-The proof that no part of a file was read twice looks at what was done, not at how it was decided: at places in contents
-and at the bytes of files.
+The proof that no part of a file was read twice uses what was done, not how it was decided: places in contents, and the
+bytes of files.
 """
 
 from __future__ import annotations
@@ -23,10 +24,7 @@ from esker.model.predicates.column import col
 from esker.write.exactly_once import APPLICATION, NUMBER
 from esker.write.table_changes import ancestors
 
-# ---------------------------------------------------------------- account
-#
-# The closing account: what came in must be in the tables, among the dead letters, pending, or known to have come
-# before; none of it twice.
+# ---------------------------------------------------------------- the account
 
 
 ADDED = "added-records"
@@ -34,16 +32,16 @@ ADDED = "added-records"
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """A run in numbers. ``check`` asks the tables; before that, nothing is proved."""
+    """The numbers of a run. ``check`` compares them with the tables; before that, nothing is proved."""
 
     received: int = 0
     tables: Counter[str] = field(default_factory=Counter)  # rows found in snapshots of this run's batches
     dead_letters: int = 0
     pending: int = 0  # rows in data files that a receipt names and no table has yet
-    deduplicated: int = 0  # records sent again and left out, where that was asked for
+    deduplicated: int = 0  # records sent twice and left out, if that was asked for
     dropped_by_transform: Counter[str] = field(default_factory=Counter)  # by the table they were decoded for
     added_by_transform: Counter[str] = field(default_factory=Counter)  # likewise; rows beyond those decoded
-    unproved: int = 0  # rows said to be in a table that could not be asked
+    unproved: int = 0  # rows that should be in a table which could not be read
     lost: int = 0
     duplicated: int = 0
     batches: int = 0
@@ -52,15 +50,15 @@ class Account:
     bytes: int = 0
     known_files: int = 0  # ingested by an earlier run
     already_committed: int = 0  # parts of batches that an earlier run had committed
-    conflicts: int = 0  # commits that other writers were quicker than: built anew, and made
-    folded: int = 0  # commits that folded the table's small manifests as well
+    conflicts: int = 0  # commits that lost a race with other writers and were repeated
+    folded: int = 0  # commits that also merged small manifests of the table
     refused: list[tuple[str, str]] = field(default_factory=list)  # files, and why
     read_twice: list[tuple[str, str]] = field(default_factory=list)  # files, and those that had the same part
     failures: list[tuple[str, Exception]] = field(default_factory=list)  # tables, and why a commit is pending
-    stopped: str | None = None  # why the run ended before its time
+    stopped: str | None = None  # why the run ended early
     oddities: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    engine: str | None = None  # that read, decoded and wrote; None where nothing had to be
+    engine: str | None = None  # that read, decoded and wrote; None if nothing had to be
     _expected: dict[tuple[int, str], int] = field(default_factory=dict)
 
     @property
@@ -78,7 +76,7 @@ class Account:
         return self.received + self.added_by_transform.total()
 
     def count(self, counts: BatchCounts) -> None:
-        """A batch came in."""
+        """Add the counts of a batch."""
         self.received += counts.received
         self.deduplicated += counts.deduplicated
         self.dropped_by_transform.update(counts.dropped)
@@ -87,22 +85,23 @@ class Account:
         self.oddities.update(counts.oddities)
 
     def expect(self, number: int, deliveries: Iterable[Delivery]) -> None:
-        """These parts of a batch are said to be committed."""
+        """Record that these parts of a batch should be committed."""
         for delivery in deliveries:
             self._expected[number, delivery.table] = delivery.rows
 
     @property
     def unchecked(self) -> int:
-        """How many parts of batches are not looked up yet."""
+        """How many parts of batches are not checked yet."""
         return len(self._expected)
 
     def check(self, lake: Lake, application: str) -> None:
-        """Look every part up in its table's history, where it must be once. May be done at any time, and again."""
+        """Look up every part in its table's history, where it must be exactly once. May be called at any time, and
+        again."""
         for name in sorted({table for _, table in self._expected}):
             expected = {number: rows for (number, table), rows in self._expected.items() if table == name}
             try:
                 found = _committed(lake, name, application, expected)
-            except Exception as error:  # the catalog is away: what is said of it cannot be proved now
+            except Exception as error:  # the catalog is not reachable: nothing can be proved now
                 if all(table != name for table, _ in self.failures):
                     self.failures.append((name, error))
                 continue
@@ -121,7 +120,7 @@ class Account:
             self.tables[name] += found
 
     def facts(self) -> dict[str, Any]:
-        """For a program."""
+        """The account as a dictionary, for a program."""
         return {
             "received": self.received,
             "tables": dict(sorted(self.tables.items())),
@@ -153,8 +152,8 @@ class Account:
 
 
 def _committed(lake: Lake, name: str, application: str, expected: dict[int, int]) -> Counter[int]:
-    """Rows that snapshots of the batches added. A batch whose snapshot has expired is believed: the table's property
-    remembers it, or the commit would not have been left out."""
+    """Rows that the snapshots of the batches added. If a batch's snapshot has expired, the table's property proves the
+    batch."""
     metadata = lake.table(name).metadata
     found: Counter[int] = Counter()
     seen: set[int] = set()
@@ -170,16 +169,12 @@ def _committed(lake: Lake, name: str, application: str, expected: dict[int, int]
     return found
 
 
-# ---------------------------------------------------------------- read twice
-#
-# The proof that no part of a file was read twice: what a batch read is compared with all that was read before.
-#
-# This looks at what was done, not at how it was decided: at places in contents, and at the bytes of files.
+# ---------------------------------------------------------------- the proof that nothing was read twice
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTwice:
-    """Two files of which the same part was read, and how many rows are in the tables twice for it."""
+    """Two files of which the same part was read, and how many rows are in the tables twice because of it."""
 
     file: str
     earlier: str
@@ -199,7 +194,7 @@ def read_twice(lake: Lake, checkpoint: Checkpoint, source: SourceFile, batch: in
 
 
 def _related(checkpoint: Checkpoint, source: SourceFile) -> list[Seen]:
-    """All that was read of the contents that this file had, or that rotation may have copied to it."""
+    """Everything that was read of the contents that this file had, or that rotation may have copied to it."""
     paths = [source.path, *map(str, copied_from(Path(source.path)))]
     tracks = {one.track: one for one in checkpoint.tracks_at(paths)}
     for one in checkpoint.tracks_of(source.identity or ""):
@@ -209,7 +204,7 @@ def _related(checkpoint: Checkpoint, source: SourceFile) -> list[Seen]:
 
 
 def _may_be_same(source: SourceFile, seen: Seen) -> bool:
-    """Another file under a name that was given again is not a file that was read again."""
+    """Whether both may be the same file: another file under a reused name does not count."""
     if seen.path == source.path and None not in (seen.identity, source.identity) and seen.identity != source.identity:
         return False
     return seen.head is None or source.head is None or seen.head == source.head
@@ -228,7 +223,7 @@ def _is_same(source: SourceFile, seen: Seen) -> bool:
 
 
 def _rows(lake: Lake, checkpoint: Checkpoint, path: str, batch: int) -> int:
-    """Rows of a file that a batch brought, read from the tables; 0 where these do not say what file a row is of."""
+    """Rows of a file that a batch added, counted in the tables; 0 if these do not record the file of a row."""
     mark, found = f"{checkpoint.id}/{batch}", 0
     for name in checkpoint.counts(batch).rows:
         table = lake.table(name)

@@ -1,7 +1,7 @@
-"""What an ingest has written down: the plan of each batch before it is touched, and what became of it.
+"""The records of an ingest: the plan of each batch before it is executed, and its result.
 
-A directory with a small database, a lock, and the receipts of commits that are not proved yet. Batches are numbered
-upwards; number and the checkpoint's id are the mark that a table remembers a batch by.
+A checkpoint is a directory with a small database, a lock, and the receipts of commits that are not proved yet. Batches
+are numbered upwards. The number and the checkpoint's id are the mark by which a table records a batch.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ CREATE TABLE IF NOT EXISTS positions (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a batch is made of: files, dead letters, or ranges of Kafka's topics. It is on disk before anything is done,
-    so that doing it again does the same."""
+    """The content of a batch: files, dead letters, or ranges of Kafka topics. It is on disk before anything is done, so
+    that repeating it does the same."""
 
     number: int
     files: tuple[SourceFile, ...]
-    planned_at_us: int  # also when its rows came in
-    letters: tuple[str, ...] = ()  # batches whose dead letters are decoded anew
-    cluster: str | None = None  # of Kafka, whose offsets these are
+    planned_at_us: int  # also the time of ingestion of its rows
+    letters: tuple[str, ...] = ()  # batches whose dead letters are decoded again
+    cluster: str | None = None  # of Kafka: the cluster of these offsets
     ranges: tuple[OffsetRange, ...] = ()
-    passed: tuple[OffsetRange, ...] = ()  # that are gone, and were to be read before the ranges
-    about_bytes: int = 0  # of the messages in the ranges, judged by earlier batches
+    passed: tuple[OffsetRange, ...] = ()  # offsets that are gone and could not be read
+    about_bytes: int = 0  # of the messages in the ranges, estimated from earlier batches
 
 
 class Checkpoint:
-    """The one driver's hold on a checkpoint. ``Conflict`` where another process drives it.
+    """The driver's hold on a checkpoint. Raises ``Conflict`` if another process drives it.
 
-    A second process may plan for the driver: it is given the driver's ``term`` and takes no lock. Once another driver
-    has begun a term, nothing that it writes is kept.
+    A second process may plan for the driver: it gets the driver's ``term`` and takes no lock. After another driver has
+    begun a term, nothing that it writes is kept.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Checkpoint:
             raise
 
     def _open(self, kind: str) -> None:
-        self._database.execute("PRAGMA synchronous = EXTRA")  # a plan that is told of is on disk
+        self._database.execute("PRAGMA synchronous = EXTRA")  # a plan that is reported is on disk
         if self._drives:
             self._database.executescript(_TABLES)
         self._seen = SeenFiles(self._database)
@@ -116,7 +116,7 @@ class Checkpoint:
         self.id = about["id"]
 
     def close(self) -> None:
-        """Let another process drive."""
+        """Release the checkpoint for another process."""
         self._database.close()
         self._unlock()
 
@@ -127,23 +127,23 @@ class Checkpoint:
 
     @property
     def application(self) -> str:
-        """The name under which tables remember its batches."""
+        """The name under which tables record its batches."""
         return f"esker-ingest-{self.id}"
 
     # ---- files ----
 
     def unchanged(self, found: Found) -> Seen | None:
-        """What was planned of that file, if nothing was written to it since, as far as its size and times say."""
+        """What was planned of this file, if its size and times show that it was not written to since."""
         with self._reading():
             return self._seen.unchanged(found)
 
     def exactly(self, source: SourceFile) -> Seen | None:
-        """What was planned of a file of that path and content."""
+        """What was planned of a file with this path and content."""
         with self._reading():
             return self._seen.exactly(source.path, source.size, source.digest)
 
     def newest_by_identity(self, identity: str) -> Seen | None:
-        """What was planned last of the file with that device and inode."""
+        """What was planned last of the file with this device and inode."""
         with self._reading():
             return self._seen.newest_by_identity(identity)
 
@@ -158,7 +158,7 @@ class Checkpoint:
             return self._seen.tracks_at(paths)
 
     def tracks_of(self, identity: str) -> list[Seen]:
-        """What was planned last of each content that the file with that device and inode has had."""
+        """What was planned last of each content that the file with this device and inode has had."""
         with self._reading():
             return self._seen.tracks_of(identity)
 
@@ -168,51 +168,51 @@ class Checkpoint:
             return self._seen.read_between(track, start, end)
 
     def new_track(self) -> int:
-        """A number for a content that was never seen."""
+        """A number for a new content."""
         with self._reading():
             return self._seen.new_track()
 
     def move(self, seen: Seen, found: Found) -> None:
-        """A file has another name or other times, and the same content."""
+        """Record that a file has another name or other times, and the same content."""
         with self._writing():
             self._seen.move(seen, found)
 
     def recognise(self, source: SourceFile, batch: int) -> None:
-        """All of a file was read by a batch, under another name."""
+        """Record that a batch read all of a file under another name."""
         with self._writing():
             self._seen.add(source, batch)
 
     def set_aside(self, found: Found, way: str) -> str | None:
-        """Why that file, which has not changed since, cannot be read that way; None where it may be tried."""
+        """Why this file, unchanged since, cannot be read in this way; None if it may be tried."""
         with self._reading():
             return self._seen.set_aside(found, way)
 
     def was_refused(self, found: Found, *, since: int) -> bool:
-        """Whether a batch from that number on could not read the file, which has not changed since."""
+        """Whether a batch from this number on could not read the file, which has not changed since."""
         with self._reading():
             return self._seen.was_refused(found, since)
 
     def release_set_aside(self) -> int:
-        """Let the next run try every file that was set aside; how many there are."""
+        """Let the next run try every file that was set aside. Returns how many there are."""
         with self._writing():
             return self._seen.release_set_aside()
 
     @property
     def known_files(self) -> int:
-        """How many files the process that plans for the driver found to be ingested before this term."""
+        """How many files the planning process found that were ingested before this term."""
         return int(self._noted("known_files") or 0)
 
     def note_known(self, files: int) -> None:
-        """Let the driver know of files that were ingested before."""
+        """Report files that were ingested before to the driver."""
         self._note("known_files", str(files))
 
     @property
     def trouble(self) -> str | None:
-        """Why the process that plans for the driver cannot look for more now; None where it can."""
+        """Why the planning process cannot look for new input now; None if it can."""
         return self._noted("trouble")
 
     def note_trouble(self, text: str | None) -> None:
-        """Let the driver know that a look failed, or that looks succeed again."""
+        """Report to the driver that a look failed, or with None that looks succeed again."""
         self._note("trouble", text or "")
 
     def _noted(self, key: str) -> str | None:
@@ -225,19 +225,19 @@ class Checkpoint:
             self._database.execute("UPDATE about SET value = ? WHERE key = ?", (value, key))
 
     def is_done(self, found: Found) -> bool:
-        """Whether all rows of that file are committed."""
+        """Whether all rows of this file are committed."""
         seen = self.unchanged(found)
         return seen is not None and self.is_ticked_off(seen.batch)
 
     def forget_files(self, sources: Sequence[SourceFile]) -> None:
-        """Forget files that are gone for good and whose names never come again."""
+        """Forget files that are deleted and whose names are never used again."""
         with self._writing():
             self._seen.forget(sources)
 
     # ---- batches ----
 
     def plan(self, files: Sequence[SourceFile], *, at_us: int, letters: Sequence[str] = ()) -> Plan:
-        """Write the next batch down."""
+        """Record the next batch and return its plan."""
         with self._writing():
             (number,) = self._database.execute("SELECT coalesce(max(number) + 1, 0) FROM batches").fetchone()
             plan = Plan(number=number, files=tuple(files), planned_at_us=at_us, letters=tuple(letters))
@@ -256,7 +256,7 @@ class Checkpoint:
         passed: Sequence[OffsetRange] = (),
         about_bytes: int = 0,
     ) -> Plan:
-        """Write the next batch down, and that what comes after it begins behind it."""
+        """Record the next batch of offsets, and the positions after it."""
         with self._writing():
             (number,) = self._database.execute("SELECT coalesce(max(number) + 1, 0) FROM batches").fetchone()
             plan = Plan(
@@ -275,23 +275,23 @@ class Checkpoint:
 
     @property
     def next_number(self) -> int:
-        """The number that the next batch will have."""
+        """The number of the next batch."""
         with self._reading():
             row = self._database.execute("SELECT coalesce(max(number) + 1, 0) FROM batches").fetchone()
         return int(row[0])
 
     def unfinished(self) -> list[Plan]:
-        """Batches that were planned and are not ticked off, in order."""
+        """Batches that are planned and not done, in order. Raises ``Corrupt`` for a plan that cannot be read."""
         with self._reading():
             rows = self._database.execute("SELECT plan FROM batches WHERE done IS NULL ORDER BY number").fetchall()
         try:
             return [msgspec.json.decode(text, type=Plan) for (text,) in rows]
         except msgspec.MsgspecError as error:
-            raise Corrupt(str(self.directory / "checkpoint.db"), f"a plan is none: {error}") from error
+            raise Corrupt(str(self.directory / "checkpoint.db"), f"a plan cannot be read: {error}") from error
 
     def withdraw(self, number: int) -> None:
-        """Let go of a batch that has no receipt: its files and offsets are as new. Its number is not given again, since
-        a table that had it would take another batch for this one."""
+        """Withdraw a batch without a receipt: its files and offsets are new again. Its number is not used again,
+        because a table that has it would ignore the other batch."""
         with self._writing():
             for (plan,) in self._database.execute(
                 "SELECT plan FROM batches WHERE number = ? AND done IS NULL", (number,)
@@ -303,8 +303,8 @@ class Checkpoint:
             self._seen.withdraw(number)
 
     def refuse(self, plan: Plan, source: SourceFile, reason: str, *, way: str | None = None) -> Plan:
-        """The plan without a file that cannot be read. Only for a batch that has no receipt yet. Given the way it was
-        read, the file is set aside: it is not tried again that way until it changes."""
+        """Return the plan without a file that cannot be read. Only for a batch without a receipt. With ``way``, the
+        file is set aside: it is not read in this way again until it changes."""
         kept = Plan(
             number=plan.number,
             files=tuple(file for file in plan.files if file != source),
@@ -318,9 +318,9 @@ class Checkpoint:
         return kept
 
     def is_ticked_off(self, number: int) -> bool:
-        """Whether that batch is in its tables."""
+        """Whether this batch is in its tables."""
         with self._reading():
-            # By the index: what is behind a plan of many files in its row takes long to be reached.
+            # By the index: reading past the plan of many files in its row is slow.
             row = self._database.execute(
                 "SELECT EXISTS (SELECT 1 FROM batches WHERE number = ?1) AND NOT EXISTS "
                 "(SELECT 1 FROM batches INDEXED BY unfinished WHERE number = ?1 AND done IS NULL)",
@@ -329,16 +329,18 @@ class Checkpoint:
         return bool(row[0])
 
     def counts(self, number: int) -> BatchCounts:
-        """What a batch that is in its tables held."""
+        """The counts of a batch that is in its tables."""
         with self._reading():
             row = self._database.execute("SELECT done FROM batches WHERE number = ?", (number,)).fetchone()
         try:
             return BatchCounts() if row is None or row[0] is None else msgspec.json.decode(row[0], type=BatchCounts)
         except msgspec.MsgspecError as error:
-            raise Corrupt(str(self.directory / "checkpoint.db"), f"the counts of a batch are none: {error}") from error
+            raise Corrupt(
+                str(self.directory / "checkpoint.db"), f"the counts of a batch cannot be read: {error}"
+            ) from error
 
     def read_lately(self, batches: int = 20) -> tuple[int, int]:
-        """How many bytes of files the last batches read, and how many records these held."""
+        """How many bytes of files the last batches read, and how many records these had."""
         with self._reading():
             rows = self._database.execute(
                 "SELECT plan, done FROM batches WHERE done IS NOT NULL ORDER BY number DESC LIMIT ?", (batches,)
@@ -349,7 +351,7 @@ class Checkpoint:
         return sum(file.new_bytes for plan, _ in of_records for file in plan.files), sum(held)
 
     def read_of_topics(self, batches: int = 20) -> tuple[int, int, int]:
-        """How many offsets the last batches read that held messages, and how many bytes and records these were."""
+        """How many offsets with messages the last batches read, and their bytes and records."""
         with self._reading():
             rows = self._database.execute(
                 "SELECT plan, done FROM batches WHERE done IS NOT NULL ORDER BY number DESC LIMIT ?", (batches,)
@@ -365,7 +367,7 @@ class Checkpoint:
         return offsets, size, records
 
     def tick_off(self, number: int, counts: BatchCounts) -> None:
-        """The batch is in its tables, as much as there is of it."""
+        """Record that the batch is in its tables."""
         with self._writing():
             text = msgspec.json.encode(counts).decode()
             self._database.execute("UPDATE batches SET done = ? WHERE number = ?", (text, number))
@@ -373,19 +375,19 @@ class Checkpoint:
     # ---- positions ----
 
     def clusters(self) -> list[str]:
-        """The clusters of Kafka that there are positions of."""
+        """The Kafka clusters that have positions."""
         with self._reading():
             found = self._database.execute("SELECT DISTINCT cluster FROM positions ORDER BY cluster").fetchall()
         return [cluster for (cluster,) in found]
 
     def positions(self, cluster: str) -> dict[Partition, int]:
-        """From where each partition that was begun is to be read."""
+        """The next offset of each partition."""
         with self._reading():
             found = self._database.execute("SELECT topic, number, next FROM positions WHERE cluster = ?", (cluster,))
             return {Partition(topic, number): offset for topic, number, offset in found}
 
     def begin_topics(self, cluster: str, positions: Positions) -> None:
-        """Write down where partitions begin."""
+        """Record where partitions begin."""
         with self._writing():
             self._move(cluster, positions)
 
@@ -398,19 +400,19 @@ class Checkpoint:
     # ---- tables ----
 
     def tables(self) -> dict[str, str]:
-        """The tables that batches went to, and which these were: a name may be given to another table."""
+        """The tables of batches and their ids: a name may be given to another table."""
         with self._reading():
             return dict(self._database.execute("SELECT name, uuid FROM tables"))
 
     def remember_table(self, name: str, uuid: str | None) -> None:
-        """A table that a batch goes to."""
+        """Record a table that a batch goes to."""
         if uuid is not None and self.tables().get(name) != uuid:
             with self._writing():
                 self._database.execute("INSERT OR REPLACE INTO tables VALUES (?, ?)", (name, uuid))
 
     @contextmanager
     def _writing(self, *, begin: bool = False) -> Iterator[None]:
-        """A transaction. ``Conflict`` if another driver has begun a term since."""
+        """A transaction. Raises ``Conflict`` if another driver has begun a term since."""
         with self._reading():
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -427,7 +429,7 @@ class Checkpoint:
         found = self._database.execute("SELECT value FROM about WHERE key = 'term'").fetchone()
         if found is None or found[0] != self.term:
             raise Conflict(
-                f"cannot write to the checkpoint {self.directory}: another process drives it by now; stop this one",
+                f"cannot write to the checkpoint {self.directory}: another process drives it now; stop this one",
                 path=str(self.directory),
             )
 
@@ -441,7 +443,7 @@ class Checkpoint:
 
 
 def written_kind(directory: Path) -> str | None:
-    """What a checkpoint that lies there is for."""
+    """The kind of an existing checkpoint; None if there is none."""
     file = directory / "checkpoint.db"
     if not file.is_file():
         return None
@@ -454,14 +456,14 @@ def written_kind(directory: Path) -> str | None:
 
 
 def _named(error: sqlite3.DatabaseError, file: Path) -> EskerError:
-    """What a failed statement means. Each says that nothing was changed."""
+    """The error for a failed statement. It means that nothing was changed."""
     if sqlite_code(error) in LOCKED:
         return Conflict(f"cannot use the checkpoint {file}: {error}; try again", path=str(file))
     return sqlite_failure(error, "use the checkpoint", file) or Corrupt(str(file), str(error))
 
 
 def driver_of(directory: Path) -> str | None:
-    """The process that drives a checkpoint, as it wrote itself down."""
+    """The process that drives a checkpoint, as it recorded itself."""
     with suppress(OSError), closing(os.fdopen(os.open(directory / "driver.lock", os.O_RDONLY))) as file:
         return file.read(32).strip() or None
     return None

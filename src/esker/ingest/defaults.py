@@ -1,4 +1,4 @@
-"""What an ingest uses when nobody says: the engine, and the folders of its checkpoint and its spool.
+"""The defaults of an ingest: the engine, and the folders of its checkpoint and its spool.
 
 The engine is Spark's workers or this process without a JVM. Batches, receipts and commits are the same for both.
 """
@@ -13,11 +13,7 @@ from esker.catalogs.open_catalog import scheme_of, sqlite_file
 from esker.errors import InvalidInput, Unsupported
 from esker.lake import Lake
 
-# ---------------------------------------------------------------- engine
-#
-# Which engine reads, decodes and writes: Spark's workers, or this process, without a JVM.
-#
-# What a batch is, its receipt and its commits are the same for both.
+# ---------------------------------------------------------------- the engine
 
 
 SPARK, ARROW = "spark", "arrow"
@@ -26,9 +22,9 @@ SPARK, ARROW = "spark", "arrow"
 def chosen_engine(named: str | None, lake: Lake, *, told: Callable[[str], None], streams: bool = False) -> str:
     """The engine that was named, otherwise Spark. Starts no JVM.
 
-    Where Spark cannot be used and no engine was named, the engine is ``arrow``, and ``told`` is called with one line
-    that says why. ``streams`` asks for a streaming query. Raises ``Unsupported``, which says what to install, where
-    ``spark`` was named and cannot be used.
+    If no engine was named and Spark cannot be used, the engine is ``arrow``, and ``told`` is called with one line that
+    says why. ``streams`` asks for a streaming query. Raises ``Unsupported``, with what to install, if ``spark`` was
+    named and cannot be used.
     """
     check_engine(named or SPARK)
     if named == ARROW:
@@ -38,21 +34,23 @@ def chosen_engine(named: str | None, lake: Lake, *, told: Callable[[str], None],
     except Unsupported as error:
         if named == SPARK:
             raise
-        told(f"{error.message}. This run goes on without Spark (--engine arrow)")
+        told(f"{error.message}. This run continues without Spark (--engine arrow)")
         return ARROW
     return SPARK
 
 
 def check_engine(engine: str) -> None:
-    """``InvalidInput`` unless there is such an engine."""
+    """Raise ``InvalidInput`` if there is no such engine."""
     if engine not in (SPARK, ARROW):
         raise InvalidInput(f"cannot decode with {engine!r}: the engines are spark and arrow", engine=engine)
 
 
 def _check_spark(lake: Lake, *, streams: bool) -> None:
-    """``Unsupported`` unless a session runs or can be started, and its workers reach the lake's files."""
+    """Raise ``Unsupported`` if no session runs or can be started, or if its workers cannot read the lake's files."""
     if not lake.catalog.storage().is_shared:
-        raise Unsupported("cannot use Spark: workers reach local files alone, and this lake's are not", feature="spark")
+        raise Unsupported(
+            "cannot use Spark: workers can read only local files, and this lake's files are not local", feature="spark"
+        )
     if not _is_installed():
         raise Unsupported("cannot use Spark: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark")
     from esker.ingest.spark.pipeline_data_source import knows_limits
@@ -75,35 +73,31 @@ def _is_installed() -> bool:
         return False
 
 
-# ---------------------------------------------------------------- places
-#
-# Where an ingest keeps its checkpoint when nobody says: beside the lake's catalog.
+# ---------------------------------------------------------------- folders, beside the lake's catalog
 
 
 def lake_folder(lake: Lake) -> Path | None:
-    """The directory that belongs to the lake on this machine; None where it has none."""
+    """The directory that belongs to the lake on this machine; None if it has none."""
     uri = "" if lake.address is None else str(lake.address["uri"])
     match scheme_of(uri) if uri else None:
         case "sqlite":
             return sqlite_file(uri)[0].parent
         case "file":
             folder = Path(uri)
-            return folder.with_name(f"{folder.name}.ingest")  # beside it: below it, folders are namespaces
+            return folder.with_name(f"{folder.name}.ingest")  # beside it: the folders below it are namespaces
         case _:
             return None
 
 
 def default_checkpoint(lake: Lake, kind: str) -> Path:
-    """Where the checkpoint of such an ingest lies."""
+    """The default checkpoint of this kind of ingest. Raises ``InvalidInput`` if the lake has no directory."""
     folder = lake_folder(lake)
     if folder is None:
-        raise InvalidInput(
-            "cannot tell where to keep the checkpoint of this ingest: name a directory with --checkpoint"
-        )
+        raise InvalidInput("cannot choose a checkpoint for this ingest: give a directory with --checkpoint")
     return folder / "ingest" / kind
 
 
 def default_spool(lake: Lake) -> Path | None:
-    """Where ``esker receive`` keeps requests of this lake unless told otherwise."""
+    """The default spool of ``esker receive`` for this lake."""
     folder = lake_folder(lake)
     return None if folder is None else folder / "spool"

@@ -1,4 +1,4 @@
-"""Commits of a receipt: each table's part is one snapshot, marked with the batch, and never made twice."""
+"""The commits of a receipt: each table's part is one snapshot, marked with the batch, and never made twice."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ log = logging.getLogger("esker.ingest")
 
 @dataclass(slots=True, kw_only=True)
 class Delivered:
-    """What became of a receipt's commits. What failed is pending: files and receipt are kept."""
+    """The result of a receipt's commits. Failed ones are pending: their files and the receipt are kept."""
 
     made: list[Delivery] = field(default_factory=list)
-    found: list[Delivery] = field(default_factory=list)  # an earlier try had made them
+    found: list[Delivery] = field(default_factory=list)  # made by an earlier attempt
     failed: list[tuple[Delivery, Exception]] = field(default_factory=list)
-    conflicts: int = 0  # commits that others were quicker than, and that were built anew
-    folded: int = 0  # commits that folded the table's small manifests on the way, and so took longer than others
+    conflicts: int = 0  # commits that lost a race and were repeated
+    folded: int = 0  # commits that also merged small manifests, and so took longer
 
 
 class _Watched:
@@ -53,12 +53,12 @@ class _Watched:
 
 
 def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
-    """Try every commit of a receipt; one table that cannot take its part does not hold up the others."""
+    """Try every commit of a receipt. A table that fails does not stop the others."""
     outcome = Delivered()
     for delivery in receipt.deliveries:
         try:
             made = _commit(lake, receipt, delivery, place, outcome)
-        except Exception as error:  # a catalog may break down in any way, and nothing may be lost by it
+        except Exception as error:  # a catalog may fail in any way, and nothing may be lost by it
             log.info("batch %d cannot be committed to %s now: %s", receipt.number, delivery.table, error)
             outcome.failed.append((delivery, error))
         else:
@@ -67,7 +67,7 @@ def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
 
 
 def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path, outcome: Delivered) -> bool:
-    """Make one commit, and count what came in its way; False where the table has the batch already."""
+    """Make one commit and count its conflicts. Returns False if the table has the batch already."""
     draft = lake.table(delivery.table).transaction()
     metadata = draft.base.metadata
     _check_same_table(metadata, delivery, place)
@@ -79,7 +79,7 @@ def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path, outco
     change = SnapshotChange(
         tools=draft.tools,
         steps=tuple(_steps(metadata, delivery)),
-        scratch=Scratch(draft.tools.storage),  # knows nothing of the data files: they outlast a failed commit
+        scratch=Scratch(draft.tools.storage),  # without the data files: they are kept after a failed commit
         names=MetadataNames(),
         start=head,
         operation=None if delivery.replaces else "append",
@@ -96,7 +96,7 @@ def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path, outco
     folded = int(change.snapshot.summary.get(FOLDED, "0"))
     if folded and not delivery.replaces:
         outcome.folded += 1
-        log.info("the commit of batch %d to %s folded %d manifests as well", receipt.number, delivery.table, folded)
+        log.info("the commit of batch %d to %s also merged %d manifests", receipt.number, delivery.table, folded)
     return True
 
 
@@ -110,7 +110,7 @@ def _steps(metadata: TableMetadata, delivery: Delivery) -> Iterator[Step]:
 def _check_same_table(metadata: TableMetadata, delivery: Delivery, place: Path) -> None:
     if metadata.uuid != delivery.uuid:
         raise Conflict(
-            f"cannot commit {place} to {delivery.table}: the table was dropped and another made under its name; "
+            f"cannot commit {place} to {delivery.table}: the table was dropped and another table has its name; "
             "give the old one its name back, or remove the receipt to ingest its sources again",
             table=delivery.table,
         )
@@ -123,11 +123,12 @@ def _check_same_table(metadata: TableMetadata, delivery: Delivery, place: Path) 
 
 
 def _check_files(storage: Storage, delivery: Delivery, place: Path) -> None:
-    """A receipt may be old, and its files swept up as orphans: a table must never name what is not there."""
+    """Raise ``Corrupt`` if a file of the receipt is missing, for example because it was removed as an orphan: a table
+    must never name a missing file."""
     for path in delivery.paths:
         if not storage.exists(path):
             raise Corrupt(
                 str(place),
-                f"it names {path}, which is not there; remove the receipt to ingest its sources again",
+                f"it names {path}, which does not exist; remove the receipt to ingest its sources again",
                 table=delivery.table,
             )

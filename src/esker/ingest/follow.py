@@ -1,4 +1,4 @@
-"""A directory as a stream: look, take what is new, look again; wait out what fails."""
+"""Follows directories as a stream: looks for new files, ingests them, looks again; waits if something fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_WAIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How a stream is driven, in seconds."""
+    """The times of a stream, in seconds."""
 
     every_s: float = 30.0  # between the beginnings of two batches, unless one is full
     settle_s: float = 2.0  # a file younger than this may still be written to
@@ -42,7 +42,7 @@ def follow(
     sweep: Callable[[list[Found]], None] = lambda found: None,
     told: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Ingest what comes into directories."""
+    """Ingest new files of directories."""
     chosen = pace or Pace()
     lookout = Lookout(directories, pattern=pattern)
 
@@ -63,9 +63,8 @@ def keep_on(
     stop: Event | None = None,
     told: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Look for what is new and ingest it, until ``stop`` is set or nothing comes any more. A batch that cannot be
-    committed is tried again for as long as it takes: its receipt is on disk, and what comes meanwhile stays where it
-    is."""
+    """Look for new input and ingest it, until ``stop`` is set or nothing arrives any more. A batch that cannot be
+    committed is tried again without limit: its receipt is on disk, and new input stays where it is meanwhile."""
     stop = stop or Event()
     patience, quiet_since = Patience(first_wait_s=pace.first_wait_s, told=told), time.monotonic()
     while not stop.is_set():
@@ -89,7 +88,7 @@ def keep_on(
 
 
 class Patience:
-    """Waits out failures that may pass, longer after each; a failure is reported once, not at every attempt."""
+    """Waits after failures that may pass, longer after each. A failure is reported once, not at every attempt."""
 
     def __init__(self, *, first_wait_s: float, told: Callable[[str], None] = lambda text: None) -> None:
         self._first_wait_s = first_wait_s
@@ -98,7 +97,7 @@ class Patience:
         self._said: tuple[object, ...] | None = None
 
     def bear(self, raised: Exception) -> float:
-        """The seconds to wait before the next attempt. Raises the failure where waiting does not help."""
+        """Return the seconds to wait before the next attempt. Raises the failure if waiting does not help."""
         error = _named(raised)
         if not may_pass(error):
             raise error from raised.__cause__
@@ -112,14 +111,14 @@ class Patience:
         return wait
 
     def over(self) -> None:
-        """An attempt succeeded."""
+        """Record that an attempt succeeded."""
         if self._said is not None:
             self._told(f"going on after {self._failures} failed attempts")
         self._failures, self._said = 0, None
 
 
 def complete(found: Iterable[Found], pace: Pace, is_cut: Callable[[Found], bool]) -> list[Found]:
-    """Files that nobody writes to any more, as far as can be told; segments of the spool are, by their names."""
+    """Files that seem to be complete; segments of the spool are, by their names."""
     now_ns = time.time_ns()
 
     def is_complete(one: Found) -> bool:
@@ -132,7 +131,7 @@ def complete(found: Iterable[Found], pace: Pace, is_cut: Callable[[Found], bool]
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether waiting may help: a catalog comes back, a disk is emptied. What was asked wrongly stays wrong."""
+    """Whether waiting may help: a catalog may come back, a disk may get space. Wrong input stays wrong."""
     if isinstance(error, Pending):
         return any(may_pass(inner) for _, inner in error.failures)
     error = _named(error)  # a commit's may be as the catalog raised it
@@ -146,7 +145,7 @@ def _named(error: Exception) -> Exception:
 
 
 def _gist(error: Exception) -> tuple[object, ...]:
-    """What a failure has in common with the same one an attempt later: new files have new names each time."""
+    """What a failure has in common with the same failure of a later attempt: new files have new names each time."""
     if isinstance(error, Pending):
         return tuple((table, *_gist(inner)) for table, inner in error.failures)
     if isinstance(error, StorageFailed):

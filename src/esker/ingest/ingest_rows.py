@@ -1,4 +1,4 @@
-"""Ingests files of rows, as a user asks for it: into one table, each file once."""
+"""Ingests files of rows into one table, each file once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def ingest_files(
     engine: str = ARROW,
     told: Callable[[Account], None] = lambda account: None,
 ) -> Account:
-    """Take in files that lie there now. A commit that cannot be made leaves its receipt, and the account says so.
-    ``engine`` says who reads and writes."""
+    """Ingest the files that exist now and return the account. A commit that fails leaves its receipt, and the account
+    says so. ``engine`` is what reads and writes."""
     check_engine(engine)
     held = Checkpoint(checkpoint, kind=kind_of(target.name))
     began = time.monotonic()

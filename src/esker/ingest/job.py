@@ -1,4 +1,4 @@
-"""What an ingest does with a batch: rows of its sources into data files, before the commit that names them."""
+"""What an ingest does with a batch: writes the rows of its sources to data files, before the commit that names them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- data files
-#
-# Rows of a batch into data files of a table, ahead of the commit that will name them.
 
 
 log = logging.getLogger("esker.ingest")
 
 
 class DataFiles:
-    """The files of one table in one batch. Nothing of them is visible."""
+    """The files of one table in one batch. They are not visible yet."""
 
     def __init__(self, table: Table) -> None:
         draft = table.transaction()
@@ -42,8 +40,8 @@ class DataFiles:
         self._files: list[DataFile] = []
 
     def add(self, rows: object, *, spread: bool = True) -> None:
-        """Write rows, in any form that a table takes. Unless they are to be spread, the tasks of a DataFrame write
-        the rows that they have, where the table does not say otherwise."""
+        """Write rows, in any form that a table takes. With ``spread=False``, the tasks of a DataFrame write the rows
+        that they have, if the table's properties do not say otherwise."""
         metadata, schema = self.metadata, self.metadata.schema
         if not spread:
             metadata = replace(metadata, properties={"write.distribution-mode": "none", **metadata.properties})
@@ -53,22 +51,22 @@ class DataFiles:
             self._files.append(file)
 
     def take(self, files: Iterable[DataFile]) -> None:
-        """Files that others wrote for this table."""
+        """Add files that others wrote for this table."""
         self._files += files
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """What is written so far."""
+        """The files so far."""
         return tuple(self._files)
 
     def replace(self, file: DataFile, rows: pa.Table) -> None:
-        """Other rows in place of a file's."""
+        """Replace the rows of a file."""
         if rows.num_rows:
             self.add(rows)
         self.drop((file,))
 
     def drop(self, files: Iterable[DataFile]) -> None:
-        """Let go of files of these, and delete them."""
+        """Remove these files and delete them."""
         for file in tuple(files):
             self._files.remove(file)
             self._delete(file)
@@ -79,11 +77,11 @@ class DataFiles:
         return sum(file.record_count for file in self._files)
 
     def delivery(self, *, replaces: tuple[str, ...] = ()) -> Delivery:
-        """What the receipt says of them."""
+        """The files' entry in the receipt."""
         return delivery_of(self.name, self.metadata, self._files, replaces=replaces)
 
     def discard(self) -> None:
-        """Delete them: no receipt names them, nor ever will."""
+        """Delete the files: no receipt names them."""
         for file in self._files:
             self._delete(file)
 
@@ -94,22 +92,20 @@ class DataFiles:
             log.warning("cannot delete %s, which is not part of the table: %s", file.path, error)
 
 
-# ---------------------------------------------------------------- job
-#
-# What an ingest does with a batch: rows out of its sources, into data files of tables.
+# ---------------------------------------------------------------- jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A batch whose files are written, and named by nobody yet."""
+    """A batch whose files are written, but not named by a receipt yet."""
 
     deliveries: tuple[Delivery, ...]
     counts: BatchCounts
 
 
 class Refused(EskerError):
-    """One source of a batch cannot be read, and says why; the batch goes on without it. Given the way it was read, it
-    is set aside: reading it again that way would fail again."""
+    """One source of a batch cannot be read; the batch continues without it. With the way it was read, it is set aside:
+    reading it in this way would fail again."""
 
     def __init__(self, source: SourceFile, reason: str, way: str | None = None) -> None:
         super().__init__(f"cannot ingest {source.path}: {reason}", source=source, reason=reason, way=way)
@@ -122,16 +118,17 @@ class Job(Protocol):
     """A kind of ingest."""
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
-        """Write the batch's rows. What was written is deleted again where this fails; ``Refused`` names a source."""
+        """Write the batch's rows. If this fails, the written files are deleted. Raises ``Refused`` for a source."""
         ...
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        """After the batch is committed: let go of sources that are no longer needed; those that are gone for good."""
+        """After the commit: release sources that are no longer needed. Returns those that are deleted."""
         ...
 
 
 def check_sources(plan: Plan, *, may_grow: bool) -> None:
-    """Refuse a source that is not what was planned, or whose new part cannot be told: nothing of it has been read."""
+    """Raise ``Refused`` for a source that is not what was planned, or whose new part is unknown. Nothing of it has been
+    read."""
     for source in plan.files:
         trouble = trouble_with(source, may_grow=may_grow)
         if trouble is None and source.start and not (may_grow and _has_places(source)):
@@ -141,5 +138,5 @@ def check_sources(plan: Plan, *, may_grow: bool) -> None:
 
 
 def _has_places(source: SourceFile) -> bool:
-    """Whether it is known where the new part of a file begins: in a compressed one, by its unpacked bytes."""
+    """Whether the new part of a file is known; in a compressed one, by its decompressed bytes."""
     return source.length is not None or not is_compressed(Path(source.path))

@@ -1,1 +1,1 @@
-"""Which files hold something new: found, recognised after a rename or a rotation, and planned in batches."""
+"""Which files have something new: finds them, recognises them after a rename or a rotation, and plans batches."""

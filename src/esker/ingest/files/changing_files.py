@@ -1,7 +1,8 @@
 """Log files that change between two looks: they grow, and log rotation renames them.
 
-A look costs what is new, not what is there. A file of the same name, device and inode that is longer than at the last
-look has grown if its first bytes, and the bytes right before the old end, are the same.
+A look costs only what is new. A file of the same name, device and inode that is longer than at the last look has grown
+if its first bytes, and the bytes right before the old end, are the same. Then only the new bytes are hashed, and
+requests are searched from the last known one on. Otherwise, and in every new run, a file is read from its start.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from esker.ingest.files.source_files import Found, Measured, Progress, SourceFil
 from esker.otlp.source.framing import Begin, begin_of, ends_in_mid_request
 from esker.storage.failures import naming_failures
 
-# ---------------------------------------------------------------- rotation
-#
-# Names that log rotation gives: which file may a name have come from.
+# ---------------------------------------------------------------- names that log rotation gives
 
 
 _PACKED = re.compile(r"\.(gz|zst|zstd)$")
@@ -30,15 +29,15 @@ _NUMBER = re.compile(r"^(?P<origin>.+)\.(?P<number>\d{1,3})$")
 
 
 def copied_from(path: Path) -> list[Path]:
-    """The paths whose content rotation may have copied or compressed to ``path``, which keeps the original or not:
-    in the same directory, or in the one above it, as an ``olddir`` is."""
+    """The paths whose content rotation may have copied or compressed to ``path``: in the same directory, or in the one
+    above it, as with ``olddir``."""
     names = list(dict.fromkeys(_origins(path.name)))
     return [folder / name for folder in (path.parent, path.parent.parent) for name in names]
 
 
 def shifted_from(path: Path) -> list[Path]:
-    """The paths that had a lower number before rotation renamed them and compressed them: ``app.log.1`` for
-    ``app.log.2.gz``. Only for an original that is no longer there: two numbered files are two files."""
+    """The paths that had a lower number before rotation renamed and compressed them: ``app.log.1`` for
+    ``app.log.2.gz``. Only for an original that no longer exists: two numbered files are two files."""
     found = _NUMBER.match(_PACKED.sub("", path.name))
     if found is None:
         return []
@@ -46,7 +45,7 @@ def shifted_from(path: Path) -> list[Path]:
 
 
 def rotated_first(paths: Iterable[Path]) -> list[Path]:
-    """The paths in their order, but what rotation left of a file, the oldest first, right before the file."""
+    """The paths in their order, except that rotated parts of a file, the oldest first, are right before the file."""
     families: dict[Path, list[Path]] = {}
     for path in paths:
         families.setdefault(_base(path), []).append(path)
@@ -76,18 +75,12 @@ def _origins(name: str) -> Iterator[str]:
             yield "".join(found.groupdict().values())
 
 
-# ---------------------------------------------------------------- growing
-#
-# Files that grow while a run looks at them again and again: a look costs what is new, not what is there.
-#
-# A file of the same name, device and inode that is longer than at the last look has grown if its first bytes, and
-# those right before its old end, are as they were. Then only the new bytes are hashed, and requests are looked for
-# from the last known one on. In any other case, and in every new run, a file is read from its start.
+# ---------------------------------------------------------------- files that grow
 
 
 _MOST = 10_000  # files that are remembered; others are read from their start
-_THREADS = min(4, os.cpu_count() or 1)  # that read files ahead; hashing leaves Python's lock to others
-_SMALL = 1 << 20  # bytes; a file of less is read sooner than a thread is asked
+_THREADS = min(4, os.cpu_count() or 1)  # that read files ahead; hashing releases Python's lock
+_SMALL = 1 << 20  # bytes; a smaller file is read faster than a thread is started
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +91,15 @@ class _Kept:
 
 
 class GrowingFiles:
-    """What is known of files from the last look at them."""
+    """What is known of files from the last look."""
 
     def __init__(self) -> None:
         self._kept: dict[Path, _Kept] = {}
         self._ahead: dict[Found, Future[Measured | None]] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, "esker-read-ahead")  # none is started before one is needed
+        self._threads = ThreadPoolExecutor(_THREADS, "esker-read-ahead")  # no thread is started before it is needed
 
     def look_at(self, there: Mapping[Path, Found]) -> None:
-        """Begin a look: files that are gone are forgotten."""
+        """Begin a look: forget files that are gone."""
         self._kept = {path: kept for path, kept in self._kept.items() if path in there}
         self._ahead = {found: ahead for found, ahead in self._ahead.items() if there.get(found.path) == found}
 
@@ -116,20 +109,20 @@ class GrowingFiles:
         return len(self._ahead) < 2 * _THREADS
 
     def may_read_ahead(self, found: Found) -> bool:
-        """Whether a file is worth it, and neither read already nor being read."""
+        """Whether a file is large enough, and neither read nor being read."""
         return found.size >= _SMALL and found.path not in self._kept and found not in self._ahead
 
     def read_ahead(self, found: Found) -> None:
-        """Begin to read a file of which nothing is known, beside what the caller does."""
+        """Begin to read an unknown file in a thread."""
         self._ahead[found] = self._threads.submit(measure, found)
 
     def measure(self, found: Found, marks: Iterable[int], *, unpack: bool) -> Measured | None:
-        """As ``sources.measure``."""
+        """Like ``source_files.measure``."""
         marks = tuple(marks)
         if (ahead := self._ahead.pop(found, None)) is not None and not marks and not unpack:
             return self._remembered(found, ahead.result(), None)
         kept = self._still(found)
-        if kept is not None and kept.progress.size == found.size:  # written to, and no longer
+        if kept is not None and kept.progress.size == found.size:  # written to, but not longer
             kept = None
         measured = measure(found, marks, unpack=unpack, before=None if kept is None else kept.progress)
         return self._remembered(found, measured, None if kept is None else kept.begin)
@@ -143,7 +136,7 @@ class GrowingFiles:
         return measured
 
     def begin(self, source: SourceFile, at: int) -> Begin | None:
-        """From where a file that was measured is to be read for what is behind a place. None: from its start."""
+        """Where to begin reading a measured file for what is after a place. None: at its start."""
         path = Path(source.path)
         kept = self._kept.get(path)
         with naming_failures("read", path), path.open("rb") as file:
@@ -153,7 +146,7 @@ class GrowingFiles:
         return begin
 
     def is_cut(self, found: Found) -> bool:
-        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        """Whether a file that was written to recently may end in the middle of its last line or frame."""
         if not found.size:
             return False
         kept = self._still(found)

@@ -1,7 +1,7 @@
-"""What the next batch is made of: the files that hold something new, in groups, written down before they are read.
+"""Plans batches: the files that have something new, in groups, recorded before they are read.
 
-A run plans and finishes batches in one process. A pipeline plans in the process where Spark asks for offsets, and
-finishes in the driver. Both plan here.
+A run plans and executes batches in one process. A pipeline plans in the process in which Spark asks for offsets, and
+executes in the driver. Both plan here.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MOST_FILES = 10_000  # of a batch: a plan is one row of the checkpoint
 
 
 def now_us() -> int:
-    """The time, as plans have it."""
+    """The current time in microseconds, as in plans."""
     return time.time_ns() // 1000
 
 
 def room(most_bytes: int, most_rows: int | None, read: Callable[[], tuple[int, int]]) -> int:
-    """How many bytes of files a batch may hold. Rows are counted when they are decoded, and batches are planned
-    before: the size of a row is judged by the bytes and rows that ``read`` says were read so far."""
+    """How many bytes of files a batch may have. Rows are counted only when they are decoded, after planning: the size
+    of a row is estimated from the bytes and rows that ``read`` returns."""
     if most_rows is None:
         return most_bytes
     size, rows = read()
@@ -36,11 +36,11 @@ def room(most_bytes: int, most_rows: int | None, read: Callable[[], tuple[int, i
 
 
 class Planner:
-    """Plans batches of files. Not for two threads at a time.
+    """Plans batches of files. Only for one thread at a time.
 
-    ``account`` is told of files that were known and of those that cannot be read. ``way`` says how files are read
-    where those that cannot be are set aside. ``since`` is the first batch of this run, where other processes may
-    refuse files of its plans: these are not planned again in this run.
+    ``account`` gets the files that are known and those that cannot be read. ``way`` is how files are read, if files
+    that cannot be read are set aside. ``since`` is the first batch of this run, if other processes may refuse files of
+    its plans: these are not planned again in this run.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Planner:
         self._denied: set[Path] = set()  # nobody may read them now: every look asks again
 
     def sorted_out(self, found: Iterable[Found]) -> tuple[list[Found], list[Found]]:
-        """Files that an earlier look saw as they are, all of them in the tables; and the others. A file of several
-        names is among the others: which of them it has may change, and the file itself not."""
+        """Separate files that are unchanged and in the tables from the others. A file with several names is among the
+        others, because its names may change while the file does not."""
         there = list(found)
         self._names = Counter(one.identity for one in there)
         known: list[Found] = []
@@ -82,9 +82,9 @@ class Planner:
         return known, others
 
     def plans(self, found: Iterable[Found], *, known: Iterable[Found] = ()) -> Iterator[Plan]:
-        """Batches of the files that are new, each on disk when it is given. The next one is planned when it is asked
-        for. Files that ``sorted_out`` says are ``known`` cost nothing more. ``StorageFailed`` where a file cannot be
-        read now."""
+        """Batches of the new files, each on disk when it is returned. The next one is planned when it is asked for.
+        Files that ``sorted_out`` returned as ``known`` cost nothing. Raises ``StorageFailed`` if a file cannot be read
+        now."""
         known = tuple(known)
         looked = self._recognition.look_at(found, known=known)
         self._seen.intersection_update(one.path for one in (*known, *looked))
@@ -94,22 +94,22 @@ class Planner:
             yield plan
 
     def is_cut(self, found: Found) -> bool:
-        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        """Whether a file that was written to recently may end in the middle of its last line or frame."""
         return self._recognition.is_cut(found)
 
     def waiting(self, found: Iterable[Found]) -> tuple[int, int]:
-        """How many of these files no batch has read as they are now, and how many bytes they have. Judged by size and
-        time alone."""
+        """How many of these files no batch has read in their current state, and their bytes. Judged only by size and
+        time."""
         sizes = [one.size for one in found if not self._is_refused(one) and self._checkpoint.unchanged(one) is None]
         return len(sizes), sum(sizes)
 
     def pass_over(self, path: str, reason: str) -> None:
-        """Name a file or a directory that may not be looked at, once; its neighbours are planned."""
+        """Report a file or directory without read permission, once. Its neighbours are planned."""
         if (path, reason) not in self._account.refused:
             self._account.refused.append((path, reason))
 
     def refuse(self, found: Found) -> None:
-        """Plan a file no more, unless it changes."""
+        """Do not plan a file again, unless it changes."""
         self._refused.add(found)
 
     def _is_refused(self, found: Found) -> bool:
@@ -122,7 +122,7 @@ class Planner:
         self.refuse(found)
 
     def _new(self, found: Iterable[Found]) -> Iterator[SourceFile]:
-        """Those that hold something that was never planned before."""
+        """The files with something that was never planned."""
         way = None if self._way is None else self._way()
 
         def is_wanted(one: Found) -> bool:

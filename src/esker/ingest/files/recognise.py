@@ -1,9 +1,9 @@
-"""Whether a file that was found holds something new, and from where on: files are renamed, copied, truncated and
-compressed while they are ingested.
+"""Decides whether a file has something new, and from where on. Files may be renamed, copied, truncated and compressed
+while they are ingested.
 
-What was read is known by its content: a file goes on from a position only if it begins with every byte that was read
-up to there. The device, inode and name of a file say which contents to compare it with. Where these leave a doubt, the
-file is read: a record that is there twice is better than one that is not there.
+What was read is identified by its content: a file continues from a position only if it begins with every byte that was
+read up to there. The device, inode and name of a file select the contents to compare it with. If in doubt, the file is
+read: a duplicated record is better than a lost one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A content that a file may go on from."""
+    """A content that a file may continue."""
 
     seen: Seen
     track: int  # that the file goes on with
 
 
 class _ToPlan:
-    """Files that hold something new and are not planned yet, in order; found by what they are compared by."""
+    """Files with something new that are not planned yet, in order, indexed by what they are compared by."""
 
     def __init__(self) -> None:
         self._all: list[tuple[SourceFile, Seen]] = []
@@ -44,7 +44,7 @@ class _ToPlan:
         self._by_track: dict[int, list[int]] = {}
 
     def add(self, source: SourceFile, seen: Seen) -> None:
-        """One more."""
+        """Add a file."""
         at = len(self._all)
         self._all.append((source, seen))
         self._by_identity[seen.identity] = seen
@@ -52,7 +52,7 @@ class _ToPlan:
         self._by_track.setdefault(seen.track, []).append(at)
 
     def without(self, sources: Iterable[SourceFile]) -> _ToPlan:
-        """Those that are left."""
+        """The files without these."""
         chosen, left = set(sources), _ToPlan()
         for source, seen in self._all:
             if source not in chosen:
@@ -60,16 +60,16 @@ class _ToPlan:
         return left
 
     def newest_by_identity(self, identity: str) -> Seen | None:
-        """The last that has that device and inode."""
+        """The last file with this device and inode."""
         return self._by_identity.get(identity)
 
     def newest_of_track(self, track: int) -> Seen | None:
-        """The last that has that content."""
+        """The last file with this content."""
         found = self._by_track.get(track)
         return self._all[found[-1]][1] if found else None
 
     def at(self, paths: Iterable[str], tracks: Iterable[int]) -> list[Seen]:
-        """Those at one of the paths, or with one of the contents, in order."""
+        """The files at one of the paths, or with one of the contents, in order."""
         found = {at for path in paths for at in self._by_path.get(path, ())}
         found.update(at for track in tracks for at in self._by_track.get(track, ()))
         return [self._all[at][1] for at in sorted(found)]
@@ -86,12 +86,12 @@ class Recognition:
         self._growing = GrowingFiles()
 
     def is_cut(self, found: Found) -> bool:
-        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        """Whether a file that was written to recently may end in the middle of its last line or frame."""
         return self._growing.is_cut(found)
 
     def look_at(self, found: Iterable[Found], *, known: Iterable[Found] = ()) -> list[Found]:
-        """Begin a look at files; each once, and what rotation left of a file before the file itself. Those that are
-        ``known`` are there, and are not asked about."""
+        """Begin a look at files, each once, and rotated parts of a file before the file itself. Files that are
+        ``known`` exist and are not checked."""
         self._to_plan = _ToPlan()  # what an earlier look left, because a batch failed, was never planned
         new = {one.path: one for one in found}
         self._look = {one.path: one for one in known} | new
@@ -102,12 +102,11 @@ class Recognition:
         return [new[path] for path in rotated_first(new)]
 
     def planned(self, sources: Sequence[SourceFile]) -> None:
-        """These are written down now."""
+        """Remove these files: they are recorded now."""
         self._to_plan = self._to_plan.without(sources)
 
     def each(self, found: Sequence[Found], is_wanted: Callable[[Found], bool]) -> Iterator[Found]:
-        """The files of a look in order, for ``of``. Those that are wanted, long, and of which nothing is known are
-        read ahead by threads."""
+        """The files of a look in order, for ``of``. Threads read ahead large files that are wanted and unknown."""
         upcoming = 0
         for at, one in enumerate(found):
             upcoming = max(upcoming, at)
@@ -122,7 +121,7 @@ class Recognition:
         return self._checkpoint.unchanged(found) is None and not self._candidates(found)
 
     def of(self, found: Found) -> SourceFile | Known | None:
-        """What of a file is to be read; None where that cannot be said yet. ``StorageFailed`` where it cannot be."""
+        """What to read of a file; None if that is not certain yet. Raises ``StorageFailed`` if it cannot be read."""
         if (same := self._checkpoint.unchanged(found)) is not None:
             if same.identity is None or not self._is_at(same.path, found.identity):
                 self._checkpoint.move(same, found)
@@ -157,7 +156,7 @@ class Recognition:
         return Known()
 
     def _copy(self, source: SourceFile, origin: Found) -> Known | None:
-        """A file that is a copy of another's beginning: nothing is to be read once the other is."""
+        """A file that is a copy of the beginning of another: nothing is read, because the other is."""
         seen = self._checkpoint.unchanged(origin)
         if seen is None or seen.length < source.end:
             return None
@@ -165,7 +164,7 @@ class Recognition:
         return Known()
 
     def _recognise(self, source: SourceFile, seen: Seen) -> None:
-        """Write down that a batch has read all of a file under another name. From here on the two may part."""
+        """Record that a batch has read all of a file under another name. From now on the two may differ."""
         if seen.seq >= 0:  # what is not planned yet has no batch
             track = self._checkpoint.new_track()
             self._checkpoint.recognise(replace(source, start=source.end, track=track), seen.batch)
@@ -179,15 +178,15 @@ class Recognition:
     # ---- what to compare with ----
 
     def _candidates(self, found: Found) -> list[_Candidate]:
-        """Contents that the file may begin with, the best evidence first, and of the same evidence the longest."""
+        """Contents that the file may begin with: the best evidence first, and for the same evidence the longest."""
         same_file = self._same_file(found)
         by_name = self._same_name(found) + self._rotated(found)
         by_name.sort(key=lambda one: -one.seen.length)
         return [one for one in same_file + by_name if one.seen.length > 0]
 
     def _same_file(self, found: Found) -> list[_Candidate]:
-        """The newest state of that device and inode; of older ones it would be a file that was rewritten. The number of
-        a file that was deleted is given to new files: where the names do not agree, much content must."""
+        """The newest state of this device and inode. The inode of a deleted file is given to new files: if the names do
+        not match, a large part of the content must."""
         own = self._to_plan.newest_by_identity(found.identity) or self._checkpoint.newest_by_identity(found.identity)
         if own is None:
             return []
@@ -198,7 +197,7 @@ class Recognition:
         return [_Candidate(whole, whole.track)] if is_related or is_evidence(whole, found.size) else []
 
     def _same_name(self, found: Found) -> list[_Candidate]:
-        """The content that was seen last under that name, unless the file that has it was given another."""
+        """The content that was seen last under this name, unless its file has another name now."""
         rows = [one for one in self._tracks_at([found.path]) if one.path == str(found.path)]
         newest = max(rows, key=lambda one: one.seq if one.seq >= 0 else float("inf"), default=None)
         if newest is None or self._is_elsewhere(newest, found):
@@ -206,7 +205,7 @@ class Recognition:
         return [_Candidate(newest, newest.track)]
 
     def _rotated(self, found: Found) -> list[_Candidate]:
-        """Contents whose names rotation makes this name from."""
+        """Contents whose names rotation changes to this name."""
         copied, shifted = copied_from(found.path), shifted_from(found.path)
         return [
             _Candidate(one, one.track)
@@ -225,7 +224,7 @@ class Recognition:
         return to_plan or self._checkpoint.newest_of_track(seen.track) or seen
 
     def _is_elsewhere(self, seen: Seen, found: Found) -> bool:
-        """Whether the file that had that content is there under another name: then this one only looks like it."""
+        """Whether the file with that content exists under another name: then this one is another file."""
         if seen.identity is None or seen.identity == found.identity:
             return False
         others = self._paths.get(seen.identity, set()) - {found.path}
@@ -235,7 +234,7 @@ class Recognition:
         return Path(path) in self._paths.get(identity, set())
 
     def _origin_of_copy(self, source: SourceFile) -> Found | None:
-        """The file that rotation is copying, or has copied, while it still has all that the copy has."""
+        """The file that rotation is copying or has copied, as long as it has everything that the copy has."""
         for path in copied_from(Path(source.path)):
             origin = self._look.get(path)
             if origin is None or not 0 < source.end <= origin.size:
@@ -246,12 +245,12 @@ class Recognition:
 
 
 def names_agree(before: str, now: Path) -> bool:
-    """Whether a file may have come to a name from another by rotation, or kept it."""
+    """Whether rotation may have given a file this name, or the file kept its name."""
     return Path(before) in (now, *copied_from(now), *shifted_from(now))
 
 
 def is_evidence(seen: Seen, size: int) -> bool:
-    """Whether a content is long enough to be no coincidence, and a file of that size has more than it."""
+    """Whether a content is too long for a coincidence, and a file of this size has more than it."""
     return _EVIDENCE <= seen.length < size
 
 
@@ -286,12 +285,12 @@ def _to_be_seen(source: SourceFile, track: int) -> Seen:
 
 
 def _begins_packed_with(measured: Measured, seen: Seen) -> bool:
-    """Whether a file begins with the bytes that another had, packed as they were."""
+    """Whether a file begins with the compressed bytes that another had."""
     return measured.marks.get(seen.size) == seen.digest
 
 
 def _begins_with(measured: Measured, seen: Seen) -> bool:
-    """Whether a file begins with all that was read of a content, unpacked."""
+    """Whether a file, decompressed, begins with everything that was read of a content."""
     marks = measured.marks if measured.length is None else measured.content_marks
     return marks.get(seen.length) == seen.content
 

@@ -33,7 +33,7 @@ _COLUMNS = "seq, track, path, identity, size, digest, modified_ns, start, length
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A state of a file that was planned. ``length`` and ``content`` are of what it holds, unpacked."""
+    """A planned state of a file. ``length`` and ``content`` describe its decompressed content."""
 
     seq: int
     track: int
@@ -50,7 +50,7 @@ class Seen:
 
 
 class SeenFiles:
-    """The rows of a checkpoint's database. Whoever calls holds the transaction."""
+    """The rows of a checkpoint's database. The caller holds the transaction."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -64,18 +64,18 @@ class SeenFiles:
         return self._next_track - 1
 
     def unchanged(self, found: Found) -> Seen | None:
-        """The row of that file if nothing was written to it since, under whatever name."""
+        """The row of this file if it was not written to since, under any name."""
         return self._one(
             "(identity = ? OR (identity IS NULL AND path = ?)) AND size = ? AND modified_ns = ?",
             (found.identity, str(found.path), found.size, found.modified_ns),
         )
 
     def exactly(self, path: str, size: int, digest: str) -> Seen | None:
-        """The row of a file of that path and content."""
+        """The row of a file with this path and content."""
         return self._one("path = ? AND size = ? AND digest = ?", (path, size, digest))
 
     def newest_by_identity(self, identity: str) -> Seen | None:
-        """The newest state of the file with that device and inode."""
+        """The newest state of the file with this device and inode."""
         return self._one("identity = ?", (identity,))
 
     def newest_of_track(self, track: int) -> Seen | None:
@@ -88,7 +88,7 @@ class SeenFiles:
         return self._newest_of_tracks(f"path IN ({', '.join('?' * len(names))})", names)
 
     def tracks_of(self, identity: str) -> list[Seen]:
-        """The newest state of each content that the file with that device and inode has had."""
+        """The newest state of each content that the file with this device and inode has had."""
         return self._newest_of_tracks("identity = ?", [identity])
 
     def _newest_of_tracks(self, condition: str, values: list[str]) -> list[Seen]:
@@ -117,7 +117,7 @@ class SeenFiles:
     # ---- changes ----
 
     def add(self, source: SourceFile, batch: int) -> None:
-        """A state that a batch reads."""
+        """Add a state that a batch reads."""
         self._database.execute(
             "INSERT INTO seen (track, path, identity, size, digest, modified_ns, start, length, content, head, batch) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -137,31 +137,32 @@ class SeenFiles:
         )
 
     def move(self, seen: Seen, found: Found) -> None:
-        """Nothing of a file is new but its name, its times or its identity."""
+        """Record that only a file's name, times or identity changed."""
         self._database.execute(
             "UPDATE seen SET path = ?, identity = ?, modified_ns = ? WHERE seq = ?",
             (str(found.path), found.identity, found.modified_ns, seen.seq),
         )
 
     def withdraw(self, batch: int) -> None:
-        """Forget what a batch was to read."""
+        """Remove what a batch planned to read."""
         self._database.execute("DELETE FROM seen WHERE batch = ?", (batch,))
 
     def refuse(self, source: SourceFile, batch: int, reason: str, way: str | None) -> None:
-        """A batch could not read a file. ``way``: how it was read, where it is not to be tried that way again."""
+        """Record that a batch could not read a file. ``way`` is how it was read, if it must not be read in this way
+        again."""
         self._database.execute(
             "UPDATE seen SET refused = ?, way = ? WHERE batch = ? AND path = ? AND digest = ?",
             (reason, way, batch, source.path, source.digest),
         )
 
     def forget(self, sources: Sequence[SourceFile]) -> None:
-        """Forget files whose names never come again."""
+        """Remove files whose names are never used again."""
         self._database.executemany("DELETE FROM seen WHERE path = ?", [(source.path,) for source in sources])
 
     # ---- set aside ----
 
     def set_aside(self, found: Found, way: str) -> str | None:
-        """Why that file, which has not changed since, cannot be read that way."""
+        """Why this file, unchanged since, cannot be read in this way."""
         row = self._database.execute(
             "SELECT refused FROM seen WHERE path = ? AND identity = ? AND size = ? AND modified_ns = ? AND way = ? "
             "ORDER BY seq DESC LIMIT 1",
@@ -178,5 +179,5 @@ class SeenFiles:
         return row is not None
 
     def release_set_aside(self) -> int:
-        """Let every file that was set aside be tried again; how many there are."""
+        """Let every file that was set aside be tried again. Returns how many there are."""
         return self._database.execute("DELETE FROM seen WHERE way IS NOT NULL").rowcount

@@ -1,4 +1,4 @@
-"""The files that are to be ingested: which there are, and how one is told from another."""
+"""The files to ingest: finds them, and identifies them by digests of their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from esker.otlp.source.decompress import Damaged, Readable, Stream, content_of, 
 from esker.otlp.source.framing import Begin
 from esker.storage.failures import failure_of, is_failure
 
-# Names of files that somebody is still writing; rename-in is how a file becomes complete.
+# Names of files that are still being written. A file becomes complete when it is renamed.
 _UNFINISHED = (".tmp", ".part", ".open", ".crdownload", ".swp", "~")
 _HEAD = 1 << 12
 _SAMPLE = 1 << 16  # bytes at the start of a file, and before a place, that show that it was not written again
@@ -26,7 +26,7 @@ _SAMPLE = 1 << 16  # bytes at the start of a file, and before a place, that show
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file as it was when its batch was planned. Path, size and digest make it what it is."""
+    """A file as it was when its batch was planned, identified by path, size and digest."""
 
     path: str
     size: int
@@ -42,18 +42,18 @@ class SourceFile:
 
     @property
     def end(self) -> int:
-        """Where its content ends, as ``start`` is counted."""
+        """Where its content ends, counted like ``start``."""
         return self.size if self.length is None else self.length
 
     @property
     def new_bytes(self) -> int:
-        """How much there is to read: of a compressed file that is read from its start, the packed bytes."""
+        """How much there is to read; for a compressed file that is read from its start, the compressed bytes."""
         return self.end - self.start if self.start else self.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A file that lies there; nobody has read it yet."""
+    """An existing file that was not read yet."""
 
     path: Path
     size: int
@@ -71,7 +71,7 @@ class _Hash(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a file was hashed, so that hashing can go on there when it has grown."""
+    """How far a file was hashed, so that hashing can continue there when the file has grown."""
 
     size: int
     digest: _Hash  # of so many bytes; copied, never changed
@@ -81,7 +81,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a file holds: digests of the whole, and of its first bytes, as many as were asked for."""
+    """Digests of a file: of the whole, and of its first bytes, as many as were asked for."""
 
     digest: str
     marks: Mapping[int, str]  # of the file's own bytes
@@ -92,11 +92,11 @@ class Measured:
 
     @property
     def head(self) -> str | None:
-        """The digest of the first bytes of a long content, by which contents that differ are told apart at once."""
+        """The digest of the first bytes of a long content, which quickly shows that contents differ."""
         return (self.marks if self.length is None else self.content_marks).get(_HEAD)
 
 
-PassOver = Callable[[str, str], None]  # is told of a path, and why it cannot be looked at
+PassOver = Callable[[str, str], None]  # is reported of a path, and why it cannot be looked at
 
 
 def find_files(
@@ -106,9 +106,9 @@ def find_files(
     pass_over: PassOver | None = None,
     before: Mapping[str, Found] = MappingProxyType({}),
 ) -> Iterator[Found]:
-    """The files themselves, and what directories hold, at any depth; hidden and unfinished files are passed over. What
-    may not be looked at in a directory is reported to ``pass_over``; without it, and where a disk fails, this is
-    ``StorageFailed``. A file that has not changed since it was found ``before``, by its path, is given as it was."""
+    """The files themselves, and the files in directories at any depth, except hidden and unfinished ones. Files that
+    may not be read are reported to ``pass_over``; without it, and if a disk fails, this raises ``StorageFailed``. A
+    file that has not changed since it was found ``before``, by its path, is returned as the same object."""
     for path in paths:
         try:
             mode = path.stat().st_mode
@@ -127,7 +127,7 @@ def find_files(
 
 
 class Lookout:
-    """Directories that are looked at again and again: a look is one pass over their entries, and opens no file."""
+    """Directories that are read repeatedly. A look is one pass over their entries, and opens no file."""
 
     def __init__(self, paths: Iterable[Path], *, pattern: str = "*") -> None:
         self._paths = tuple(paths)
@@ -135,19 +135,19 @@ class Lookout:
         self._before: dict[str, Found] = {}
 
     def find(self, pass_over: PassOver | None = None) -> list[Found]:
-        """As ``find_files``; what has not changed since the last look is the same object."""
+        """Like ``find_files``. Files that have not changed since the last look are the same objects."""
         found = list(find_files(self._paths, pattern=self._pattern, pass_over=pass_over, before=self._before))
         self._before = {str(one.path): one for one in found}
         return found
 
 
 def oldest_first(found: Iterable[Found]) -> list[Found]:
-    """In the order they were finished in, as a stream wants them."""
+    """The files in the order in which they were completed."""
     return sorted(found, key=lambda one: (one.modified_ns, one.path))
 
 
 def examine(found: Found) -> SourceFile | None:
-    """The file with its digest, as one that was never seen; None where it is gone, or changed while it was read."""
+    """The file with its digest, as a new one; None if it is gone, or changed while it was read."""
     measured = measure(found)
     if measured is None:
         return None
@@ -164,8 +164,9 @@ def examine(found: Found) -> SourceFile | None:
 def measure(
     found: Found, marks: Iterable[int] = (), *, unpack: bool = False, before: Progress | None = None
 ) -> Measured | None:
-    """Read a file once, or twice where it is compressed and to be unpacked; of a file that has grown since ``before``,
-    what is new. None where it is gone, or changed while it was read; ``StorageFailed`` where it cannot be read."""
+    """Read a file once, or twice if it is compressed and must be decompressed; of a file that has grown since
+    ``before``, only the new part. None if it is gone, or changed while it was read. Raises ``StorageFailed`` if it
+    cannot be read."""
     wanted = sorted({*marks, _HEAD})
     if before is not None and any(mark < before.size and mark not in before.marks for mark in wanted):
         before = None  # how it began up to there was not asked for before
@@ -198,7 +199,7 @@ def measure(
 
 
 def holds_still(path: Path, before: Progress) -> bool:
-    """Whether a file that was hashed up to a place has not been written again since, as far as a sample shows."""
+    """Whether a sample shows that the hashed part of a file has not been rewritten since."""
     try:
         with path.open("rb") as file:
             return _sample(file, before.size) == before.sample
@@ -215,7 +216,7 @@ def _sample(file: BinaryIO, size: int) -> str:
 
 
 def begins_with(path: Path, length: int, content: str) -> bool:
-    """Whether a file that is not compressed begins with so many bytes of that digest."""
+    """Whether an uncompressed file begins with ``length`` bytes of this digest."""
     try:
         with path.open("rb") as file:
             return _digests(file, [length], first_only=True)[1].get(length) == content
@@ -224,7 +225,7 @@ def begins_with(path: Path, length: int, content: str) -> bool:
 
 
 def holds_first(path: Path, length: int, content: str) -> bool:
-    """Whether what a file holds, unpacked, begins with so many bytes of that digest."""
+    """Whether a file, decompressed, begins with ``length`` bytes of this digest."""
     try:
         with path.open("rb") as file:
             unpacked = _unpacked_digests(file, [length], first_only=True)
@@ -234,7 +235,7 @@ def holds_first(path: Path, length: int, content: str) -> bool:
 
 
 def is_not_there(error: OSError, path: Path) -> Literal[False]:
-    """A file that cannot be read holds nothing; of one that may be read later nothing can be said."""
+    """Return False for a missing or unreadable file. Raises ``StorageFailed`` for a file that may be readable later."""
     failure = failure_of(error, "read", path)
     if isinstance(failure, StorageFailed) and failure.retryable:
         raise failure from error
@@ -244,7 +245,7 @@ def is_not_there(error: OSError, path: Path) -> Literal[False]:
 def _digests(
     file: Readable, marks: Sequence[int], *, first_only: bool = False, before: Progress | None = None
 ) -> tuple[_Hash, dict[int, str]]:
-    """The digest of all that can be read, or of the first bytes only, and of the bytes up to each mark."""
+    """The digest of everything that can be read, or of the first bytes only, and of the bytes up to each mark."""
     whole: _Hash = hashlib.sha256()
     at, found = 0, {}
     if before is not None:
@@ -262,7 +263,7 @@ def _digests(
 def _unpacked_digests(
     file: BinaryIO, marks: Sequence[int], *, first_only: bool = False
 ) -> tuple[int, str, dict[int, str]] | None:
-    """Length and digests of what a compressed file holds; None where it is damaged."""
+    """Length and digests of a compressed file's content; None if it is damaged."""
     try:
         stream = content_of(Stream(file))
         digest, found = _digests(stream, marks, first_only=first_only)
@@ -272,14 +273,14 @@ def _unpacked_digests(
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether a file is gzip or zstd as a whole: places in it are not those of its bytes."""
+    """Whether a file is gzip or zstd as a whole: then places in it are not places of its bytes."""
     with path.open("rb") as file:
         return is_packed(file.read(4))
 
 
 def trouble_with(source: SourceFile, *, may_grow: bool) -> str | None:
-    """Why a file is no longer what was planned; None where it is. A batch that is done again must find the same. With
-    ``may_grow``, a file of which only what was planned is read may have more."""
+    """Why a file is no longer what was planned; None if it is. A batch that is repeated must find the same. With
+    ``may_grow``, a file may have more than was planned."""
     path = Path(source.path)
     try:
         now = path.stat()
@@ -300,7 +301,7 @@ def trouble_with(source: SourceFile, *, may_grow: bool) -> str | None:
 def groups(
     files: Iterable[SourceFile], *, most_bytes: Callable[[], int], most_files: int
 ) -> Iterator[list[SourceFile]]:
-    """Files in batches: of so many new bytes at most, unless one file alone has more. ``most_bytes`` is asked for each
+    """Files in batches of at most so many new bytes, unless one file alone has more. ``most_bytes`` is called for each
     batch, when the one before it is done."""
     group: list[SourceFile] = []
     size, room = 0, most_bytes()
@@ -345,8 +346,8 @@ def _below(directory: Path, pattern: str, pass_over: PassOver | None, before: Ma
 
 
 def _folders(directory: Path, refuse: Callable[[OSError], None]) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """A directory and all below it, each with what is no directory in it, by name; links to directories are not
-    followed."""
+    """A directory and all below it, each with its entries that are not directories, by name. Links to directories are
+    not followed."""
     waiting = [str(directory)]
     while waiting:
         folder = waiting.pop()
@@ -374,7 +375,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _still(entry: os.DirEntry[str], folder: str, before: Mapping[str, Found]) -> Found | None:
-    """What was found of a file before, if nothing was written to it since."""
+    """What was found of a file before, if it was not written to since."""
     was = before.get(f"{folder}/{entry.name}")
     if was is None or entry.is_symlink():
         return None

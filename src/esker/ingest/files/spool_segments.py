@@ -1,4 +1,4 @@
-"""Segments of the receiver's spool among other files: the one kind of file that an ingest removes."""
+"""Segments of the receiver's spool among other files. They are the only files that an ingest removes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAME = re.compile(r"\d{13,}-\d{7,}-\d{6,}\.otlp")
 
 
 def is_named_like_segment(path: Path) -> bool:
-    """Whether the receiver may have sealed it: then it is complete."""
+    """Whether the name is that of a sealed segment, which is complete."""
     return _NAME.fullmatch(path.name) is not None
 
 
 def is_segment(path: Path) -> bool:
-    """Whether it is a sealed segment, by name and content. A file of the user's is never taken for one."""
+    """Whether it is a sealed segment, by name and content. A user's own file never is."""
     if not is_named_like_segment(path):
         return False
     try:
@@ -31,7 +31,7 @@ def is_segment(path: Path) -> bool:
 
 
 def sweep_segments(checkpoint: Checkpoint, found: Iterable[Found]) -> None:
-    """Remove segments that a run committed, and that it could not remove because it died."""
+    """Remove segments that a run committed but could not remove because it was killed."""
     for one in found:
         if is_named_like_segment(one.path) and checkpoint.is_done(one) and is_segment(one.path):
             forget(one.path)
