@@ -218,9 +218,9 @@ def test_init_tries_the_store_and_makes_nothing(s3: S3Server, bucket: str, tmp_p
 
 
 def test_a_property_of_the_command_line_reaches_the_store(s3: S3Server, bucket: str) -> None:
-    given = [part for name, value in s3.properties.items() for part in ("--property", f"{name}={value}")]
+    given = [part for name, value in s3.properties.items() for part in ("--catalog-property", f"{name}={value}")]
     assert CliRunner().invoke(cli, ["--catalog", f"{bucket}/warehouse", "ls", *given]).exit_code == 0
-    wrong = CliRunner().invoke(cli, ["--catalog", f"{bucket}/warehouse", "ls", "--property", "s3.regoin=x"])
+    wrong = CliRunner().invoke(cli, ["--catalog", f"{bucket}/warehouse", "ls", "--catalog-property", "s3.regoin=x"])
     assert wrong.exit_code == 2
     assert "did you mean s3.region?" in wrong.output
-    assert CliRunner().invoke(cli, ["ls", "--property", "nonsense"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["ls", "--catalog-property", "nonsense"]).exit_code == 2

@@ -51,7 +51,7 @@ class Settings:
 
 
 def shared_options(function: F) -> F:
-    """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--property``, ``--json`` and ``--debug``."""
+    """Add ``--catalog``, ``--warehouse``, ``--allow-root``, ``--catalog-property``, ``--json`` and ``--debug``."""
     options = [
         click.option(
             "--catalog",
@@ -72,7 +72,7 @@ def shared_options(function: F) -> F:
             help="A further place whose files tables may use; may be repeated; also $ESKER_ALLOWED_ROOTS.",
         ),
         click.option(
-            "--property",
+            "--catalog-property",
             multiple=True,
             metavar="NAME=VALUE",
             expose_value=False,
@@ -106,7 +106,7 @@ def current_settings() -> Settings:
         catalog=meta.get(_PREFIX + "catalog") or os.environ.get("ESKER_CATALOG") or None,
         warehouse=meta.get(_PREFIX + "warehouse") or None,
         allowed_roots=(*meta.get(_PREFIX + "allow_root", ()), *_roots_of_environment()),
-        properties=dict(_property(text) for text in meta.get(_PREFIX + "property", ())),
+        properties=dict(_property(text) for text in meta.get(_PREFIX + "catalog_property", ())),
         as_json=bool(meta.get(_PREFIX + "json")),
     )
 
@@ -114,7 +114,7 @@ def current_settings() -> Settings:
 def _property(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise click.UsageError("a property is written NAME=VALUE, as in --property s3.region=eu-west-1")
+        raise click.UsageError("a property is written NAME=VALUE, as in --catalog-property s3.region=eu-west-1")
     return name, value
 
 
