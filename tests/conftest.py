@@ -29,8 +29,9 @@ STREAMS = (
     "tests/spark/telemetry/",
     "tests/spark/write/test_worker_",
 )
-# What starts Spark in programs of its own, most of it to kill them, for minutes: make test-cluster, not make test.
+# What starts programs of its own, most of it Spark, to race or to kill them, for minutes: make test-cluster.
 CLUSTER = (
+    "tests/catalogs/test_object_directory.py::test_eight_processes",
     "tests/spark/session/test_demo.py",
     "tests/spark/session/test_entry_points.py",
     "tests/spark/source/test_kafka_killed.py",
