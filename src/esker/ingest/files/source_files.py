@@ -96,7 +96,7 @@ class Measured:
         return (self.marks if self.length is None else self.content_marks).get(_HEAD)
 
 
-PassOver = Callable[[str, str], None]  # is reported of a path, and why it cannot be looked at
+PassOver = Callable[[str, str], None]  # gets a path, and why it cannot be read
 
 
 def find_files(
