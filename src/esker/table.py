@@ -21,7 +21,7 @@ from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata, table_car
 if TYPE_CHECKING:
     from esker.metadata_tables.inspect import Inspect
     from esker.model.predicates.unbound_predicate import Unbound
-    from esker.ports.merging import MergePlan
+    from esker.ports.row_changes import RowChange
     from esker.read.scan import Scan, Where
     from esker.read.scan_changes import ChangeScan
     from esker.read.snapshot_range import SnapshotName
@@ -304,9 +304,9 @@ class Table(ScanShortcuts):
         """
         from esker.write.rows.row_change_verbs import Merge
 
-        def run(plan: MergePlan) -> Snapshot | None:
+        def run(change: RowChange) -> Snapshot | None:
             with self.transaction(ref=ref, summary=summary) as tx:
-                tx.apply("merge", plan)
+                tx.apply(change)
             return tx.snapshot or self._newest(ref)
 
         self._at_home()

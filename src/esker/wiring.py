@@ -113,23 +113,22 @@ def lake_over(
     def get_tools() -> Tools:
         from esker.arrow.deletes.delete_writer import ArrowDeleteWriter
         from esker.arrow.row_engine import ArrowRowEngine
-        from esker.engines.choose_engine import AnyRowEngine, AnyWriter, LateMerger
+        from esker.engines.choose_engine import AnyRowEngine, AnyWriter, SparkRowEngine
         from esker.iceberg.format_writer import IcebergFormatWriter
         from esker.spark.rows.row_keeper import RowKeeper
         from esker.write.context import Tools
 
         writer = AnyWriter(storage)
         keeper = RowKeeper(storage)
-        merger = LateMerger(lambda: workings.frames, writer, sessions.get, keeper)
+        spark = SparkRowEngine(lambda: workings.frames, writer, sessions.get, keeper)
         return Tools(
             format=workings.format,
             manifests=IcebergFormatWriter(storage, workings.format),
             engine=workings.engine,
             writer=writer,
             deletes=ArrowDeleteWriter(storage),
-            rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), merger, keeper),
+            rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), spark, keeper),
             storage=storage,
-            merger=merger,
         )
 
     def open_(name: TableName, state: TableState) -> Table:

@@ -8,9 +8,9 @@ import esker
 from esker.errors import Conflict, InvalidInput
 from esker.lake import Lake
 from esker.model.parsing.column_definitions import parse_columns
-from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
+from esker.ports.row_changes import Clause, DeleteRow, InsertRow, RowChange, Side, SqlText, UpdateRow, Wanted
 from esker.table import Table
-from esker.write.definition.evolve import Wanted, evolved, wanted_of
+from esker.write.definition.evolve import evolved, wanted_of
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_merge_wants_what_star_brings_and_what_is_set_to_the_sources_own() -> 
         return {name.replace("__", "."): SqlText.plain(text) for name, text in values.items()}
 
     def of(*clauses: Clause) -> list[str]:
-        plan = MergePlan(on=SqlText("true"), clauses=clauses, target_name="t", source_name="s")
+        plan = RowChange(verb="merge", on=SqlText("true"), clauses=clauses, target_name="t", source_name="s")
         return [".".join(one.path) for one in wanted_of(plan, source)]
 
     star = Clause(side=Side.NOT_MATCHED, action=InsertRow(None))

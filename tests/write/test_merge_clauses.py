@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from esker.errors import InvalidInput
-from esker.ports.merging import MergePlan, Side, SqlText
+from esker.ports.row_changes import RowChange, Side, SqlText
 from esker.write.rows.row_change_verbs import Merge
 
 
-def merge(plans: list[MergePlan] | None = None, source: Any = "rows") -> Merge:
+def merge(plans: list[RowChange] | None = None, source: Any = "rows") -> Merge:
     return Merge.of(source, "t.id = s.id", lambda plan: None if plans is None else plans.append(plan))
 
 
 def test_clauses_keep_their_order_and_a_merge_can_be_continued_twice() -> None:
-    plans: list[MergePlan] = []
+    plans: list[RowChange] = []
     first = merge(plans).when_matched_update({"a": "s.a || '{x}'"}, "s.b > 1").when_matched_delete()
     first.when_not_matched_insert().commit()
     first.when_not_matched_by_source_delete("t.a = 1").commit()

@@ -1,4 +1,4 @@
-"""The Arrow engine for changing rows: delete, update, merge and upsert without Spark.
+"""The Arrow engine for changing rows: updates by simple expressions, and upserts, without Spark.
 
 One pass finds the rows to change, records their positions and returns the new rows. The remaining rows of rewritten
 files follow in the same stream, so that one write makes all new files.
@@ -7,6 +7,7 @@ files follow in the same stream, so that one write makes all new files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,15 @@ from esker.model.predicates.predicate import OneOf as Among
 from esker.model.schema import Schema
 from esker.model.types import Field
 from esker.ports.engine import Engine, ReadRequest, ScanTask, Writer, WriteRequest
-from esker.ports.row_changes import KeyedRows, RowCounts, RowDelta, RowView
+from esker.ports.row_changes import ResolvedChange, RowChange, RowCounts, RowDecisions, RowDelta, RowView, UpdateRow
 from esker.read.metadata_columns import metadata_column
 from esker.tree.table_metadata import TableMetadata
 from esker.write.rows.rewrite_file import with_lineage
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
+
+    from esker.model.parsing.value_text import Value
 
 
 # ---------------------------------------------------------------- The rows of an upsert, by key
@@ -123,61 +126,86 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 # ---------------------------------------------------------------- The engine
 
 
-class ArrowRowEngine:
-    """Implements ``ports.row_changes.RowEngine``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedByArrow(ResolvedChange):
+    """An update with its expressions bound, or an upsert with its rows held here."""
 
-    # Imported late: Arrow's kernels load slower than a table's metadata.
+    values: Mapping[str, Value] = field(default_factory=dict)  # of an update, by column
+    key: tuple[str, ...] = ()  # of an upsert
+    source: UpsertSource | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedByArrow(RowDecisions):
+    """A pass over the files of the view. It decides row by row while ``write`` reads it: memory stays bounded."""
+
+    change: Change
+    rows: Iterator[pa.RecordBatch]  # those that come, read once
+
+
+class ArrowRowEngine:
+    """Implements ``ports.row_changes.RowEngine`` for updates by simple expressions and for upserts."""
+
+    # Arrow's kernels take longer to load than a look at a table's metadata: imported late.
 
     def __init__(self, engine: Engine, writer: Writer) -> None:
         self._engine = engine
         self._writer = writer
 
-    def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """The rows to upsert, all in memory. Raises ``InvalidInput`` if they do not fit or a key occurs twice."""
+    def takes(self, text: str) -> bool:
+        """Conditions that are more than predicates are not computed here."""
+        return False
+
+    def resolve(self, metadata: TableMetadata, change: RowChange) -> ResolvedByArrow:
+        """``InvalidInput`` where the rows of an upsert do not fit or one key occurs twice; ``Unsupported`` for an
+        expression that Arrow does not compute."""
+        if change.key:
+            return self._upsert(metadata, change)
+        (clause,) = change.clauses
+        assert isinstance(clause.action, UpdateRow)
+        assert clause.action.values is not None
+        texts = {name: said.shown for name, said in clause.action.values.items()}
+        return ResolvedByArrow(predicate=change.where, values=self._bound(metadata, texts))
+
+    def _upsert(self, metadata: TableMetadata, change: RowChange) -> ResolvedByArrow:
         from esker.arrow.equal_rows import key_schema
 
-        key = key_schema(metadata.schema, on)
-        rows = self._writer.fit(metadata, metadata.schema, data).read_all()
+        key = key_schema(metadata.schema, change.key)
+        rows = self._writer.fit(metadata, metadata.schema, change.source).read_all()
         source = UpsertSource.of(rows, key)
-        names = tuple(f.name for f in key)
-        return KeyedRows(on=names, predicate=key_predicate(rows, key), rows=source)
+        return ResolvedByArrow(predicate=key_predicate(rows, key), key=tuple(f.name for f in key), source=source)
 
-    def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
-        """Replace the rows whose key is in the source, and insert the other rows of the source."""
-        change = Change(self._engine, view)
-        return self._written(change, change.upserted(keyed.rows, keyed.on))
-
-    def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
-        """Set columns of the matching rows to SQL expressions over the old row."""
+    def _bound(self, metadata: TableMetadata, texts: Mapping[str, str]) -> dict[str, Value]:
+        """The values of an update, each tried on no rows: ``Unsupported`` where Arrow does not know its types."""
         from esker.arrow.compute_values import assigned, bind_value
         from esker.model.parsing.value_text import parse_value
 
-        schema = view.metadata.schema
+        schema = metadata.schema
         fields = {f.name: f for f in schema}
-        for name in values:
+        for name in texts:
             if schema.find(name) not in fields.values():
                 raise Unsupported(
                     f"cannot update {name!r} alone without Spark: it is inside another column",
                     feature="nested updates",
                 )
-        bound = {schema.find(name).name: bind_value(parse_value(text), schema) for name, text in values.items()}
+        bound = {schema.find(name).name: bind_value(parse_value(text), schema) for name, text in texts.items()}
+        empty = {column.name: pa.nulls(0, column.type) for column in self._engine.arrow_schema(schema)}
+        for name, value in bound.items():
+            with suppress(InvalidInput):  # about the values: raised for the first row that has one
+                assigned(fields[name], value, empty, 0)
+        return bound
 
-        def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
-            old = dict(zip(fields, batch.columns, strict=False))
-            for name, value in bound.items():
-                array = assigned(fields[name], value, old, batch.num_rows)
-                batch = batch.set_column(list(fields).index(name), batch.schema.field(name), array)
-            return batch
-
+    def decide(self, view: RowView, resolved: ResolvedByArrow) -> DecidedByArrow:
+        """Begin the pass: no file is read before ``write`` asks for rows."""
         change = Change(self._engine, view)
-        return self._written(change, change.updated(changed))
+        if resolved.source is not None:
+            return DecidedByArrow(view=view, change=change, rows=change.upserted(resolved.source, resolved.key))
+        return DecidedByArrow(view=view, change=change, rows=change.updated(_setting(view, resolved.values)))
 
-    def _written(self, change: Change, rows: Iterator[pa.RecordBatch]) -> RowDelta:
-        """Write the new rows, and the remaining rows of rewritten files."""
-        import pyarrow as pa
-
-        view = change.view
-        stream = pa.RecordBatchReader.from_batches(change.schema, change.with_survivors(rows))
+    def write(self, decisions: DecidedByArrow) -> RowDelta:
+        """Write what comes, and what stays of the files that are rewritten."""
+        change, view = decisions.change, decisions.view
+        stream = pa.RecordBatchReader.from_batches(change.schema, change.with_survivors(decisions.rows))
         request = WriteRequest(
             metadata=view.metadata, schema=view.metadata.schema, data=stream, operation_id=view.operation_id
         )
@@ -189,6 +217,22 @@ class ArrowRowEngine:
             added=added,
             counts=RowCounts(updated=sum(map(len, change.gone.values())), inserted=change.inserted),
         )
+
+
+def _setting(view: RowView, values: Mapping[str, Value]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What sets these columns of a batch to expressions over the old rows."""
+    from esker.arrow.compute_values import assigned
+
+    fields = {f.name: f for f in view.metadata.schema}
+
+    def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        old = dict(zip(fields, batch.columns, strict=False))
+        for name, value in values.items():
+            array = assigned(fields[name], value, old, batch.num_rows)
+            batch = batch.set_column(list(fields).index(name), batch.schema.field(name), array)
+        return batch
+
+    return changed
 
 
 @dataclass(slots=True)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from esker.arrow.row_engine import ArrowRowEngine
 from esker.arrow.write.arrow_writer import ArrowWriter
 from esker.errors import InvalidInput, Unsupported
 from esker.model.predicates.predicate_sql import quote_name
 from esker.model.schema import Schema
-from esker.model.types import Field
 from esker.ports.engine import SparkFrames, Writer, WriteRequest
-from esker.ports.merging import Clause, MergePlan, Merger, PreparedMerge, Side, SqlText, UpdateRow
-from esker.ports.row_changes import KeyedRows, RowDelta, RowEngine, RowView
+from esker.ports.row_changes import ResolvedChange, RowChange, RowDecisions, RowDelta, RowEngine, RowView
 from esker.ports.storage import Storage
 from esker.spark.rows.row_keeper import RowKeeper
 from esker.spark.session.jobs import named_jobs
@@ -26,6 +25,9 @@ from esker.tree.table_metadata import TableMetadata
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from esker.spark.rows.decide import DecidedOnSpark
+    from esker.spark.rows.resolve import ResolvedOnSpark
 
 
 # ---------------------------------------------------------------- writing: a Spark DataFrame by Spark's workers, all
@@ -79,30 +81,6 @@ _FILES = 512 << 20  # of the files that it may change, as stored
 _FIXED = 16  # bytes of a value of fixed length, at most
 
 
-@dataclass(frozen=True, slots=True)
-class SmallSource:
-    """Rows to upsert in this process; and how Spark would do it, if the files to change are large."""
-
-    here: KeyedRows
-    plan: MergePlan
-
-
-def hold(
-    metadata: TableMetadata, plan: MergePlan, engine: RowEngine, keeper: RowKeeper
-) -> tuple[MergePlan, SmallSource | None]:
-    """Return the plan with a fixed source, and the rows of the source if they are few. None instead of rows, also if
-    the Arrow engine does not accept them unchanged: then Spark's rules decide."""
-    held = keeper.keep(plan.source, metadata, "the rows to upsert")
-    kept = replace(plan, source=held)
-    rows = _few(held)
-    if rows is None:
-        return kept, None
-    try:
-        return kept, SmallSource(engine.keyed(metadata, rows, plan.key), kept)
-    except (InvalidInput, Unsupported):
-        return kept, None
-
-
 def suits(view: RowView) -> bool:
     """Whether the files to change are small enough to be changed in this process."""
     return sum(task.data_file.file_size for task in view.tasks) <= _FILES
@@ -123,12 +101,13 @@ def _few(frame: DataFrame) -> pa.Table | None:
         return frame.toArrow() if count <= _ROWS and size <= _BYTES else None
 
 
-# ---------------------------------------------------------------- changing rows: Arrow if it can, without a JVM; Spark
-# for DataFrames and for expressions of Spark SQL
+# ---------------------------------------------------------------- choose row engine
+#
+# Who computes a row change: Arrow what it can, without a JVM; Spark the rest. Only ``AnyRowEngine.resolve`` chooses.
 
 
-class LateMerger:
-    """Implements ``ports.merging.Merger``. Imports nothing of Spark before the first merge."""
+class SparkRowEngine:
+    """Implements ``ports.row_changes.RowEngine``. Nothing of Spark is loaded before the first step."""
 
     def __init__(
         self,
@@ -142,11 +121,15 @@ class LateMerger:
         self._get_session = get_session
         self._keeper = keeper
 
+    @property
+    def is_there(self) -> bool:
+        """Whether PySpark is installed."""
+        return find_spec("pyspark") is not None
+
     def takes(self, text: str) -> bool:
         """Whether Spark is installed and the text may be an expression of Spark SQL. Does not start Spark."""
-        if find_spec("pyspark") is None:
+        if not self.is_there:
             return False
-        from esker.errors import InvalidInput
         from esker.spark.sql.grammar.table_references import parse_query
 
         try:
@@ -154,80 +137,118 @@ class LateMerger:
         except InvalidInput:
             return False
 
-    def source_columns(self, metadata: TableMetadata, plan: MergePlan) -> tuple[MergePlan, tuple[Field, ...]]:
-        """The columns of the source, as Spark sees them."""
-        merger = self._merger
-        with naming_worker_failures():
-            return merger.source_columns(metadata, plan)
-
-    def prepare(self, metadata: TableMetadata, plan: MergePlan) -> PreparedMerge:
-        """Let Spark parse every expression, then check the source's keys."""
-        merger = self._merger
-        with naming_worker_failures():
-            return merger.prepare(metadata, plan)
-
-    def merge(self, view: RowView, prepared: PreparedMerge) -> RowDelta:
-        """Join, find the rows that are removed, and write the new rows."""
-        merger = self._merger
-        with naming_worker_failures():
-            return merger.merge(view, prepared)
-
-    @cached_property
-    def _merger(self) -> Merger:
-        if find_spec("pyspark") is None:
+    def resolve(self, metadata: TableMetadata, change: RowChange) -> ResolvedOnSpark:
+        """Let Spark analyse every expression, then look at the source's keys."""
+        if not self.is_there:
             raise Unsupported("cannot merge: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark")
-        from esker.spark.rows.merger import SparkMerger
+        from esker.spark.rows.resolve import resolve
+
+        with naming_worker_failures():
+            return resolve(metadata, change, self._session_of(change), self._keeper)
+
+    def decide(self, view: RowView, resolved: ResolvedOnSpark) -> DecidedOnSpark:
+        """Run the query that decides, and find the places of the rows that go."""
+        from esker.spark.rows.decide import decide
 
         frames = self._get_frames()
         assert frames is not None  # a lake has them
-        return SparkMerger(frames, self._writer, self._get_session, self._keeper)
+        with naming_worker_failures():
+            return decide(view, resolved, frames, self._keeper)
+
+    def write(self, decisions: DecidedOnSpark) -> RowDelta:
+        """Write the rows that come."""
+        from esker.spark.rows.write_rows import write
+
+        with naming_worker_failures():
+            return write(decisions, self._writer)
+
+    def _session_of(self, change: RowChange) -> SparkSession:
+        from esker.spark.write.frame_schema import is_spark_frame
+
+        if change.session is not None:
+            return cast("SparkSession", change.session)
+        if is_spark_frame(change.source):
+            return cast("SparkSession", change.source.sparkSession)
+        return self._get_session()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenChange(ResolvedChange):
+    """A resolved change, and the engine that resolved it."""
+
+    engine: RowEngine[Any, Any]
+    resolved: ResolvedChange
+    if_files_are_large: RowChange | None = None  # the same change for Spark, where the rows of a DataFrame were fetched
+
+    @classmethod
+    def by(cls, engine: RowEngine[Any, Any], metadata: TableMetadata, change: RowChange) -> ChosenChange:
+        """The change, resolved by this engine."""
+        found: ResolvedChange = engine.resolve(metadata, change)
+        return cls(predicate=found.predicate, new_columns=found.new_columns, engine=engine, resolved=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenDecisions(RowDecisions):
+    """Decisions, and the engine that made them."""
+
+    engine: RowEngine[Any, Any]
+    decisions: RowDecisions
 
 
 class AnyRowEngine:
-    """Implements ``ports.row_changes.RowEngine``."""
+    """Implements ``ports.row_changes.RowEngine`` by the engine that suits a change."""
 
-    def __init__(self, arrow: RowEngine, merger: Merger, keeper: RowKeeper) -> None:
+    def __init__(self, arrow: ArrowRowEngine, spark: SparkRowEngine, keeper: RowKeeper) -> None:
         self._arrow = arrow
-        self._merger = merger
+        self._spark = spark
         self._keeper = keeper
 
-    def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """The rows to upsert, for the engine that will do it. Few rows of a DataFrame are collected here."""
+    def takes(self, text: str) -> bool:
+        """Whether Spark is there, and the text may be an expression of its."""
+        return self._spark.takes(text)
+
+    def resolve(self, metadata: TableMetadata, change: RowChange) -> ChosenChange:
+        """Choose the engine: (1) Arrow for an upsert of data that is no DataFrame; (2) Arrow for an upsert of a small
+        DataFrame, whose rows are fetched; (3) Arrow for an update of a table's API by expressions that it knows;
+        (4) Spark for the rest. An UPDATE of SQL is Spark's, for its casts are."""
+        if change.key:
+            return self._upsert(metadata, change)
+        if change.verb == "update" and change.session is None and change.on.text == "TRUE":
+            try:
+                return ChosenChange.by(self._arrow, metadata, change)
+            except Unsupported:
+                if not self._spark.is_there:
+                    raise
+        return ChosenChange.by(self._spark, metadata, change)
+
+    def decide(self, view: RowView, resolved: ChosenChange) -> ChosenDecisions:
+        """By the engine that resolved it; by Spark where rows were fetched and the files to change are large."""
+        engine, found = resolved.engine, resolved.resolved
+        if resolved.if_files_are_large is not None and not suits(view):
+            engine = self._spark
+            found = self._spark.resolve(view.metadata, resolved.if_files_are_large)
+        return ChosenDecisions(view=view, engine=engine, decisions=engine.decide(view, found))
+
+    def write(self, decisions: ChosenDecisions) -> RowDelta:
+        """By the engine that decided."""
+        return decisions.engine.write(decisions.decisions)
+
+    def _upsert(self, metadata: TableMetadata, change: RowChange) -> ChosenChange:
         from esker.spark.write.frame_schema import is_spark_frame
 
-        if not is_spark_frame(data):
-            return self._arrow.keyed(metadata, data, on)
-        from esker.spark.rows.resolve_source import upsert_plan
+        if not is_spark_frame(change.source):
+            return ChosenChange.by(self._arrow, metadata, change)
+        from esker.spark.rows.resolve_source import merge_of_upsert
 
-        plan = upsert_plan(metadata, data, on)
+        merge = merge_of_upsert(metadata, change)
         with naming_worker_failures():
-            plan, small = hold(metadata, plan, self._arrow, self._keeper)
-        if small is not None:
-            return replace(small.here, rows=small)
-        prepared = self._merger.prepare(metadata, plan)
-        return KeyedRows(on=plan.key, predicate=prepared.predicate, rows=prepared)
-
-    def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
-        """Replace rows whose key is in the source by the source's rows, and insert the other rows of the source."""
-        match keyed.rows:
-            case PreparedMerge():
-                return self._merger.merge(view, keyed.rows)
-            case SmallSource(here, plan):
-                if suits(view):
-                    return self._arrow.upsert(view, here)
-                return self._merger.merge(view, self._merger.prepare(view.metadata, plan))
-            case _:
-                return self._arrow.upsert(view, keyed)
-
-    def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
-        """Update by Arrow if it knows the expressions, else by Spark."""
-        try:
-            return self._arrow.update(view, values)
-        except Unsupported:
-            if not view.tasks or find_spec("pyspark") is None:
-                raise
-        said = {name: SqlText.plain(text) for name, text in values.items()}
-        clause = Clause(side=Side.MATCHED, action=UpdateRow(said))
-        # The view has only rows that match its predicate, so all of them are updated.
-        plan = MergePlan(on=SqlText("TRUE"), clauses=(clause,), verb="update")
-        return self._merger.merge(view, self._merger.prepare(view.metadata, plan))
+            held = self._keeper.keep(merge.source, metadata, "the rows to upsert")
+            rows = _few(held)
+        merge = replace(merge, source=held)
+        if rows is not None:
+            try:
+                here = ChosenChange.by(self._arrow, metadata, replace(merge, source=rows))
+                return replace(here, if_files_are_large=merge)
+            except (InvalidInput, Unsupported):
+                pass  # Arrow does not take the rows as they are: Spark's rules decide
+        return ChosenChange.by(self._spark, metadata, merge)

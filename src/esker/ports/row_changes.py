@@ -1,7 +1,14 @@
-"""The port of row changes: an engine decides which rows of the given files are deleted, and writes the new rows.
+"""The types of a row change, in the order of its four steps: parse, resolve, decide, write.
 
-The write path plans a ``RowView``. An engine returns a ``RowDelta``. The write path makes one snapshot of it. Only then
-do positions become position delete files (v2) or deletion vectors (v3), for the version that the commit finds.
+| step | gives |
+|---|---|
+| *parse* (the SQL grammar, or a verb of a table) | ``RowChange``: what was asked for, as text and places |
+| *resolve* (``RowEngine.resolve``) | ``ResolvedChange``: names and types are known, and which files may change |
+| *decide* (``RowEngine.decide``) | ``RowDecisions``: which rows go and what comes, on the files of a ``RowView`` |
+| *write* (``RowEngine.write``) | ``RowDelta``: new data files, and the positions that go |
+
+``write.verbs.Transaction.apply`` calls the steps. The ``RowDelta`` becomes one step of a snapshot: positions
+become position delete files (v2) or deletion vectors (v3) only then, on the version that the commit finds.
 """
 
 from __future__ import annotations
@@ -9,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
-from esker.model.predicates.predicate import Bound
+from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.types import Type
 from esker.ports.engine import ScanTask
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
@@ -20,7 +28,141 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
 Verb = Literal["delete", "update", "merge"]
-"""Which properties apply: ``write.<verb>.mode`` and ``write.<verb>.isolation-level``. An upsert is a merge."""
+"""Whose properties apply: ``write.<verb>.mode`` and ``write.<verb>.isolation-level``. An upsert is a merge."""
+
+
+# ---------------------------------------------------------------- parse gives RowChange
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """An expression as a template. Braces are doubled, and ``{name}`` means a frame of the change."""
+
+    text: str
+    place: str | None = None  # its place in the statement
+
+    @classmethod
+    def plain(cls, text: str) -> SqlText:
+        """Text as a user wrote it, without frames."""
+        ended = f"{text}\n" if "--" in text else text  # a comment must not hide the text that follows
+        return cls(ended.replace("{", "{{").replace("}", "}}"))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text names no frame."""
+        return "{" not in self.text.replace("{{", "")
+
+    @property
+    def shown(self) -> str:
+        """The text for messages."""
+        return self.text.replace("{{", "{").replace("}}", "}").strip()
+
+
+class Side(Enum):
+    """Which rows a clause is about."""
+
+    MATCHED = "WHEN MATCHED"
+    NOT_MATCHED = "WHEN NOT MATCHED"  # rows of the source without a match in the table
+    NOT_MATCHED_BY_SOURCE = "WHEN NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRow:
+    """Columns set to expressions. None: each column gets the source column of its name."""
+
+    values: Mapping[str, SqlText] | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow:
+    """A new row of expressions, with defaults for the other columns. None: each column gets the source column of its
+    name."""
+
+    values: Mapping[str, SqlText] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow:
+    """The row is deleted."""
+
+
+Action: TypeAlias = UpdateRow | InsertRow | DeleteRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """What is done with the rows of one side that meet a condition. The first clause that applies to a row is used."""
+
+    side: Side
+    action: Action
+    condition: SqlText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """Step *parse*: a MERGE, UPDATE, DELETE or upsert as it was asked for. No name in it has been looked up.
+
+    Without a source (UPDATE, DELETE) every row of the table that meets ``on`` and ``where`` is matched. An upsert has a
+    ``key`` and no clauses: an engine adds them when it resolves the change.
+    """
+
+    verb: Verb
+    on: SqlText = SqlText("TRUE")
+    clauses: tuple[Clause, ...] = ()
+    source: Any = None  # a DataFrame, or data for Arrow
+    target_name: str = "t"
+    source_name: str = "s"
+    where: Bound = TRUE  # a condition on the table's rows that Esker understands, besides ``on``
+    key: tuple[str, ...] = ()  # of an upsert: columns whose values may not occur twice in the source
+    evolves: bool = False  # whether columns that only the source has are added to the table
+    frames: Mapping[str, Any] = field(default_factory=dict)  # what names in braces stand for
+    session: Any = None  # the Spark session to use; None: the source's, or the lake's
+
+    @property
+    def label(self) -> str:
+        """The verb for messages."""
+        return "upsert" if self.key else self.verb
+
+    @property
+    def deletes_every_match(self) -> int | None:
+        """The clause by which every matched row goes, however many rows of the source match it."""
+        matched = [at for at, clause in enumerate(self.clauses) if clause.side is Side.MATCHED]
+        if len(matched) != 1:
+            return None
+        only = self.clauses[matched[0]]
+        return matched[0] if isinstance(only.action, DeleteRow) and only.condition is None else None
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether it removes exactly the rows that meet ``where``: a commit can do this without an engine."""
+        return self.source is None and self.deletes_every_match is not None and self.on.text == "TRUE"
+
+    def has(self, side: Side) -> bool:
+        """Whether some clause is about that side."""
+        return any(clause.side is side for clause in self.clauses)
+
+
+# ---------------------------------------------------------------- resolve gives ResolvedChange
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A column, or a member of a struct, of the type that values to be written have."""
+
+    path: tuple[str, ...]
+    type: Type
+    by_place: bool = False  # how members of structs inside are matched with the table's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedChange:
+    """Step *resolve*: the change against the table's columns, every expression checked. Engines extend it."""
+
+    predicate: Bound  # of every row of the table that may change; it prunes files
+    new_columns: tuple[Wanted, ...] = ()  # that the table gets in the same commit
+
+
+# ---------------------------------------------------------------- decide gives RowDecisions
 
 
 class Mode(Enum):
@@ -45,6 +187,16 @@ class RowView:
     def rewrites(self, path: str) -> bool:
         """Whether a file that loses rows is rewritten. If not, a delete file is written."""
         return self.mode is Mode.COPY_ON_WRITE or path in self.fresh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDecisions:
+    """Step *decide*: which rows of the view go, and which rows come. Nothing is written yet. Engines extend it."""
+
+    view: RowView
+
+
+# ---------------------------------------------------------------- write gives RowDelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,31 +237,32 @@ class RowDelta:
         return bool(self.added or self.rewritten or any(self.gone.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyedRows:
-    """Rows to upsert, read and checked: no key occurs twice."""
-
-    on: tuple[str, ...]
-    predicate: Bound  # true for every row that may have one of the keys
-    rows: Any  # in the form of the engine
+# ---------------------------------------------------------------- engines
 
 
-class RowEngine(Protocol):
-    """Computes row changes. Its files are invisible until a commit adds them, and are removed if the change fails."""
+R = TypeVar("R", bound=ResolvedChange)
+D = TypeVar("D", bound=RowDecisions)
 
-    def keyed(self, metadata: TableMetadata, data: object, on: Sequence[str]) -> KeyedRows:
-        """The rows to upsert. Raises ``InvalidInput`` if they do not fit the table or a key occurs twice."""
+
+class RowEngine(Protocol[R, D]):
+    """Computes row changes. What it writes is invisible until a commit names it, and is removed if the change fails."""
+
+    def takes(self, text: str) -> bool:
+        """Whether the text may be an expression of the engine's. Answered without starting the engine."""
         ...
 
-    def upsert(self, view: RowView, keyed: KeyedRows) -> RowDelta:
-        """Replace the rows whose key is in the source, and insert the other rows of the source."""
+    def resolve(self, metadata: TableMetadata, change: RowChange) -> R:
+        """Check the change against the table; ``InvalidInput`` names the expression that cannot be used, and its
+        place. ``Unsupported`` for an expression that the engine cannot compute."""
         ...
 
-    def update(self, view: RowView, values: Mapping[str, str]) -> RowDelta:
-        """Set columns of the rows that match ``view.predicate`` to SQL expressions over the old row.
+    def decide(self, view: RowView, resolved: R) -> D:
+        """Find the rows that change in the files of the view; ``InvalidInput`` where two rows of the source would
+        change one row."""
+        ...
 
-        Raises ``Unsupported`` for an expression that the engine cannot compute.
-        """
+    def write(self, decisions: D) -> RowDelta:
+        """Write the rows that come."""
         ...
 
 

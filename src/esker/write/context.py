@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from esker.errors import AlreadyExists
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog
 from esker.ports.engine import Engine, SparkFrames, Writer
-from esker.ports.merging import Merger
 from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.storage import Storage, delete_each
 from esker.ports.table_format import TableFormat, TableFormatWriter
@@ -113,9 +112,8 @@ class Tools:
     engine: Engine
     writer: Writer
     deletes: DeleteWriter
-    rows: RowEngine
+    rows: RowEngine[Any, Any]  # its types are its own
     storage: Storage
-    merger: Merger | None = None  # computes merges, and changes by any SQL expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-from esker.errors import InvalidInput, Unsupported
+from esker.errors import InvalidInput
 from esker.model.parsing.predicate_text import parse
 from esker.model.predicates.bind import bind
 from esker.model.predicates.predicate import TRUE, Bound
@@ -17,8 +18,7 @@ from esker.model.schema import Schema
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import NoFieldIds, WriteRequest
-from esker.ports.merging import DeleteRow, MergePlan, Merger, SqlText, UpdateRow
-from esker.ports.row_changes import RowDelta, Verb
+from esker.ports.row_changes import DeleteRow, RowChange, RowDelta, Verb, Wanted
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
@@ -28,18 +28,17 @@ from esker.write.commit import commit
 from esker.write.context import MetadataNames, Scratch, Tools
 from esker.write.definition.alter import check_same_columns
 from esker.write.definition.draft import first_mapping, with_mapping
-from esker.write.definition.evolve import Wanted, evolved, may_evolve, only_in_source, wanted_of
+from esker.write.definition.evolve import evolved, may_evolve
 from esker.write.exactly_once import Batch, is_applied
 from esker.write.existing_files import ExistingFile, Filter, PlacedFile, Written, placed_files
 from esker.write.properties import switch
 from esker.write.rows.rewrite_file import Rewriter, noted
-from esker.write.rows.row_change_verbs import Look, Merge, changing, checked_values, look, updated
+from esker.write.rows.row_change_verbs import Look, Merge, changing, look, set_to, upserting
 from esker.write.steps import AddFiles, DeleteKeys, RemovePartitions, RemoveRows, Step
 from esker.write.summary import checked_extra
 from esker.write.table_changes import MAIN
 
 Predicate = str | Unbound
-T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,71 +137,49 @@ class Transaction:
         5")``."""
         self._check_open()
         self._check_no_keys("delete")
-        predicate = self._understood(where)
-        if predicate is None:
-            self.apply("delete", changing(str(where), DeleteRow(), "delete"))
-        else:
-            self._take(None, RemoveRows(predicate))
+        self.apply(changing("delete", DeleteRow(), self._understood(where)))
 
     def update(self, values: Mapping[str, str], where: Predicate | None = None) -> None:
         """Set columns of the rows that match, or of all rows without ``where``, to SQL expressions over the old row:
         ``tx.update({"qty": "qty + 1"}, "id = 5")``."""
         self._check_open()
-        if self._is_applied:
-            return
-        predicate = TRUE if where is None else self._understood(where)
-        if predicate is None:
-            said = {name: SqlText.plain(text) for name, text in checked_values(values, self._metadata).items()}
-            self.apply("update", changing(str(where), UpdateRow(said), "update"))
-            return
-        seen = self.look("update", predicate)
-        self.change_rows(seen, self._computed(lambda: updated(self.tools.rows, seen.view, values)))
+        if not self._is_applied:
+            found = TRUE if where is None else self._understood(where)
+            self.apply(changing("update", set_to(values, self._metadata), found))
 
     def upsert(self, data: object, on: Sequence[str]) -> None:
         """Replace the rows whose key is in ``data`` and insert the others: ``tx.upsert(corrections, on=["id"])``. In a
         key, null equals null. Raises ``InvalidInput`` if a key is twice in ``data``."""
         self._check_open()
-        if self._is_applied:
-            return
-        keyed = self.tools.rows.keyed(self._metadata, data, on)
-        seen = self.look("merge", keyed.predicate)
-        self.change_rows(seen, self._computed(lambda: self.tools.rows.upsert(seen.view, keyed)))
+        self.apply(upserting(data, on))
 
     def merge(self, source: object, on: str) -> Merge:
         """Return a ``Merge`` of a source; its ``commit()`` makes it part of this transaction."""
         self._check_open()
 
-        def run(plan: MergePlan) -> None:
-            self.apply("merge", plan)
+        return Merge.of(source, on, self.apply)
 
-        return Merge.of(source, on, run)
+    def apply(self, change: RowChange) -> None:
+        """Change rows in four steps: MERGE, UPDATE, DELETE and upsert, of SQL and Python. *Parse* has made ``change``.
 
-    def apply(self, verb: Verb, plan: MergePlan) -> None:
-        """Apply a merge, or a change that is written as one, with the engine that knows SQL."""
+        Raises ``InvalidInput`` with the expression that cannot be used. What was written is removed if a step fails.
+        """
         self._check_open()
-        self._check_no_keys(verb)
-        merger = self.tools.merger
-        if merger is None:
-            raise Unsupported(
-                f"cannot {verb} rows here: there is no engine for SQL expressions; use esker.connect", feature="merge"
-            )
+        self._check_no_keys(change.verb)
         self._change()
         if self._is_applied:
             return
-        if plan.evolves:
-            plan = self._evolved(merger, plan)
-        prepared = self._computed(lambda: merger.prepare(self._metadata, plan))
-        seen = self.look(verb, prepared.predicate)
-        self.change_rows(seen, self._computed(lambda: merger.merge(seen.view, prepared)))
-
-    def _evolved(self, merger: Merger, plan: MergePlan) -> MergePlan:
-        """The plan for the table with the source's new columns."""
-        if not may_evolve(self._metadata):
-            return replace(plan, evolves=False)
-        plan, source = self._computed(lambda: merger.source_columns(self._metadata, plan))
-        new = only_in_source(self._metadata, source)
-        self._computed(lambda: self.evolve(wanted_of(plan, source)))
-        return replace(plan, only_in_source=new)
+        if change.is_filter:  # nothing to compute: the commit removes the rows from the version that it finds
+            self._take(None, RemoveRows(change.where))
+            return
+        engine = self.tools.rows
+        resolved = engine.resolve(self._metadata, change)
+        with self._abandoned_on_failure():
+            if resolved.new_columns:
+                self.evolve(resolved.new_columns)
+            seen = self.look(change.verb, resolved.predicate)
+            decisions = engine.decide(seen.view, resolved)
+            self.change_rows(seen, engine.write(decisions))
 
     def delete_by_key(self, data: object, on: Sequence[str]) -> None:
         """Delete rows from before this transaction whose key is in ``data``, without reading them, by equality deletes.
@@ -214,7 +191,9 @@ class Transaction:
         if self._is_applied:
             return
         written = self.tools.deletes.write_keys(self._metadata, data, on, self._names.operation_id)
-        self._take(None, DeleteKeys(self._computed(lambda: tuple(noted(written, self._get_scratch())))))
+        with self._abandoned_on_failure():
+            keys = tuple(noted(written, self._get_scratch()))
+        self._take(None, DeleteKeys(keys))
 
     def look(self, verb: Verb, predicate: Bound) -> Look:
         """For an engine: the files that may have a row to change, as this transaction sees them now."""
@@ -222,17 +201,26 @@ class Transaction:
         self._change()
         head = head_of(self._metadata, self.ref)
         rewriter = self._get_rewriter()
-        return self._computed(
-            lambda: look(self.tools, rewriter, self._metadata, head, self._steps, verb=verb, predicate=predicate)
-        )
+        with self._abandoned_on_failure():
+            return look(self.tools, rewriter, self._metadata, head, self._steps, verb=verb, predicate=predicate)
 
     def change_rows(self, seen: Look, delta: RowDelta) -> None:
         """From an engine: the change it computed. The transaction owns the added files from now on."""
         self._check_open()
         noted_files = tuple(noted(delta.added, self._get_scratch()))
-        step = self._computed(lambda: seen.step(delta))
+        with self._abandoned_on_failure():
+            step = seen.step(delta)
         if step.files or noted_files:
             self._take(None, step)
+
+    @contextmanager
+    def _abandoned_on_failure(self) -> Iterator[None]:
+        """For what may have written something by the time it fails."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
 
     def add_files(
         self,
@@ -362,26 +350,18 @@ class Transaction:
             self.abandon()
             raise
 
-    def _understood(self, where: Predicate) -> Bound | None:
-        """The predicate; None for text that is not a simple predicate but may be SQL for an engine."""
+    def _understood(self, where: Predicate) -> Bound | str:
+        """The predicate; the text itself where it is more than one, and an engine may know it as SQL."""
         try:
             unbound = parse(where) if isinstance(where, str) else where
         except InvalidInput:
-            if self.tools.merger is None or not self.tools.merger.takes(str(where)):
+            if not self.tools.rows.takes(str(where)):
                 raise
-            return None
+            return str(where)
         return bind(unbound, self._metadata.schema)
 
     def _bind(self, where: Predicate) -> Bound:
         return bind(parse(where) if isinstance(where, str) else where, self._metadata.schema)
-
-    def _computed(self, compute: Callable[[], T]) -> T:
-        """Run a computation that may have written files when it fails; then they are deleted."""
-        try:
-            return compute()
-        except BaseException:
-            self.abandon()
-            raise
 
     def _is_staged(self) -> bool:
         """Whether the snapshot is staged (write-audit-publish): with a ``wap.id`` it is on no branch until it is

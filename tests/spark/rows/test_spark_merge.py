@@ -12,11 +12,12 @@ from merge_model import COLUMNS, ON, SeveralMatch, apply_rules, in_order, merged
 from spark_writes import on_disk
 
 import esker
+from esker.engines.choose_engine import SparkRowEngine
 from esker.errors import Conflict, InvalidInput
 from esker.lake import Lake
-from esker.ports.merging import PreparedMerge
-from esker.ports.row_changes import RowDelta, RowView
-from esker.spark.rows.merger import SparkMerger
+from esker.ports.row_changes import RowView
+from esker.spark.rows.decide import DecidedOnSpark
+from esker.spark.rows.resolve import ResolvedOnSpark
 
 ARROW = pa.schema([("k", pa.int64()), ("g", pa.string()), ("v", pa.int32())])
 BOTH_MODES = ["copy-on-write", "merge-on-read"]
@@ -235,13 +236,13 @@ def test_a_dataframe_is_upserted_null_equal_to_null(
     for word, bound in bounds.items():
         if f"the {word} " in by:
             monkeypatch.setattr(f"esker.engines.choose_engine.{bound}", 1)
-    real, by_workers = SparkMerger.merge, []
+    real, by_workers = SparkRowEngine.decide, []
 
-    def merge(self: SparkMerger, view: RowView, prepared: PreparedMerge) -> RowDelta:
+    def decide(self: SparkRowEngine, view: RowView, resolved: ResolvedOnSpark) -> DecidedOnSpark:
         by_workers.append(view)
-        return real(self, view, prepared)
+        return real(self, view, resolved)
 
-    monkeypatch.setattr(SparkMerger, "merge", merge)
+    monkeypatch.setattr(SparkRowEngine, "decide", decide)
     for mode in BOTH_MODES:
         table = made(lake, mode, name=f"a.{mode[:4]}")
         table.append(rows((1, "a", 1), (None, "a", 2)))

@@ -22,7 +22,7 @@ from esker.lake import Lake
 from esker.model.parsing.column_definitions import parse_columns
 from esker.model.schema import Schema
 from esker.model.types import LONG, Type
-from esker.ports.merging import Clause, InsertRow, MergePlan, Side, SqlText, UpdateRow
+from esker.ports.row_changes import Clause, InsertRow, RowChange, Side, SqlText, UpdateRow
 from esker.spark.rows import resolve_source
 from esker.spark.rows.resolve_expressions import Scope
 from esker.spark.rows.resolve_outputs import Outputs
@@ -101,11 +101,8 @@ def statements(width: int) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["update", "merge"])
-def test_a_statement_that_changes_many_columns_is_planned_in_even_steps(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plans: list[MergePlan] = []
-    monkeypatch.setattr(Changer, "_run", lambda self, table, verb, plan: plans.append(plan))
+def test_a_statement_that_changes_many_columns_is_planned_in_even_steps(kind: str) -> None:
+    plans: list[RowChange] = []
 
     def make(width: int) -> Callable[[], object]:
         lake = wide_lake(width)
@@ -114,11 +111,8 @@ def test_a_statement_that_changes_many_columns_is_planned_in_even_steps(
             statement = read_in(lake, statements(width)[kind])
             changer = Changer(Surroundings(names_in(lake), lambda: "UTC", int), lambda: None)  # type: ignore[arg-type, return-value]
             found = lake.table("a.wide")
-            if isinstance(statement, Merge):
-                changer.merge(found, statement, SimpleNamespace())  # type: ignore[arg-type]
-            else:
-                assert isinstance(statement, Update)
-                changer.update(found, statement)
+            assert isinstance(statement, Merge | Update)
+            plans.append(changer.bound(found, statement, SimpleNamespace()))  # type: ignore[arg-type]
 
         return do
 
@@ -197,9 +191,9 @@ def test_the_values_of_many_columns_are_found_in_even_steps(side: Side, star: bo
         values = None if star else {name.upper(): SqlText.plain(f"s.{name}") for name in columns(width)}
         action = UpdateRow(values) if side is Side.MATCHED else InsertRow(values)
         clause = Clause(side=side, action=action)
-        plan = MergePlan(on=SqlText("TRUE"), clauses=(clause,), source=Frame(3))
+        plan = RowChange(verb="merge", on=SqlText("TRUE"), clauses=(clause,), source=Frame(3))
         outputs = Outputs(
-            plan=plan,
+            change=plan,
             schema=schema_of(width),
             scope=AllLong(ANSI_SESSION, plan, {}),  # type: ignore[arg-type]
             source_columns=[name.upper() for name in columns(width)],
@@ -222,7 +216,8 @@ def test_an_upsert_looks_at_the_columns_of_its_frame_once(monkeypatch: pytest.Mo
     def make(width: int) -> Callable[[], object]:
         metadata = wide_lake(width).table("a.wide").metadata
         frames.append(Frame(width))
-        return lambda: resolve_source.upsert_plan(metadata, frames[-1], ["k"])
+        change = RowChange(verb="merge", source=frames[-1], key=("k",))
+        return lambda: resolve_source.merge_of_upsert(metadata, change)
 
     check_growth(make)
     assert {frame.looks for frame in frames} == {2}
@@ -239,10 +234,10 @@ def test_a_member_deep_down_is_set_and_put_in_order_in_even_steps() -> None:
         (old,) = parse_columns(f"c {typed(depth, 'a', 'b')}")
         lake = lake_of({"a.deep": (f"c {typed(depth, 'a', 'b')}", (), ())})
         clause = Clause(side=Side.MATCHED, action=UpdateRow({"c" + ".a" * depth: SqlText("1")}))
-        plan = MergePlan(on=SqlText("TRUE"), clauses=(clause,))
+        plan = RowChange(verb="merge", on=SqlText("TRUE"), clauses=(clause,))
         schema = lake.table("a.deep").schema
         schema.find("c")  # the names of deep columns are long: that is no matter of steps
-        outputs = Outputs(plan=plan, schema=schema, scope=AllLong(ANSI_SESSION, plan, {}))  # type: ignore[arg-type]
+        outputs = Outputs(change=plan, schema=schema, scope=AllLong(ANSI_SESSION, plan, {}))  # type: ignore[arg-type]
 
         def do() -> None:
             (found,) = (outputs.of(clause) or {}).values()
@@ -266,7 +261,7 @@ def test_the_one_value_of_many_that_is_not_understood_is_found_in_few_queries() 
             raise AnalysisException("there is no column nowhere")
         return SimpleNamespace(schema=StructType([StructField(f"e{at}", LongType()) for at in range(1)]))
 
-    plan = MergePlan(on=SqlText("TRUE"), clauses=())
+    plan = RowChange(verb="merge", on=SqlText("TRUE"), clauses=())
     scope = Scope(SimpleNamespace(sql=sql), plan, {})  # type: ignore[arg-type]
     said = [(f"the value of {at}", SqlText("nowhere" if at == 700 else "1")) for at in range(1000)]
     with pytest.raises(InvalidInput, match="the value of 700, 'nowhere', is not understood"):

@@ -11,6 +11,7 @@ from sql_lakes import lake_of, read_in
 import esker
 from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
+from esker.spark.rows.resolve_expressions import Scope
 from esker.spark.sql.grammar.statements import CacheTable, Explain, Foreign, Query
 
 
@@ -117,6 +118,7 @@ def files_of(root: Path) -> set[str]:
         ("DELETE FROM n.t WHERE d = 'b' AND id + 1 > 2", ["files      1 of 3 to read", "filter     d = 'b'"]),
         ("DELETE FROM n.t", ["files      all of them, by metadata alone"]),
         ("TRUNCATE TABLE n.t", ["files      all of them, by metadata alone"]),
+        ("TRUNCATE TABLE n.t PARTITION (d = 'a')", ["dropped    1 files as a whole", "files      1 of 3 to read"]),
         ("UPDATE n.t SET id = id + 1 WHERE d IN ('a', 'c')", ["UPDATE n.t", "files      2 of 3 to read"]),
         (
             "MERGE INTO n.t USING (SELECT 1L AS id) s ON t.id = s.id AND t.d = 'a' WHEN MATCHED THEN DELETE",
@@ -150,6 +152,33 @@ def test_an_explained_change_says_what_it_would_do_and_does_nothing(
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_explain_shows_the_query_that_a_change_runs(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = Scope.query
+
+    def query(self: Scope, template: str) -> Any:
+        asked.append(template)
+        return real(self, template)
+
+    monkeypatch.setattr(Scope, "query", query)
+    for statement in (
+        "MERGE INTO n.t USING (SELECT 1L AS id, 'z' AS d) s ON t.id = s.id WHEN MATCHED AND t.d = 'a' THEN UPDATE SET "
+        "d = s.d WHEN NOT MATCHED THEN INSERT *",
+        "UPDATE n.t SET id = id + 1 WHERE upper(d) = 'A'",
+        "DELETE FROM n.t WHERE id IN (SELECT id + 1 FROM n.t)",
+    ):
+        plan = lake.sql(f"EXPLAIN FORMATTED {statement}").head()[0]
+        explained = asked[-1].lower().removeprefix("explain formatted ")
+        assert explained != asked[-1].lower()
+        assert "== Physical Plan ==" in plan
+        asked.clear()
+        lake.sql(statement)
+        assert asked[-1].lower() == explained
+        asked.clear()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_an_explained_change_of_a_table_in_audit_makes_no_branch(lake: Lake, spark: Any) -> None:
     lake.sql("ALTER TABLE n.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
     spark.conf.set("spark.wap.branch", "audit")
@@ -165,6 +194,8 @@ def test_an_explained_change_of_a_table_in_audit_makes_no_branch(lake: Lake, spa
 def test_what_a_change_would_refuse_its_explanation_refuses(lake: Lake) -> None:
     with pytest.raises(NoSuchTable):
         lake.sql("EXPLAIN DELETE FROM n.none WHERE id = 1")
+    with pytest.raises(InvalidInput, match=r"ON, 't\.id = s\.none' .*is not understood"):
+        lake.sql("EXPLAIN MERGE INTO n.t USING (SELECT 1 AS id) s ON t.id = s.none WHEN MATCHED THEN DELETE")
     with pytest.raises(esker.EskerError, match="it exists already"):
         lake.sql("EXPLAIN CREATE TABLE n.t AS SELECT 1 AS id")
     assert (

@@ -12,9 +12,10 @@ import pytest
 
 import esker
 from esker.cli.commands.sql import _of_frame
-from esker.engines.choose_engine import LateMerger
+from esker.engines.choose_engine import SparkRowEngine
 from esker.errors import InvalidInput, StorageFailed
 from esker.ingest.spark.telemetry_frame import Rows, rows_here
+from esker.ports.row_changes import RowChange
 from esker.spark.workers.worker_failures import failure_in, noted
 
 if TYPE_CHECKING:
@@ -86,26 +87,37 @@ class Failing:
     def fail(self, *_: object) -> NoReturn:
         raise spark_error(self._error)
 
-    prepare = merge = toArrow = toLocalIterator = fail  # noqa: N815
+    toArrow = toLocalIterator = fail  # noqa: N815
 
     def limit(self, _: int) -> Failing:
         return self
 
 
+class Lost:
+    """The types between the steps of a row change: the first look at one ends with a worker's error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise spark_error(self._error)
+
+
 def actions(error: Exception) -> dict[str, Callable[[], object]]:
     """Where Esker itself lets Spark run: a worker may be reading a table there."""
-    merger = LateMerger(lambda: None, None, lambda: None, None)  # type: ignore[arg-type, return-value]
-    merger.__dict__["_merger"] = Failing(error)
     frame: Any = Failing(error)
+    lost: Any = Lost(error)
+    engine = SparkRowEngine(lambda: lost, lost, frame.fail, lost)
     return {
-        "prepare": lambda: merger.prepare(None, None),  # type: ignore[arg-type]
-        "merge": lambda: merger.merge(None, None),  # type: ignore[arg-type]
+        "resolve": lambda: engine.resolve(lost, RowChange(verb="merge")),
+        "decide": lambda: engine.decide(lost, lost),
+        "write": lambda: engine.write(lost),
         "esker sql": lambda: _of_frame(frame, 10),
         "telemetry": lambda: list(rows_here(Rows(frame))),
     }
 
 
-@pytest.mark.parametrize("action", ["prepare", "merge", "esker sql", "telemetry"])
+@pytest.mark.parametrize("action", ["resolve", "decide", "write", "esker sql", "telemetry"])
 def test_a_worker_that_cannot_read_is_named_wherever_esker_runs_the_job(action: str) -> None:
     from pyspark.errors import PythonException
 

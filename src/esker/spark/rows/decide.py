@@ -1,120 +1,109 @@
-"""Step *decide* of a row change: which clause applies to which row, what the row becomes, and which positions go."""
+"""Step *decide* of a row change on Spark: ``ResolvedOnSpark`` and the files of a view → ``DecidedOnSpark``.
+
+The deciding query runs once and its rows are kept. All later looks see these rows, so that a source or a condition that
+gives another answer the second time cannot split a change. Nothing is written to the table's files.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from esker.model.schema import Schema
-from esker.ports.merging import MergePlan, Side, SqlText
-from esker.spark.rows.resolve_expressions import SOURCE, TARGET, Scope, named
-from esker.spark.rows.resolve_join_keys import SourceKeys
-from esker.spark.rows.resolve_outputs import Outputs, labelled, written_fields
+from esker.errors import InvalidInput
+from esker.ports.engine import SparkFrames
+from esker.ports.row_changes import DeleteRow, InsertRow, RowCounts, RowDecisions, RowView, Side, UpdateRow
+from esker.spark.rows.resolve import CLAUSE, ResolvedOnSpark
+from esker.spark.rows.row_keeper import RowKeeper
+from esker.spark.rows.target_rows import TargetRows
 from esker.spark.scan.apply_deletes import Int64s
 from esker.spark.scan.file_scan import NUMBER, POSITION
+from esker.spark.scan.stored_columns import quoted
+from esker.spark.session.jobs import named_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# ---------------------------------------------------------------- decide
-#
-# A merge as one query of Spark's: which clause applies to which row, and what the row becomes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedOnSpark(RowDecisions):
+    """The rows that change, kept, and their places in the files of the view."""
 
-
-CLAUSE, HERE = "__esker_clause", "__esker_here"
-"""The number of the clause that applies; whether a row of the source is there."""
-ROW_ID, LAST = "_row_id", "_last_updated_sequence_number"
-_HASHED = (50_000, 2_000_000)  # rows of a source: below, Spark finds better ways; above, they may not fit
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The text of a plan's query, checked: it gives a row for every row that changes."""
-
-    plan: MergePlan
-    schema: Schema
-    values: Sequence[dict[int, str] | None]  # of each clause, by field id; None where the row goes
-    with_lineage: bool
-    hint: str = ""
-
-    @classmethod
-    def of(
-        cls, plan: MergePlan, schema: Schema, scope: Scope, source_columns: Sequence[str], *, with_lineage: bool
-    ) -> Decision:
-        """``InvalidInput`` names the first expression that cannot be."""
-        scope.check_condition(Side.MATCHED, "the condition" if plan.source is None else "ON", plan.on)
-        outputs = Outputs(plan=plan, schema=schema, scope=scope, source_columns=source_columns)
-        values = []
-        for at, clause in enumerate(plan.clauses):
-            if clause.condition is not None:
-                what = f"the condition of {labelled(clause, at, plan.clauses)}"
-                scope.check_condition(clause.side, what, clause.condition)
-            values.append(outputs.of(clause))
-        return cls(plan, schema, values, with_lineage)
-
-    def knowing(self, keys: SourceKeys) -> Decision:
-        """The same, joined in the way that suits the source's keys.
-
-        An outer join keeps the source and cannot broadcast it; one that fits memory is hashed, so that the table need
-        not be sorted. Keys without nulls compare as plain values.
-        """
-        fits = keys.rows is not None and _HASHED[0] <= keys.rows <= _HASHED[1] and self.plan.has(Side.NOT_MATCHED)
-        hint = f"/*+ SHUFFLE_HASH({named(self.plan.source_name)}) */ " if fits else ""
-        plan = self.plan
-        if plan.key and not keys.have_nulls:
-            target, source = named(plan.target_name), named(plan.source_name)
-            same = " AND ".join(f"{target}.{named(name)} = {source}.{named(name)}" for name in plan.key)
-            plan = replace(plan, on=SqlText(same))
-        return replace(self, plan=plan, hint=hint)
+    resolved: ResolvedOnSpark
+    target: TargetRows
+    changes: DataFrame | None  # a row for each row that goes, changes or comes; None where no row can change
+    places: Places
 
     @property
-    def writing(self) -> list[int]:
-        """The clauses that leave a row behind."""
-        return [at for at, values in enumerate(self.values) if values is not None]
+    def rewritten(self) -> list[int]:
+        """The numbers of the files that lose rows and are written again without them."""
+        return [n for n in self.places.gone if self.view.rewrites(self.view.tasks[n].data_file.path)]
 
-    def changes(self, scope: Scope) -> DataFrame:
-        """A row for every row that goes, changes or comes: where it was, and what it becomes."""
-        target = named(self.plan.target_name)
-        columns = [f"{self._clause()} AS {CLAUSE}", f"{target}.{NUMBER}", f"{target}.{POSITION}"]
-        if self.with_lineage:
-            columns.append(f"{target}.{ROW_ID} AS {ROW_ID}")
-        columns += [f"{self._value(f.id)} AS {named(f.name)}" for f in written_fields(self.schema)]
-        found = scope.query(f"SELECT {self.hint}{', '.join(columns)} FROM {self._joined()}")
-        return found.where(f"{CLAUSE} IS NOT NULL")
+    @property
+    def counts(self) -> RowCounts:
+        """How many rows each kind of clause applied to."""
+        found = RowCounts()
+        for at, rows in self.places.by_clause.items():
+            clause = self.resolved.change.clauses[at]
+            by_source = rows if clause.side is Side.NOT_MATCHED_BY_SOURCE else 0
+            match clause.action:
+                case DeleteRow():
+                    found += RowCounts(deleted=rows, deleted_by_source=by_source)
+                case UpdateRow():
+                    found += RowCounts(updated=rows, updated_by_source=by_source)
+                case InsertRow():
+                    found += RowCounts(inserted=rows)
+        return found
 
-    def _clause(self) -> str:
-        target, source = named(self.plan.target_name), named(self.plan.source_name)
-        there, given = f"{target}.{NUMBER} IS NOT NULL", f"{source}.{HERE} IS NOT NULL"
-        about = {
-            Side.MATCHED: f"{there} AND {given}" if self.plan.source is not None else "TRUE",
-            Side.NOT_MATCHED: f"{target}.{NUMBER} IS NULL",
-            Side.NOT_MATCHED_BY_SOURCE: f"{source}.{HERE} IS NULL",
-        }
-        cases = []
-        for at, clause in enumerate(self.plan.clauses):
-            condition = "" if clause.condition is None else f" AND ({clause.condition.text})"
-            cases.append(f"WHEN {about[clause.side]}{condition} THEN {at}")
-        return f"CASE {' '.join(cases)} END"
 
-    def _value(self, field_id: int) -> str:
-        """Each value is of the column's own type, so no case bends another."""
-        cases = [f"WHEN {at} THEN {values[field_id]}" for at, values in enumerate(self.values) if values is not None]
-        return f"CASE {CLAUSE} {' '.join(cases)} END" if cases else "NULL"
+def decide(view: RowView, resolved: ResolvedOnSpark, frames: SparkFrames, keeper: RowKeeper) -> DecidedOnSpark:
+    """Compute which rows change. ``InvalidInput`` where two rows of the source match one row of the table, or a key of
+    an upsert occurs twice."""
+    change, session = resolved.change, resolved.session
+    target = TargetRows(frames=frames, session=session, view=view, hidden=resolved.hidden)
+    if not view.tasks and not change.has(Side.NOT_MATCHED):
+        return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=None, places=Places({}, {}))
+    decided = resolved.decided(target.matching(view.predicate))
+    changes = keeper.keep(decided, view.metadata, f"the rows that change in a {change.label}")
+    with named_jobs(session, f"find the places of rows that change in a {change.label}"):
+        places = Places.of(changes)
+    if change.deletes_every_match is not None:
+        places = places.once(change.deletes_every_match)
+    elif places.first_twice is not None:
+        raise _matched_twice(target, resolved, *places.first_twice)
+    if change.key and places.has_new:
+        with named_jobs(session, "look for keys that are there twice"):
+            _check_unique(changes.where(f"{NUMBER} IS NULL"), change.key)
+    return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=changes, places=places)
 
-    def _joined(self) -> str:
-        plan = self.plan
-        target = f"{{{TARGET}}} AS {named(plan.target_name)}"
-        if plan.source is None:
-            return f"{target} WHERE ({plan.on.text})"
-        inserts, by_source = plan.has(Side.NOT_MATCHED), plan.has(Side.NOT_MATCHED_BY_SOURCE)
-        kind = {(True, True): "FULL", (True, False): "RIGHT", (False, True): "LEFT"}.get((inserts, by_source), "INNER")
-        return f"{target} {kind} JOIN {{{SOURCE}}} AS {named(plan.source_name)} ON ({plan.on.text})"
+
+def _check_unique(new: DataFrame, key: tuple[str, ...]) -> None:
+    """Of the rows that come; two that would change one row are known by its place."""
+    names = [quoted(name) for name in key]
+    twice = new.groupBy(*names).count().where("count > 1").select(*names).head(1)
+    if twice:
+        shown = ", ".join(f"{name} = {value}" for name, value in zip(key, twice[0], strict=True))
+        raise InvalidInput(f"cannot upsert: the key {shown} occurs twice in the rows given")
+
+
+def _matched_twice(target: TargetRows, resolved: ResolvedOnSpark, number: int, position: int) -> InvalidInput:
+    path = target.view.tasks[number].data_file.path
+    shown = ""
+    if resolved.keys:
+        names = [key.field.name for key in resolved.keys]
+        found = target.without([number], {number: np.empty(0, np.int64)}).where(f"{POSITION} = {position}")
+        values = found.select(*map(quoted, names)).head(1)[0]
+        shown = " where " + ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+    return InvalidInput(
+        f"cannot {resolved.change.label}: several rows of the source match one row of the table{shown} "
+        f"(row {position} of {path}); which of them should win? Make the source's rows unique by what ON compares",
+        file=path,
+        row=position,
+    )
 
 
 # ---------------------------------------------------------------- positions

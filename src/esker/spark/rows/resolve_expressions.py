@@ -17,7 +17,7 @@ from esker.model.parsing.column_definitions import columns_from_spark
 from esker.model.parsing.tokens import Kind, Token, tokens_of
 from esker.model.predicates.predicate_sql import quote_name
 from esker.model.types import BooleanType, Type, UnknownType
-from esker.ports.merging import MergePlan, Side, SqlText
+from esker.ports.row_changes import RowChange, Side, SqlText
 from esker.spark.expressions.function_calls import expanded
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- expressions
 #
-# The expressions of a merge, read by Spark before a row is: each in the scope of its clause, with its type.
+# The expressions of a change, analysed by Spark before a row is read: each in the scope of its clause, with its type.
 #
-# What cannot be read is refused by naming the expression and where it stands; Spark's own message says why.
+# An expression that cannot be analysed is refused with its text and its place; Spark's own message says why.
 
 
 TARGET, SOURCE = "esker_target", "esker_source"
@@ -64,7 +64,7 @@ class Scope:
     """What expressions may name: the frames behind a FROM."""
 
     session: SparkSession
-    plan: MergePlan
+    change: RowChange
     frames: Mapping[str, Any]
 
     def types(self, side: Side, said: Sequence[tuple[str, SqlText]]) -> list[Type]:
@@ -79,7 +79,7 @@ class Scope:
                 what, piece = said[0]
                 where = f" (at {piece.place})" if piece.place else ""
                 raise InvalidInput(
-                    f"cannot {self.plan.verb}: {what}, {piece.shown!r}{where}, is not understood: {error.message}",
+                    f"cannot {self.change.label}: {what}, {piece.shown!r}{where}, is not understood: {error.message}",
                     place=piece.place,
                 ) from None
             middle = len(said) // 2  # each query costs time: two of them halve the number of suspects
@@ -94,14 +94,15 @@ class Scope:
         if not isinstance(type_, BooleanType | UnknownType):
             where = f" (at {said.place})" if said.place else ""
             raise InvalidInput(
-                f"cannot {self.plan.verb}: {what}, {said.shown!r}{where}, is no condition but a value of type {type_}",
+                f"cannot {self.change.label}: {what}, {said.shown!r}{where}, is no condition but a value of type "
+                f"{type_}",
                 place=said.place,
             )
         if "(" in said.text:
             self._check_deterministic(side, what, said)
 
     def _check_deterministic(self, side: Side, what: str, said: SqlText) -> None:
-        """A condition that would not say the same twice chooses rows by chance. Spark allows none in a join."""
+        """A condition that can give another answer the next time chooses rows by chance; Spark allows none in joins."""
         where = f" (at {said.place})" if said.place else ""
         try:
             self.query(f"SELECT 1 FROM {self._sources(side)} JOIN (SELECT 1) AS esker_one ON ({said.text})")
@@ -109,27 +110,27 @@ class Scope:
             if "NON_DETERMINISTIC" not in error.message:
                 return  # something else that a join does not allow, and a condition does
             raise InvalidInput(
-                f"cannot {self.plan.verb}: {what}, {said.shown!r}{where}, does not give the same answer twice; "
+                f"cannot {self.change.label}: {what}, {said.shown!r}{where}, does not give the same answer twice; "
                 "compute its values in a table or view first",
                 place=said.place,
             ) from None
 
     def query(self, template: str) -> DataFrame:
-        """Spark's frame of a query over the frames; ``InvalidInput`` with Spark's words where it is none."""
+        """Spark's frame of a query over the frames; ``InvalidInput`` with Spark's message where Spark refuses it."""
         from pyspark.errors import AnalysisException, ParseException
 
         try:
             with _said_once():
-                found = self.session.sql(expanded(template), **{**self.plan.frames, **self.frames})
+                found = self.session.sql(expanded(template), **{**self.change.frames, **self.frames})
                 found.schema  # noqa: B018  # Connect looks at a query only when something of it is asked
         except (AnalysisException, ParseException) as error:
             raise InvalidInput(_BEHIND.sub("", str(error).strip().splitlines()[0])) from None
         return found
 
     def _sources(self, side: Side) -> str:
-        target = f"{{{TARGET}}} AS {named(self.plan.target_name)}"
-        source = f"{{{SOURCE}}} AS {named(self.plan.source_name)}"
-        if self.plan.source is None or side is Side.NOT_MATCHED_BY_SOURCE:
+        target = f"{{{TARGET}}} AS {named(self.change.target_name)}"
+        source = f"{{{SOURCE}}} AS {named(self.change.source_name)}"
+        if self.change.source is None or side is Side.NOT_MATCHED_BY_SOURCE:
             return target
         return source if side is Side.NOT_MATCHED else f"{target} CROSS JOIN {source}"
 

@@ -116,7 +116,7 @@ def _sides(term: Node, names: Names) -> set[str | None]:
     """The sides its columns are of; None among them for what is not plainly of one."""
     from sqlglot import exp
 
-    # A way into a variant would be spelt as one into JSON text.
+    # A way into a variant would be written as one into JSON text.
     unclear = (exp.Query, exp.Lambda, exp.Window, exp.AggFunc, exp.Placeholder, exp.JSONExtract)
     if term.find(*unclear) is not None or not all(map(is_call, term.find_all(exp.Dot))):
         return {None}
@@ -151,8 +151,8 @@ def _bound(term: Node, names: Names, zone: str) -> Iterator[Bound]:
 #
 # The keys of a merge's source as a predicate on the table: which files may hold a row that one of them matches.
 #
-# One aggregate over the source tells the least and the largest of each key, whether one is null and about how many
-# there are; where they are few, a second look lists them.
+# One aggregate over the source gives the least and the largest value of each key, whether one is null and about how
+# many there are; where they are few, a second query lists them.
 
 
 FEW = 256  # so many keys are looked for one by one; more, between the least and the largest
@@ -163,7 +163,7 @@ _INT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class SourceKeys:
-    """What a look at the source's keys told."""
+    """What is known of the source's keys."""
 
     predicate: Bound = TRUE  # of every row of the table that may match; FALSE where the source has no rows
     rows: int | None = None

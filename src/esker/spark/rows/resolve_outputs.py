@@ -14,7 +14,7 @@ from esker.model.parsing.tokens import Token
 from esker.model.predicates.predicate_sql import literal_sql, quote_name
 from esker.model.schema import Schema
 from esker.model.types import STRING, Field, StructType, Type, UnknownType, is_nested
-from esker.ports.merging import Clause, DeleteRow, InsertRow, MergePlan, SqlText, UpdateRow
+from esker.ports.row_changes import Clause, DeleteRow, InsertRow, RowChange, SqlText, UpdateRow
 from esker.spark.expressions.ddl_text import cast_text, type_text
 from esker.spark.rows.resolve_expressions import Scope, escaped, named
 from esker.spark.rows.store_assignment import FittingNames, can_assign, casts_are_ansi, in_order_of, reordered, stored
@@ -23,7 +23,7 @@ from esker.spark.sql.grammar.words import Span, Words
 
 # ---------------------------------------------------------------- default word
 #
-# DEFAULT as a value: what a column gets where INSERT, UPDATE or MERGE says it. It stands alone or not at all.
+# DEFAULT as a value: what a column gets where INSERT, UPDATE or MERGE says it. It must be the whole value.
 
 
 _WORD = "default"
@@ -172,9 +172,9 @@ def written_fields(schema: Schema) -> tuple[Field, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """Makes the expressions of a plan's clauses."""
+    """Makes the expressions of the clauses of a change."""
 
-    plan: MergePlan
+    change: RowChange
     schema: Schema
     scope: Scope
     source_columns: Sequence[str] = ()
@@ -198,12 +198,12 @@ class Outputs:
     def _given(self, clause: Clause, values: Mapping[str, SqlText] | None) -> dict[int, str]:
         named = self._from_source(clause) if values is None else self._named(clause, values)
         by_default = {
-            field.id: escaped(default_text(field, self.plan.verb, "its DEFAULT is null"))
+            field.id: escaped(default_text(field, self.change.label, "its DEFAULT is null"))
             for field, said in named
-            if values is not None and is_default(said.shown, said.place, self.plan.verb)
+            if values is not None and is_default(said.shown, said.place, self.change.label)
         }
         named = [(field, said) for field, said in named if field.id not in by_default]
-        label = clause.side.value if self.plan.source is not None else self.plan.verb.upper()
+        label = clause.side.value if self.change.source is not None else self.change.label.upper()
         said = [(f"the value of {field.name!r} in {label}", text) for field, text in named]
         types = self.scope.types(clause.side, said)
         return by_default | {
@@ -217,19 +217,19 @@ class Outputs:
         for name, text in values.items():
             field = self._column(name, text)
             if field.id in found:
-                raise InvalidInput(f"cannot {self.plan.verb}: column {field.name!r} is set twice", column=field.name)
+                raise InvalidInput(f"cannot {self.change.label}: column {field.name!r} is set twice", column=field.name)
             found[field.id] = (field, text)
         for field, _ in found.values():
             if inner := next((one for one in _members((field,)) if one.id in found and one is not field), None):
                 raise InvalidInput(
-                    f"cannot {self.plan.verb}: column {field.name!r} is set, and so is its member {inner.name!r}",
+                    f"cannot {self.change.label}: column {field.name!r} is set, and so is its member {inner.name!r}",
                     column=field.name,
                 )
         return list(found.values())
 
     def _column(self, name: str, text: SqlText) -> Field:
         """A column of the table or a member of its structs, with or without the table's name before it."""
-        prefix = f"{self.plan.target_name}."
+        prefix = f"{self.change.target_name}."
         is_prefixed = name.lower().startswith(prefix.lower())
         try:
             if is_prefixed:
@@ -239,13 +239,13 @@ class Outputs:
         except InvalidInput as error:
             where = f" (at {text.place})" if text.place else ""
             raise InvalidInput(
-                f"cannot {self.plan.verb}{where}: {error.message}", column=name, place=text.place
+                f"cannot {self.change.label}{where}: {error.message}", column=name, place=text.place
             ) from None
 
     def _settable(self, field: Field, name: str) -> Field:
         if self.schema.in_repeated(field.id):
             raise Unsupported(
-                f"cannot {self.plan.verb}: {name!r} cannot be set alone, it lies inside a list or map; set the whole "
+                f"cannot {self.change.label}: {name!r} cannot be set alone, it is inside a list or map; set the whole "
                 "column",
                 feature="updates inside lists and maps",
             )
@@ -257,7 +257,7 @@ class Outputs:
         for member in _members(self.schema.fields):
             if member.id in given and member.id not in top:
                 raise InvalidInput(
-                    f"cannot {self.plan.verb}: WHEN NOT MATCHED cannot insert {member.name!r} alone; give the whole "
+                    f"cannot {self.change.label}: WHEN NOT MATCHED cannot insert {member.name!r} alone; give the whole "
                     "column, by named_struct",
                     column=member.name,
                 )
@@ -269,16 +269,16 @@ class Outputs:
         given = FittingNames((name, name) for name in self.source_columns)
         for field in self.schema.fields:
             fits = given.fits(field.name)
-            if not fits and self.plan.evolves:
+            if not fits and self.change.evolves:
                 continue
             if len(fits) != 1:
                 has = "several columns" if fits else "no column"
                 raise InvalidInput(
-                    f"cannot {self.plan.verb}: the source has {has} {field.name!r}, which * in {clause.side.value} "
+                    f"cannot {self.change.label}: the source has {has} {field.name!r}, which * in {clause.side.value} "
                     "takes from it; give the values one by one",
                     column=field.name,
                 )
-            text = f"{quote_name(self.plan.source_name)}.{quote_name(fits[0])}"
+            text = f"{quote_name(self.change.source_name)}.{quote_name(fits[0])}"
             found.append((field, SqlText.plain(text)))
         return found
 
@@ -288,14 +288,14 @@ class Outputs:
             ordered = in_order_of(type_, field.type, field.name)
         except InvalidInput as error:
             raise InvalidInput(
-                f"cannot {self.plan.verb}: {said.shown!r}{where} does not fit column {field.name!r}: {error.message}; "
-                "give its members the column's names",
+                f"cannot {self.change.label}: {said.shown!r}{where} does not fit column {field.name!r}: {error.message}"
+                "; give its members the column's names",
                 column=field.name,
                 place=said.place,
             ) from None
         if not can_assign(ordered, field.type):
             raise InvalidInput(
-                f"cannot {self.plan.verb}: {said.shown!r}{where} is of type {type_text(type_)}, and column "
+                f"cannot {self.change.label}: {said.shown!r}{where} is of type {type_text(type_)}, and column "
                 f"{field.name!r} of type {type_text(field.type)}: cast it",
                 column=field.name,
                 place=said.place,
@@ -305,11 +305,11 @@ class Outputs:
         return escaped(text).replace(_PLACE, f"({said.text})")  # frames in the value keep their braces
 
     def _default(self, field: Field) -> str:
-        return escaped(default_text(field, self.plan.verb, "WHEN NOT MATCHED gives none"))
+        return escaped(default_text(field, self.change.label, "WHEN NOT MATCHED gives none"))
 
     @property
     def _target(self) -> str:
-        return named(self.plan.target_name)
+        return named(self.change.target_name)
 
 
 def _members(fields: Iterable[Field]) -> Iterator[Field]:
@@ -321,7 +321,7 @@ def _members(fields: Iterable[Field]) -> Iterator[Field]:
 
 
 def _rebuilt(field: Field, old: str, given: Mapping[int, str], above: Set[int]) -> str:
-    """A column's new value: as given, or the old one with those members that are given, which lie in the structs of
+    """A column's new value: as given, or the old one with those members that are given, which are in the structs of
     the ids ``above``. A struct that was null becomes one whose other members are null, as Spark has it."""
     if field.id in given:
         return given[field.id]
@@ -335,7 +335,7 @@ def _rebuilt(field: Field, old: str, given: Mapping[int, str], above: Set[int]) 
 
 
 def labelled(clause: Clause, at: int, clauses: Sequence[Clause]) -> str:
-    """A clause for a person: which of several."""
+    """A clause for a message: which of several."""
     alike = [n for n, one in enumerate(clauses) if one.side is clause.side]
     number = f" (number {alike.index(at) + 1})" if len(alike) > 1 else ""
     return f"{clause.side.value}{number}"

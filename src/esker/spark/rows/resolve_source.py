@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,9 +13,8 @@ from esker.errors import InvalidInput
 from esker.model.predicates.predicate_sql import quote_name
 from esker.model.schema import Schema
 from esker.model.types import Field
-from esker.ports.merging import Clause, InsertRow, MergePlan, Side, SqlText, UpdateRow
+from esker.ports.row_changes import Clause, InsertRow, RowChange, Side, SqlText, UpdateRow
 from esker.spark.expressions.column_expressions import stored_literal
-from esker.spark.rows.decide import HERE
 from esker.spark.rows.resolve_outputs import written_fields
 from esker.spark.rows.store_assignment import FittingNames
 from esker.spark.scan.stored_columns import quoted
@@ -27,10 +25,13 @@ from esker.tree.table_metadata import TableMetadata
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+HERE = "__esker_here"
+"""The column that says that a row of the source is there."""
+
 
 # ---------------------------------------------------------------- source
 #
-# The source of a merge as a frame, whatever it was handed over as.
+# The source of a merge as a frame, whatever type it was given as.
 
 
 def source_frame(data: Any, schema: Schema, session: SparkSession) -> DataFrame:
@@ -57,10 +58,10 @@ def _arrow_table(data: object, schema: Schema) -> pa.Table:
 # An upsert of a DataFrame as a merge: by the key's columns, null equal to null, every column from the source.
 
 
-def upsert_plan(metadata: TableMetadata, data: Any, on: Sequence[str]) -> MergePlan:
-    """The merge that an upsert is; ``InvalidInput`` where the frame's columns do not fit the table's."""
-    key = key_schema(metadata.schema, on)
-    frame: DataFrame = data
+def merge_of_upsert(metadata: TableMetadata, change: RowChange) -> RowChange:
+    """The upsert as a merge; ``InvalidInput`` where the frame's columns do not fit the table's."""
+    key = key_schema(metadata.schema, change.key)
+    frame: DataFrame = change.source
     members(metadata.schema.fields, list(arrow_schema_of(frame.schema)), (), Leniency(whole_structs=True))
     names = {name.lower(): name for name in frame.columns}
     for field in key:
@@ -70,14 +71,14 @@ def upsert_plan(metadata: TableMetadata, data: Any, on: Sequence[str]) -> MergeP
     rows = frame.select(*(_column(given, f) for f in written_fields(metadata.schema)))
     same = " AND ".join(f"t.{quote_name(f.name)} <=> s.{quote_name(f.name)}" for f in key)
     values = {f.name: SqlText.plain(f"s.{quote_name(f.name)}") for f in written_fields(metadata.schema)}
-    return MergePlan(
+    return RowChange(
+        verb=change.verb,
         on=SqlText.plain(same),
         clauses=(
             Clause(side=Side.MATCHED, action=UpdateRow(values)),
             Clause(side=Side.NOT_MATCHED, action=InsertRow(values)),
         ),
         source=rows,
-        verb="upsert",
         key=tuple(field.name for field in key),
     )
 

@@ -106,7 +106,7 @@ def _is_untyped(type_: DataType) -> bool:
 
 
 class _Removal:
-    """Removes a folder, when nobody looks at its rows any more."""
+    """Removes a folder, when nothing refers to its rows any more."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

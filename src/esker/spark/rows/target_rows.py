@@ -15,8 +15,7 @@ from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, Field
 from esker.ports.engine import ReadRequest, ScanTask, SparkFrames
-from esker.ports.merging import InsertRow, MergePlan, SqlText, UpdateRow
-from esker.ports.row_changes import RowView
+from esker.ports.row_changes import InsertRow, RowChange, RowView, SqlText, UpdateRow
 from esker.read.metadata_columns import METADATA_COLUMN_NAMES, metadata_column
 from esker.spark.expressions.arrow_frames import frame_of_columns
 from esker.spark.scan.apply_deletes import Int64s, without_positions
@@ -80,30 +79,30 @@ class TargetRows:
         return frame.join(F.broadcast(known), F.col("_file") == F.col(_OF))
 
 
-def hidden_columns(plan: MergePlan, metadata: TableMetadata, source_columns: Sequence[str]) -> tuple[Field, ...]:
-    """The metadata columns of the table that expressions of a plan name.
+def hidden_columns(change: RowChange, metadata: TableMetadata, source_columns: Sequence[str]) -> tuple[Field, ...]:
+    """The metadata columns of the table that expressions of a change name.
 
     As in a query, a name that stands alone is a column of the source where the source has it.
     """
     shown = {field.name.lower() for field in with_lineage(metadata).fields}
     given = {name.lower() for name in source_columns}
     found = set[str]()
-    for said in _expressions(plan):
+    for said in _expressions(change):
         tokens = tokens_of(said.text, "the expression")
         for at, token in enumerate(tokens):
             name = token.text.lower()
             if name not in METADATA_COLUMN_NAMES or name in shown or token.kind not in (Kind.WORD, Kind.QUOTED):
                 continue
             is_qualified = at > 1 and tokens[at - 1].text == "."
-            of_target = is_qualified and tokens[at - 2].text.lower() == plan.target_name.lower()
+            of_target = is_qualified and tokens[at - 2].text.lower() == change.target_name.lower()
             if of_target or (not is_qualified and name not in given):
                 found.add(name)
     return tuple(column for name in sorted(found) if (column := metadata_column(name, metadata)) is not None)
 
 
-def _expressions(plan: MergePlan) -> Iterator[SqlText]:
-    yield plan.on
-    for clause in plan.clauses:
+def _expressions(change: RowChange) -> Iterator[SqlText]:
+    yield change.on
+    for clause in change.clauses:
         if clause.condition is not None:
             yield clause.condition
         if isinstance(clause.action, UpdateRow | InsertRow) and clause.action.values is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -175,7 +176,8 @@ class SqlRunner:
                 )
             case Explain():
                 around = Surroundings(names, self._zone, self._moment)
-                return Explainer(around, lambda text: self._plan_of(text, statement.kind, names)).explain(statement)
+                query = partial(self._query, names=names)
+                return Explainer(around, statement.kind, self._get_spark, query).explain(statement)
             case CacheTable():
                 self._cache(statement, names)
             case UncacheTable(name=name, if_there=if_there):
@@ -274,24 +276,13 @@ class SqlRunner:
         found = names.must_find(statement.table)
         to = destination(found, statement.table, names.spark)
         changer = Changer(Surroundings(names, self._zone, self._moment), self._get_spark, to, statement.ctes)
-        match statement:
-            case Delete():
-                return commit_answer(changer.delete(found.table, statement))
-            case Update():
-                return commit_answer(changer.update(found.table, statement))
-            case Merge():
-                return commit_answer(changer.merge(found.table, statement, self._query(statement.source.query, names)))
+        source = self._query(statement.source.query, names) if isinstance(statement, Merge) else None
+        return commit_answer(changer.run(found.table, statement, source))
 
     def _create_table_as(self, statement: CreateTable, query: Query, names: LakeNames) -> None:
         if statement.replaces or not define_tables.is_there(names, statement):
             names.full(statement.name)  # raises for a wrong name before the query is parsed
             create_table_as(names, statement, self._query(query, names))
-
-    def _plan_of(self, text: str, kind: str, names: LakeNames) -> str:
-        """Return Spark's plan of a query."""
-        head = f"EXPLAIN {kind} "
-        row = self._query(Query(head + text, Span(len(head), len(head) + len(text))), names).head()
-        return "" if row is None else str(row[0])
 
     def _cache(self, statement: CacheTable, names: LakeNames) -> None:
         spark = self._get_spark()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from esker.errors import InvalidInput
 from esker.model.evolution.nested_fields import named, parts_of
@@ -12,22 +11,13 @@ from esker.model.evolution.schema_rules import can_promote
 from esker.model.parsing.tokens import Kind, tokens_of
 from esker.model.predicates.predicate_sql import quote_name
 from esker.model.types import Field, ListType, MapType, StructType, Type, children
-from esker.ports.merging import DeleteRow, MergePlan, Side, SqlText
+from esker.ports.row_changes import DeleteRow, RowChange, Side, SqlText, Wanted
 from esker.tree.table_metadata import TableMetadata
 from esker.write.definition.alter import with_column, with_wider
 from esker.write.definition.draft import Draft
 from esker.write.properties import switch
 
 _ALLOWED = "write.spark.auto-schema-evolution.enabled"  # Iceberg's runtime has it; true by default
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A column or a member of a struct, with the type of the values to be written."""
-
-    path: tuple[str, ...]
-    type: Type
-    by_place: bool = False  # how members of structs are matched with the table's
 
 
 def may_evolve(metadata: TableMetadata) -> bool:
@@ -93,19 +83,19 @@ def _quoted(path: Iterable[str]) -> str:
 # ---------------------------------------------------------------- columns that a merge needs
 
 
-def wanted_of(plan: MergePlan, source: Sequence[Field]) -> tuple[Wanted, ...]:
-    """The columns that the clauses of a merge set: every column of the source by ``*``, else those that are set to the
-    source's column of the same name. This is Spark's rule."""
+def wanted_of(change: RowChange, source: Sequence[Field]) -> tuple[Wanted, ...]:
+    """What the clauses of a merge set: every column of the source by ``*``; else those that are set to the source's
+    column of the same name, and no others, as Spark has it."""
     found: list[Wanted] = []
-    for clause in plan.clauses:
+    for clause in change.clauses:
         if isinstance(clause.action, DeleteRow) or clause.side is Side.NOT_MATCHED_BY_SOURCE:
             continue
         if clause.action.values is None:
             found += [Wanted((field.name,), field.type) for field in source]
             continue
         for name, said in clause.action.values.items():
-            path = _without(parts_of(name), plan.target_name)
-            value = _without(_column_path(said), plan.source_name)
+            path = _without(parts_of(name), change.target_name)
+            value = _without(_column_path(said), change.source_name)
             type_ = _type_at(source, value)
             if type_ is not None and [part.casefold() for part in path] == [part.casefold() for part in value]:
                 found.append(Wanted(path, type_))

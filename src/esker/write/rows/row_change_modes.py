@@ -17,7 +17,7 @@ def mode_of(metadata: TableMetadata, verb: Verb) -> Mode:
 
 
 def deletes_are_per_file(metadata: TableMetadata) -> bool:
-    """Whether all deletes of a data file lie in one delete file: vectors do (v3), and position delete files unless
+    """Whether all deletes of a data file are in one delete file: vectors do (v3), and position delete files unless
     ``write.delete.granularity`` asks for one per partition."""
     key = "write.delete.granularity"
     text = metadata.properties.get(key, "file").strip().lower()

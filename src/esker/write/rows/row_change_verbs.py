@@ -1,4 +1,7 @@
-"""The verbs that change rows: update, merge with its clauses, upsert and delete by key."""
+"""Step *parse* of a row change for Python: what the verbs of a table ask for, as a ``RowChange``.
+
+``look`` makes the view of the files that a transaction gives to an engine.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,19 @@ from typing import Literal
 
 from esker.errors import InvalidInput
 from esker.model.predicates.predicate import Bound
-from esker.ports.merging import Action, Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
-from esker.ports.row_changes import RowDelta, RowEngine, RowView, Verb
+from esker.ports.row_changes import (
+    Action,
+    Clause,
+    DeleteRow,
+    InsertRow,
+    RowChange,
+    RowDelta,
+    RowView,
+    Side,
+    SqlText,
+    UpdateRow,
+    Verb,
+)
 from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
@@ -34,15 +48,15 @@ class Merge:
     Of the clauses about a row the first whose condition holds counts; each call gives the merge with one more.
     """
 
-    plan: MergePlan
-    run: Callable[[MergePlan], Snapshot | None]
+    change: RowChange
+    run: Callable[[RowChange], Snapshot | None]
 
     @classmethod
-    def of(cls, source: object, on: str, run: Callable[[MergePlan], Snapshot | None]) -> Merge:
+    def of(cls, source: object, on: str, run: Callable[[RowChange], Snapshot | None]) -> Merge:
         """A merge without clauses so far."""
         if source is None:
             raise InvalidInput("cannot merge nothing: give a DataFrame, a pyarrow table or pandas as the source")
-        return cls(MergePlan(on=_text(on, "on"), clauses=(), source=source), run)
+        return cls(RowChange(verb="merge", on=_text(on, "on"), source=source), run)
 
     def when_matched_update(self, values: Values, condition: str | None = None) -> Merge:
         """Set columns of a row that matches to expressions over both; ``"*"``: to the source's of their names."""
@@ -72,17 +86,17 @@ class Merge:
         Columns of the source come by ``"*"``, or by setting a column to the source's of the same name. Where the source
         lacks a column of the table, ``"*"`` leaves it as it is, and a new row gets its default or null.
         """
-        return replace(self, plan=replace(self.plan, evolves=True))
+        return replace(self, change=replace(self.change, evolves=True))
 
     def commit(self) -> Snapshot | None:
         """Do it, as one snapshot. Where no row changes, nothing is committed and the newest snapshot comes back."""
-        check_clauses(self.plan.clauses)
-        return self.run(self.plan)
+        check_clauses(self.change.clauses)
+        return self.run(self.change)
 
     def _with(self, side: Side, action: Action, condition: str | None) -> Merge:
         said = None if condition is None else _text(condition, "a condition")
         clause = Clause(side=side, action=action, condition=said)
-        return replace(self, plan=replace(self.plan, clauses=(*self.plan.clauses, clause)))
+        return replace(self, change=replace(self.change, clauses=(*self.change.clauses, clause)))
 
 
 def check_clauses(clauses: Sequence[Clause]) -> None:
@@ -153,18 +167,22 @@ def look(
     return Look(view=view, sources=sources, manifests=tuple(manifests))
 
 
-def updated(engine: RowEngine, view: RowView, values: Mapping[str, str]) -> RowDelta:
-    """The delta of an update; ``InvalidInput`` names a column that is not the table's or is set to nothing."""
-    return engine.update(view, checked_values(values, view.metadata))
+def changing(verb: Verb, action: Action, where: Bound | str) -> RowChange:
+    """An update or a delete: the rows that meet a condition, which is a predicate or any SQL expression."""
+    clauses = (Clause(side=Side.MATCHED, action=action),)
+    if isinstance(where, str):
+        return RowChange(verb=verb, on=SqlText.plain(where), clauses=clauses)
+    return RowChange(verb=verb, where=where, clauses=clauses)
 
 
-def changing(where: str, action: Action, verb: Verb) -> MergePlan:
-    """The rows that meet a condition of SQL's changed, as a merge without a source."""
-    clause = Clause(side=Side.MATCHED, action=action)
-    return MergePlan(on=SqlText.plain(where), clauses=(clause,), verb=verb)
+def upserting(data: object, on: Sequence[str]) -> RowChange:
+    """An upsert by the columns ``on``; ``InvalidInput`` where that is no list of columns."""
+    if isinstance(on, str) or not on:
+        raise InvalidInput(f'cannot use on={on!r} as the key: give a list of columns: ["id"]', on=on)
+    return RowChange(verb="merge", source=data, key=tuple(on))
 
 
-def checked_values(values: Mapping[str, str], metadata: TableMetadata) -> Mapping[str, str]:
+def set_to(values: Mapping[str, str], metadata: TableMetadata) -> UpdateRow:
     """What an update sets; ``InvalidInput`` names a column that is not the table's or is set to nothing."""
     if not values:
         raise InvalidInput('cannot update nothing: give {"column": "expression"}')
@@ -177,4 +195,4 @@ def checked_values(values: Mapping[str, str], metadata: TableMetadata) -> Mappin
             )
     if len(set(named)) < len(named):
         raise InvalidInput(f"cannot update a column twice: {', '.join(values)}")
-    return values
+    return UpdateRow({name: SqlText.plain(text) for name, text in values.items()})

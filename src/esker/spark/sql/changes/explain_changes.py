@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from esker.errors import InvalidInput
 from esker.model.predicates.predicate import TRUE
-from esker.ports.row_changes import Verb
+from esker.ports.row_changes import Clause, DeleteRow, InsertRow, RowChange, Side, UpdateRow, Verb
 from esker.read.scan import Scan
 from esker.spark.expressions.spark_predicate import Reading, predicate_of
+from esker.spark.rows.resolve import resolve
+from esker.spark.rows.target_rows import TargetRows
 from esker.spark.sql.changes.insert_rows import query_of
+from esker.spark.sql.changes.update_delete_merge import Changer
 from esker.spark.sql.changes.write_audit_publish import MAIN, as_read
 from esker.spark.sql.definitions.define_tables import is_there
 from esker.spark.sql.grammar.statements import CreateTable, Delete, Explain, Insert, Merge, Query, Update
 from esker.spark.sql.grammar.words import Named, Span
-from esker.spark.sql.lake_names import LakeNames
-from esker.spark.sql.queries.query_frames import Answer
-from esker.spark.sql.queries.query_text import quoted_word
-from esker.spark.sql.queries.rewrite_query import Surroundings, rewrite
+from esker.spark.sql.lake_names import Found, LakeNames
+from esker.spark.sql.queries.query_frames import Answer, frame_of
+from esker.spark.sql.queries.rewrite_query import Surroundings
 from esker.table import Table
 from esker.write.rows.row_change_modes import mode_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _TITLE = "== Esker Plan =="
 
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """Explains one statement; ``plan_of`` gives Spark's plan of the text of a query."""
+    """Explains one statement. A row change is resolved as if it were to run, and its deciding query is explained."""
 
     around: Surroundings
-    plan_of: Callable[[str], str]
+    kind: str  # of EXPLAIN: extended, formatted and so on; empty for none
+    get_spark: Callable[[], SparkSession]
+    frame: Callable[[Query], DataFrame]
 
     def explain(self, statement: Explain) -> Answer:
-        """One row with one column, ``plan``, as Spark has it."""
+        """One row with one column, ``plan``, as Spark has it. ``InvalidInput`` where the statement would be refused."""
         match statement.statement:
             case Insert() as insert:
                 table = self._names.must_find(insert.table).table
-                lines, query = self._insert(insert), _text(query_of(table, insert))
+                lines, plan = self._insert(insert), self._plan_of(_text(query_of(table, insert)))
             case CreateTable(query=Query() as of_rows) as create:
-                lines, query = self._create(create), _text(of_rows)
-            case Merge() as merge:
-                lines, query = self._merge(merge), _text(merge.source.query)
-            case Delete() | Update() as change:
-                lines, query = self._change(change)
-        text = "\n".join([_TITLE, *lines, "", "== Spark's Plan of the Rows ==" if query else ""]).rstrip()
-        return Answer("plan string", [(f"{text}\n{self.plan_of(query)}" if query else text + "\n",)])
+                lines, plan = self._create(create), self._plan_of(_text(of_rows))
+            case Delete() | Update() | Merge() as change:
+                lines, plan = self._change(change)
+        text = "\n".join([_TITLE, *lines, "", "== Spark's Plan of the Rows ==" if plan else ""]).rstrip()
+        return Answer("plan string", [(f"{text}\n{plan}",)])
+
+    def _plan_of(self, text: str) -> str:
+        """Spark's plan of a query."""
+        head = f"EXPLAIN {self.kind} "
+        row = self.frame(Query(head + text, Span(len(head), len(head) + len(text)))).head()
+        return "" if row is None else str(row[0])
 
     @property
     def _names(self) -> LakeNames:
@@ -58,7 +69,8 @@ class Explainer:
             given = ", ".join(f"{name} = {value}" for name, value in insert.partition.items() if value is not None)
             return [*lines, f"replaces   {f'the partition {given}' if given else 'rows, by partitionOverwriteMode'}"]
         if insert.replace_where is not None:
-            scan = self._scan_of(found.table, insert.table, None, insert.replace_where.strip(), "")
+            where = predicate_of(insert.replace_where, found.table.schema, Reading(zone=self.around.zone()))
+            scan = found.table.scan(where, ref=as_read(found, self._names.spark).ref)
             return [*lines, "replaces   the rows that match", *_funnel(scan)]
         return [*lines, "replaces   nothing: new files only"]
 
@@ -69,42 +81,51 @@ class Explainer:
         layout = ", ".join(create.partition_by) or "no partitions"
         return [f"{verb} TABLE {create.name} AS SELECT", f"layout     {layout}"]
 
-    def _merge(self, merge: Merge) -> list[str]:
-        table = self._names.must_find(merge.table).table
-        clauses = [
-            f"clause     WHEN {'' if clause.matched else 'NOT '}MATCHED{' BY SOURCE' if clause.by_source else ''}"
-            f"{' AND …' if clause.condition is not None else ''} THEN {clause.kind.upper()}"
-            for clause in merge.clauses
-        ]
-        lines = [*self._head("MERGE", merge.table), self._mode(table, "merge"), *clauses]
-        if any(clause.by_source for clause in merge.clauses):
-            return [*lines, "reads      every file: a clause is about rows that match nothing"]
-        alias = merge.alias or merge.table.parts[-1]
-        scan = self._scan_of(table, merge.table, alias, merge.on.text, merge.ctes, beside=_beside(merge))
-        return [*lines, *_funnel(scan), "           and of these, only files that keys of the source may be in"]
+    def _change(self, statement: Delete | Update | Merge) -> tuple[list[str], str]:
+        found = as_read(self._names.must_find(statement.table), self._names.spark)
+        source = self.frame(statement.source.query) if isinstance(statement, Merge) else None
+        changer = Changer(self.around, self.get_spark, ctes=statement.ctes)
+        change = changer.bound(found.table, statement, source)
+        lines = [*self._head(change.verb.upper(), statement.table), self._mode(found.table, change.verb)]
+        if change.is_filter:
+            more, plan = self._filter(found, change)
+        else:
+            more, plan = self._resolved(found, change)
+        return [*lines, *more], plan
 
-    def _change(self, change: Delete | Update) -> tuple[list[str], str]:
-        verb: Verb = "delete" if isinstance(change, Delete) else "update"
-        table = self._names.must_find(change.table).table
-        lines = [*self._head(verb.upper(), change.table), self._mode(table, verb)]
-        where = None if change.where is None else change.where if isinstance(change.where, str) else change.where.text
-        alias = change.alias or change.table.parts[-1]
-        if where is None and verb == "delete":
-            return [*lines, "files      all of them, by metadata alone"], ""
-        text = _select(change.table, alias, where, change.ctes)
-        if verb == "delete" and where is not None:
-            lines += self._dropped(change.table, where, alias)
-        return [*lines, *_funnel(self._scan(table, text))], text
+    def _filter(self, found: Found, change: RowChange) -> tuple[list[str], str]:
+        """A delete that no engine computes: files go as a whole by metadata alone, the commit handles the others."""
+        if change.where == TRUE:
+            return ["files      all of them, by metadata alone"], ""
+        scan = replace(found.table.scan(ref=found.ref), filter=change.where)
+        dropped = sum(task.residual == TRUE for task in scan.plan().tasks)
+        spark = self.get_spark()
+        row = spark.sql(f"EXPLAIN {self.kind} SELECT * FROM {{rows}}", rows=frame_of(scan, spark)).head()
+        lines = [f"dropped    {dropped:,} files as a whole, by metadata alone", *_funnel(scan)]
+        return lines, "" if row is None else str(row[0])
 
-    def _dropped(self, name: Named, where: str, alias: str) -> list[str]:
-        """How many files go by metadata alone, where the lake understands the whole condition."""
-        found = as_read(self._names.must_find(name), self._names.spark)
+    def _resolved(self, found: Found, change: RowChange) -> tuple[list[str], str]:
+        """What step *resolve* knows without a look at the source's rows, and the query that step *decide* would run."""
+        spark = self.get_spark()
+        scan = found.table.scan(ref=found.ref)
+        assert scan.frames is not None  # a lake has them
+        resolved = resolve(found.table.metadata, change, spark, None)
+        tx = found.table.transaction(ref=found.ref or MAIN)
         try:
-            condition = predicate_of(where, found.table.schema, Reading(zone=self.around.zone()), [alias])
-        except InvalidInput:
-            return []
-        tasks = found.table.scan(condition, ref=found.ref).plan().tasks
-        return [f"dropped    {sum(task.residual == TRUE for task in tasks):,} files as a whole, by metadata alone"]
+            if resolved.new_columns:
+                tx.evolve(resolved.new_columns)
+            view = tx.look(change.verb, resolved.predicate).view
+            target = TargetRows(frames=scan.frames, session=spark, view=view, hidden=resolved.hidden)
+            plan = resolved.explained(target.matching(view.predicate), self.kind)
+        finally:
+            tx.abandon()
+        if change.source is None:
+            return _funnel(replace(scan, filter=resolved.predicate)), plan
+        clauses = [_shown(clause) for clause in change.clauses]
+        if change.has(Side.NOT_MATCHED_BY_SOURCE):
+            return [*clauses, "reads      every file: a clause is about rows that match nothing"], plan
+        only = "           and of these, only files that keys of the source may be in"
+        return [*clauses, *_funnel(replace(scan, filter=resolved.predicate)), only], plan
 
     def _head(self, verb: str, name: Named) -> list[str]:
         found = self._names.must_find(name)
@@ -113,27 +134,11 @@ class Explainer:
     def _mode(self, table: Table, verb: Verb) -> str:
         return f"mode       {mode_of(table.metadata, verb).value}"
 
-    def _scan_of(
-        self, table: Table, name: Named, alias: str | None, where: str, ctes: str, *, beside: str = ""
-    ) -> Scan:
-        return self._scan(table, _select(name, alias or name.parts[-1], where, ctes, beside))
 
-    def _scan(self, table: Table, text: str) -> Scan:
-        """What a query of the rows would read of the table."""
-        frames = rewrite(Query(text, Span(0, len(text))), self.around).frames.values()
-        found = [rows for rows in frames if isinstance(rows, Scan) and rows.metadata.location == table.location]
-        return found[-1]
-
-
-def _select(name: Named, alias: str, where: str | None, ctes: str, beside: str = "") -> str:
-    target = f"{'.'.join(map(quoted_word, name.parts))} AS {quoted_word(alias)}"
-    condition = "" if where is None else f" WHERE ({where}\n)"
-    return f"{ctes}SELECT * FROM {beside}{target}{condition}"
-
-
-def _beside(merge: Merge) -> str:
-    name = merge.source.alias or merge.source.name or "esker_s"
-    return f"(\n{_text(merge.source.query)}\n) AS {quoted_word(name)} CROSS JOIN "
+def _shown(clause: Clause) -> str:
+    verbs = {UpdateRow: "UPDATE", InsertRow: "INSERT", DeleteRow: "DELETE"}
+    condition = "" if clause.condition is None else " AND …"
+    return f"clause     {clause.side.value}{condition} THEN {verbs[type(clause.action)]}"
 
 
 def _text(query: Query) -> str:

@@ -13,6 +13,7 @@ from esker.model.predicates.unbound_predicate import AllOf, Unbound
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
 from esker.model.types import Field
+from esker.ports.row_changes import Wanted
 from esker.spark.expressions.ddl_text import all_optional
 from esker.spark.expressions.spark_predicate import Reading, predicate_of
 from esker.spark.rows.resolve_outputs import with_defaults
@@ -23,7 +24,6 @@ from esker.spark.sql.grammar.statements import CreateTable, Insert, Query
 from esker.spark.sql.lake_names import LakeNames
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
-from esker.write.definition.evolve import Wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,15 +1,15 @@
-"""DELETE, UPDATE and MERGE: done by the lake alone where it understands the condition, else as a plan for Spark."""
+"""DELETE, UPDATE and MERGE of SQL as row changes: lake tables in their subqueries and sources become frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput
+from esker.model.predicates.bind import bind
 from esker.model.predicates.unbound_predicate import Constant, Unbound
-from esker.ports.merging import Action, Clause, DeleteRow, InsertRow, MergePlan, Side, SqlText, UpdateRow
-from esker.ports.row_changes import Verb
+from esker.ports.row_changes import Action, Clause, DeleteRow, InsertRow, RowChange, Side, SqlText, UpdateRow, Verb
 from esker.spark.expressions.spark_predicate import Reading, predicate_of
 from esker.spark.sql.changes.insert_rows import in_partition
 from esker.spark.sql.changes.write_audit_publish import Destination
@@ -24,15 +24,15 @@ from esker.write.rows.row_change_verbs import check_clauses
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from esker.write.verbs import Transaction
-
+_EVERY_ROW = SqlText("TRUE")
 _SELECT = "SELECT "
 _QUERY = ("select", "with", "values", "table")  # what a subquery begins with
 
 
 @dataclass(slots=True)
 class Changer:
-    """Runs the statements that change rows; each expression may name tables of the lake in subqueries."""
+    """Binds the names of a statement that changes rows: its source and its subqueries become frames. Step *parse* ends
+    here, with a ``RowChange``."""
 
     around: Surroundings
     get_spark: Callable[[], SparkSession]
@@ -40,53 +40,66 @@ class Changer:
     ctes: str = ""  # what subqueries may name beside tables: WITH and what follows it
     frames: dict[str, Any] = field(default_factory=dict)
 
-    def delete(self, table: Table, statement: Delete) -> Snapshot | None:
-        """Remove rows; by metadata alone where whole files go."""
+    def run(self, table: Table, statement: Delete | Update | Merge, source: DataFrame | None) -> Snapshot | None:
+        """Change the rows; None where nothing changed."""
+        with table.transaction(ref=self.to.ref, summary=self.to.summary) as tx:
+            tx.apply(self.bound(table, statement, source))
+        return tx.snapshot
+
+    def bound(self, table: Table, statement: Delete | Update | Merge, source: DataFrame | None) -> RowChange:
+        """What the statement asks for. ``source`` is the query behind USING."""
+        match statement:
+            case Delete():
+                return self._delete(table, statement)
+            case Update():
+                where = _EVERY_ROW if statement.where is None else self._template(statement.where)
+                clause = Clause(side=Side.MATCHED, action=UpdateRow(self._values(statement.values)))
+                return self._change(statement, "update", on=where, clauses=(clause,))
+            case Merge():
+                return self._merge(statement, source)
+
+    def _delete(self, table: Table, statement: Delete) -> RowChange:
+        """Without an expression for Spark where Esker understands the condition itself."""
+        clauses = (Clause(side=Side.MATCHED, action=DeleteRow()),)
         where: Unbound = Constant(True)
-        qualifier = statement.alias or statement.table.parts[-1]
         if statement.partition is not None:
             where = in_partition(table, statement.partition, self.around.zone())
         elif statement.where is not None:
+            name = _target_name(statement)
             try:
-                where = predicate_of(statement.where, table.schema, Reading(zone=self.around.zone()), [qualifier])
+                where = predicate_of(statement.where, table.schema, Reading(zone=self.around.zone()), [name])
             except InvalidInput:
                 on = self._template(_whole(statement.where))
-                clause = Clause(side=Side.MATCHED, action=DeleteRow())
-                return self._run(table, "delete", MergePlan(on=on, clauses=(clause,), target_name=qualifier))
-        with self._transaction(table) as tx:
-            tx.delete(where)
-        return tx.snapshot  # None where nothing changed
+                return self._change(statement, "delete", on=on, clauses=clauses)
+        return RowChange(verb="delete", where=bind(where, table.schema), clauses=clauses)
 
-    def update(self, table: Table, statement: Update) -> Snapshot | None:
-        """Set columns of rows."""
-        on = SqlText("TRUE") if statement.where is None else self._template(statement.where)
-        clause = Clause(side=Side.MATCHED, action=UpdateRow(self._values(statement.values)))
-        plan = MergePlan(on=on, clauses=(clause,), target_name=statement.alias or statement.table.parts[-1])
-        return self._run(table, "update", plan)
-
-    def merge(self, table: Table, statement: Merge, source: DataFrame) -> Snapshot | None:
-        """Bring rows of a source in."""
-        plan = MergePlan(
-            on=self._template(statement.on),
-            clauses=tuple(self._clause(clause) for clause in statement.clauses),
+    def _merge(self, statement: Merge, source: DataFrame | None) -> RowChange:
+        on = self._template(statement.on)
+        clauses = tuple(self._clause(clause) for clause in statement.clauses)
+        source_name = statement.source.alias or statement.source.name or "esker_s"
+        if _target_name(statement).lower() == source_name.lower():
+            raise InvalidInput(
+                f"cannot merge: table and source are both called {_target_name(statement)}; give one an alias"
+            )
+        check_clauses(clauses)
+        return self._change(
+            statement,
+            "merge",
+            on=on,
+            clauses=clauses,
             source=source,
-            target_name=statement.alias or statement.table.parts[-1],
-            source_name=statement.source.alias or statement.source.name or "esker_s",
+            source_name=source_name,
             evolves=statement.evolves,
         )
-        if plan.target_name.lower() == plan.source_name.lower():
-            raise InvalidInput(f"cannot merge: table and source are both called {plan.target_name}; give one an alias")
-        check_clauses(plan.clauses)
-        return self._run(table, "merge", plan)
 
-    def _transaction(self, table: Table) -> Transaction:
-        return table.transaction(ref=self.to.ref, summary=self.to.summary)
-
-    def _run(self, table: Table, verb: Verb, plan: MergePlan) -> Snapshot | None:
-        ready = replace(plan, frames=self.frames, session=self.get_spark(), verb=verb)
-        with self._transaction(table) as tx:
-            tx.apply(verb, ready)
-        return tx.snapshot  # None where nothing changed
+    def _change(self, statement: Delete | Update | Merge, verb: Verb, **more: Any) -> RowChange:
+        return RowChange(
+            verb=verb,
+            target_name=_target_name(statement),
+            frames=self.frames,
+            session=self.get_spark(),
+            **more,
+        )
 
     def _clause(self, clause: MergeClause) -> Clause:
         side = Side.MATCHED if clause.matched else Side.NOT_MATCHED_BY_SOURCE if clause.by_source else Side.NOT_MATCHED
@@ -139,6 +152,10 @@ def _with_ctes(text: str, ctes: str) -> str:
         elif inside is not None and depth < inside:
             inside = None
     return found + text[done:]
+
+
+def _target_name(statement: Delete | Update | Merge) -> str:
+    return statement.alias or statement.table.parts[-1]
 
 
 def _whole(text: str) -> Stretch:

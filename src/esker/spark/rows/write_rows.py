@@ -1,0 +1,71 @@
+"""Step *write* of a row change on Spark: ``DecidedOnSpark`` → ``RowDelta``, with the new data files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from esker.arrow.deletes.deleted_positions import bitmap_of
+from esker.ports.engine import Writer, WriteRequest
+from esker.ports.row_changes import RowDelta
+from esker.spark.rows.decide import DecidedOnSpark
+from esker.spark.rows.resolve import CLAUSE, LAST, ROW_ID
+from esker.spark.rows.resolve_outputs import written_fields
+from esker.spark.scan.stored_columns import quoted
+from esker.spark.write.distribution import distribution_mode
+from esker.tree.data_file import DataFile
+from esker.write.rows.rewrite_file import with_lineage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BYTES_PER_TASK, _WIDTH = 16 << 20, 100  # as files hold them, compressed
+
+
+def write(decided: DecidedOnSpark, writer: Writer) -> RowDelta:
+    """Write the rows that come, and those that stay of rewritten files. Positions go as they are: the commit writes
+    them."""
+    view, places, rewritten = decided.view, decided.places, decided.rewritten
+    added: tuple[DataFile, ...] = ()
+    if decided.changes is not None and places.rows and (decided.resolved.query.writing or rewritten):
+        rows = _new_rows(decided, decided.changes, rewritten)
+        added = _written(decided, _gathered(decided, rows, rewritten), writer)
+    paths = {n: view.tasks[n].data_file.path for n in places.gone}
+    return RowDelta(
+        gone={paths[n]: bitmap_of(held) for n, held in places.gone.items() if n not in rewritten},
+        rewritten=frozenset(paths[n] for n in rewritten),
+        added=added,
+        counts=decided.counts,
+    )
+
+
+def _new_rows(decided: DecidedOnSpark, changes: DataFrame, rewritten: list[int]) -> DataFrame:
+    """Rows that changed or came, and those that stay of rewritten files."""
+    query = decided.resolved.query
+    names = [quoted(f.name) for f in written_fields(decided.view.metadata.schema)]
+    new = changes.where(f"{CLAUSE} IN ({', '.join(map(str, query.writing)) or '-1'})").selectExpr(
+        *names, *([ROW_ID, f"CAST(NULL AS BIGINT) AS {LAST}"] if query.with_lineage else [])
+    )
+    if not rewritten:
+        return new
+    stay = decided.target.without(rewritten, decided.places.gone)
+    stay = stay.select(*names, *([ROW_ID, LAST] if query.with_lineage else []))
+    return stay.union(new) if query.writing else stay
+
+
+def _gathered(decided: DecidedOnSpark, frame: DataFrame, rewritten: list[int]) -> DataFrame:
+    """As few tasks as the rows need, each of which makes a file, where the table does not say how to spread them."""
+    view = decided.view
+    if distribution_mode(view.metadata) != "none":
+        return frame
+    files = [task.data_file for task in view.tasks]
+    width = sum(file.file_size for file in files) / max(1, sum(file.record_count for file in files)) or _WIDTH
+    size = sum(files[n].file_size for n in rewritten) + decided.places.rows * width
+    return frame.coalesce(1 + int(size // _BYTES_PER_TASK))
+
+
+def _written(decided: DecidedOnSpark, frame: DataFrame, writer: Writer) -> tuple[DataFile, ...]:
+    view = decided.view
+    schema = with_lineage(view.metadata)
+    fitted = writer.fit(view.metadata, schema, frame)
+    request = WriteRequest(metadata=view.metadata, schema=schema, data=fitted, operation_id=view.operation_id)
+    return tuple(writer.write(request))
