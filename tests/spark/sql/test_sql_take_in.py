@@ -170,8 +170,8 @@ def test_snapshots_that_cannot_be_made_leave_nothing(do: Answers, given: Path, t
     do("CREATE TABLE s.there (id bigint)")
     source = f"source_table => 'parquet.`{given}`'"
     for arguments, error, says in (
-        (f"{source}, table => 's.copy', location => '{given}/inside'", InvalidInput, "the one is inside of the other"),
-        (f"{source}, table => 's.copy', location => '{tmp_path}'", InvalidInput, "the one is inside of the other"),
+        (f"{source}, table => 's.copy', location => '{given}/inside'", InvalidInput, "one is inside the other"),
+        (f"{source}, table => 's.copy', location => '{tmp_path}'", InvalidInput, "one is inside the other"),
         (f"{source}, table => 's.there'", AlreadyExists, "s.there"),
         (f"{source}, table => 's.copy', ignore_missing_files => true", Unsupported, "cannot leave out missing files"),
         (f"{source}, table => 's.copy', properties => map('format-version', '9')", InvalidInput, "it is 1, 2 or 3"),
