@@ -10,8 +10,6 @@ from esker.model.predicates.predicate import TRUE
 from esker.ports.row_changes import Clause, DeleteRow, InsertRow, RowChange, Side, UpdateRow, Verb
 from esker.read.scan import Scan
 from esker.spark.expressions.spark_predicate import Reading, predicate_of
-from esker.spark.rows.resolve import resolve
-from esker.spark.rows.target_rows import TargetRows
 from esker.spark.sql.changes.insert_rows import query_of
 from esker.spark.sql.changes.update_delete_merge import Changer
 from esker.spark.sql.changes.write_audit_publish import MAIN, as_read
@@ -106,6 +104,9 @@ class Explainer:
 
     def _resolved(self, found: Found, change: RowChange) -> tuple[list[str], str]:
         """What step *resolve* knows without a look at the source's rows, and the query that step *decide* would run."""
+        from esker.spark.rows.resolve import resolve  # late: statements that need no Spark start none
+        from esker.spark.rows.target_rows import TargetRows
+
         spark = self.get_spark()
         scan = found.table.scan(ref=found.ref)
         assert scan.frames is not None  # a lake has them
