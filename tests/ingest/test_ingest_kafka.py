@@ -222,7 +222,7 @@ def test_the_command_takes_a_topic_and_says_what_it_read(
     assert (tmp_path / "lake/ingest/kafka-telemetry/checkpoint.db").is_file()
     assert run_json("replay", "--checkpoint", "lake/ingest/kafka-telemetry")["holds"]
     result = run("ingest", "otlp", address, "more.jsonl")
-    assert (result.exit_code, "or files, not both" in result.stderr) == (2, True)
+    assert (result.exit_code, "either files or one Kafka address" in result.stderr) == (2, True)
 
 
 class DyingIngest(Mortal):

@@ -67,7 +67,7 @@ def test_f16_applied_and_the_answer_lost_is_a_success(
 
 
 @pytest.mark.parametrize("kind", LOST)
-def test_f17_not_applied_and_no_answer_is_sent_again_and_applied_once(
+def test_l2_f17_not_applied_and_no_answer_is_sent_again_and_applied_once(
     server: FaultyRest, table: esker.Table, kind: str
 ) -> None:
     server.faults.append(LOST[kind])
@@ -138,7 +138,7 @@ def test_f20_a_commit_under_another_writers_commit_is_found(server: FaultyRest, 
     assert len(table.snapshots) == 2
 
 
-def test_a_rejected_commit_is_rebased(server: FaultyRest, table: esker.Table) -> None:
+def test_l2_a_rejected_commit_is_rebased(server: FaultyRest, table: esker.Table) -> None:
     lake_over(open_rest_catalog(server.uri, allowed_roots=[server.warehouse])).table("a.t").append(ROWS)
     table.append(ROWS)
     assert rows(table) == 4

@@ -107,7 +107,7 @@ def test_a_connect_session_writes_as_a_classic_one_does(seen: dict[str, Any]) ->
         "rows": 1000,
         "sum": 499_500,
         "partitions": [0, 1, 2],
-        "refusal": "InvalidInput: column 'id' does not fit: it is required and cannot be null",
+        "refusal": "InvalidInput: cannot write the rows: column 'id' does not fit: it is required and cannot be null",
     }
 
 

@@ -211,7 +211,7 @@ def test_a_table_moves_for_files_to_come(tmp_path: Path) -> None:
     assert sorted(table.to_arrow().column("id").to_pylist()) == [1, 2]
     assert sum(path.startswith(there) for path in table.inspect.files().column("file_path").to_pylist()) == 1
     lake.create_table("sales.other", "id bigint").append([{"id": 3}])
-    with pytest.raises(InvalidInput, match="files are there"):
+    with pytest.raises(InvalidInput, match="it has files"):
         do(f"ALTER TABLE sales.orders SET LOCATION '{lake.table('sales.other').location}'")
     with pytest.raises(InvalidInput, match="it leads outside"):
         do(f"ALTER TABLE sales.orders SET LOCATION '{tmp_path}/outside'")

@@ -37,7 +37,7 @@ WRITTEN = {
     "rows": 1000,
     "sum": 499_500,
     "partitions": [0, 1, 2],
-    "refusal": "InvalidInput: column 'id' does not fit: it is required and cannot be null",
+    "refusal": "InvalidInput: cannot write the rows: column 'id' does not fit: it is required and cannot be null",
     "restored": True,
 }
 

@@ -141,7 +141,7 @@ def test_a_task_refuses_by_an_answer_and_leaves_nothing(tmp_path: Path) -> None:
     files, refusal = files_of(pa.Table.from_batches([report]), order.partition_types)
     assert files == []
     assert isinstance(refusal, InvalidInput)
-    assert str(refusal) == "column 'id' does not fit: it is required and cannot be null"
+    assert str(refusal) == "cannot write the rows: column 'id' does not fit: it is required and cannot be null"
     assert refusal.column == "id"
     assert not list(tmp_path.rglob("*.parquet"))
 

@@ -63,7 +63,13 @@ def _packed(entry: str) -> tuple[bytes, str, bytes]:
 
 
 def _compiled(source: str, name: str) -> Any:
-    return compile(source, f"<{name}>", "exec", dont_inherit=True)
+    """The code of a module without its docstrings: nobody reads them in a worker, and every task carries the code."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            node.body[0] = ast.copy_location(ast.Expr(ast.Constant("")), node.body[0])
+    ast.fix_missing_locations(tree)
+    return compile(tree, f"<{name}>", "exec", dont_inherit=True)
 
 
 def modules_of(entry: str) -> dict[str, tuple[bool, str]]:
