@@ -95,7 +95,7 @@ def test_the_tree_tells_broken_parts_and_shows_the_rest() -> None:
     assert current.manifests_total > 1
     assert len(current.manifests[0].files) == 1
     assert older.problem is not None
-    assert older.problem.endswith("is gone")
+    assert older.problem.endswith("is missing")
 
 
 def test_the_readable_bounds_of_a_real_file_are_values_of_its_columns() -> None:
