@@ -132,7 +132,11 @@ def test_a_file_that_was_set_aside_is_not_read_again_until_something_changes(
     with monkeypatch.context() as patch:
         patch.setattr("esker.ingest.files.changing_files.measure", lambda *_, **__: pytest.fail("it was read again"))
         assert ingest(lake, folder).refused == first.refused
-    assert ingest(lake, folder, reading=Reading(format=RowFormat.CSV)).refused[0][1].startswith("the data has a column")
+    assert (
+        ingest(lake, folder, reading=Reading(format=RowFormat.CSV))
+        .refused[0][1]
+        .startswith("cannot write the rows: the data has a column")
+    )
     assert ingest(lake, folder, reading=Reading(format=RowFormat.CSV, delimiter=";")).received == 1
 
 
