@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import msgspec
-
 from esker.errors import Corrupt, Unsupported
 from esker.iceberg.json_document import JsonObject, decode_json, decompress
 
@@ -193,6 +191,8 @@ def encode_payload(
     document: dict[str, Any] = {"blobs": [_blob_json(blob) for blob in blobs]}
     if properties:
         document["properties"] = dict(properties)
+    import msgspec  # late: workers that read vectors may not have it
+
     return msgspec.json.encode({**document, **(unknown or {})})
 
 

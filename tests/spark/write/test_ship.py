@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import esker
 from esker.spark.workers import ship
 
 WORKER = "esker.spark.workers.arrow_write_worker"
@@ -94,3 +96,21 @@ def test_a_package_without_a_file_of_its_own_is_sent_too(tmp_path: Path, monkeyp
     sent = ship.modules_of("loose.inner.leaf")
     assert sent["loose.inner"] == (True, "")
     assert "esker.errors" in sent
+
+
+SOURCE = Path(esker.__file__).parent
+WORKERS = sorted(
+    "esker." + path.relative_to(SOURCE).with_suffix("").as_posix().replace("/", ".")
+    for path in SOURCE.rglob("*_worker.py")
+)
+
+
+@pytest.mark.parametrize("entry", WORKERS)
+def test_nothing_that_is_sent_loads_a_library_that_executors_lack(entry: str) -> None:
+    """Of what is imported when a module is loaded; a late import is for what workers do not do."""
+    there = {"esker", "numpy", "pyarrow", "pyspark", *sys.stdlib_module_names}
+    for name, (_, text) in ship.modules_of(entry).items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                assert {one.partition(".")[0] for one in names} <= there, name
