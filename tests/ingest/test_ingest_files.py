@@ -105,7 +105,9 @@ def test_columns_come_with_the_files_that_have_them(lake: Lake, tmp_path: Path) 
     ingest(lake, tmp_path, parquet(tmp_path, "a.parquet", id=pa.array([1], pa.int32())), create=True)
     wide = parquet(tmp_path, "b.parquet", id=pa.array([1 << 40], pa.int64()), **{"a.b": ["x"]})
     account = ingest(lake, tmp_path, wide)
-    assert account.refused == [(str(wide), "the data has a column 'a.b' that the table does not have")]
+    assert account.refused == [
+        (str(wide), "cannot write the rows: the data has a column 'a.b' that the table does not have")
+    ]
     assert (account.received, account.holds) == (0, True)
     assert ingest(lake, tmp_path, wide, evolve=True).received == 1
     assert rows(lake) == [{"id": 1, "a.b": None}, {"id": 1 << 40, "a.b": "x"}]

@@ -52,7 +52,7 @@ class RealBroker:
         self._call("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
         self.start()
         self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        self._producer = Producer({"bootstrap.servers": self.address, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True, "log_level": 0})
 
     def start(self) -> None:
         """Start the process, and return when it answers."""
@@ -84,7 +84,9 @@ class RealBroker:
     def add_partitions(self, topic: str, total: int) -> None:
         """Let a topic have so many partitions."""
         self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
-        self._producer = Producer({"bootstrap.servers": self.address, "log_level": 0})  # the old one learns it late
+        self._producer = Producer(
+            {"bootstrap.servers": self.address, "enable.idempotence": True, "log_level": 0}
+        )  # the old one learns it late
         while len(self._producer.list_topics(topic, timeout=30).topics[topic].partitions) < total:
             time.sleep(0.1)
 
