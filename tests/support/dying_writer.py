@@ -17,12 +17,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.table import Table
 from esker.wiring import connect
+
+try:
+    import psycopg
+except ImportError:  # make test installs it; without it no test asks for PostgreSQL
+    psycopg = None  # type: ignore[assignment]
 
 
 def _rows(ids: list[int], region: str) -> pa.Table:
@@ -76,6 +80,11 @@ class Steps:
 
         defaults: dict[str, Any] = SqliteDatabase.__init__.__kwdefaults__  # type: ignore[misc]
         defaults["connection"] = Watched
+        if psycopg is not None:
+            self._watch_postgres()
+
+    def _watch_postgres(self) -> None:
+        steps = self
         asked = psycopg.Connection.execute
 
         def execute(connection: Any, statement: Any, *values: Any) -> Any:

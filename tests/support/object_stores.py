@@ -15,6 +15,8 @@ from esker.storage.objects.object_storage import ObjectStorage
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """A running S3 server."""
+    for library in ("obstore", "moto", "flask", "flask_cors"):
+        pytest.importorskip(library, reason="make test installs it")
     server = S3Server.start()
     try:
         yield server

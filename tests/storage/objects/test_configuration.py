@@ -15,6 +15,8 @@ from esker.storage.objects.configuration import ObjectConfiguration, check_names
 from esker.storage.objects.make_store import make_store
 from esker.storage.objects.object_storage import ObjectStorage
 
+pytest.importorskip("obstore", reason="make test installs it")
+
 KEYS = {"s3.access-key-id": "ours", "s3.secret-access-key": "hidden"}
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "env-key",
