@@ -21,10 +21,10 @@ from esker.errors import (
 )
 from esker.model.display_text import card
 from esker.model.table_names import Namespace, TableName, namespace_changes, parse_namespace
-from esker.ports.catalog import Catalog, TableState, ViewState
+from esker.ports.catalog import Catalog, TableState
 from esker.ports.outer_names import find
 from esker.table import Table
-from esker.view import View
+from esker.view import Analyse, CheckView, ViewVerbs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[..., "DataFrame"]  # run a statement with its parameters
-# the columns of a view's query, given the view's name and its default namespace
-Analyse = Callable[[TableName, str, Namespace], object]
-# raises an error if a view's query has something that views may not contain
-CheckView = Callable[[TableName, str, Namespace], None]
 
 
 def open_lake(uri: str | None = None, **how: Any) -> Lake:
@@ -53,7 +49,7 @@ def open_table_at(path: str, **how: Any) -> Table:
     return opened
 
 
-class Lake:
+class Lake(ViewVerbs):
     """The tables and views of one catalog. ``esker.connect`` returns it.
 
     Names are dotted: ``sales.orders``, or ``a.b.orders`` in a nested namespace. A method that gets the name of
@@ -374,89 +370,17 @@ class Lake:
         with self._helped(parsed.namespace):
             return self._open_table(parsed, self._catalog.register(parsed, metadata_location))
 
-    # ------------------------------------------------------------ views
+    def _check_view(self, name: TableName, sql: str, namespace: Namespace) -> None:
+        if self._make_check is not None:
+            self._make_check(self)(name, sql, namespace)
 
-    def views(self, namespace: str | None = None) -> list[str]:
-        """Return the full names of the views in a namespace; in all namespaces if none is given."""
-        catalog = self._catalog.view_catalog()
-        if namespace is None:
-            return [str(name) for there in self._catalog.namespaces() for name in catalog.views(there)]
-        parsed = parse_namespace(namespace)
-        with self._helped(parsed):
-            return [str(name) for name in catalog.views(parsed)]
-
-    def view(self, name: str) -> View:
-        """Return the view in its current version. Raises ``NoSuchView``."""
-        parsed = TableName.parse(name)
-        with self._helped(parsed.namespace, parsed):
-            return self._opened_view(parsed, self._catalog.view_catalog().load_view(parsed))
-
-    def create_view(
-        self,
-        name: str,
-        sql: str,
-        *,
-        schema: object = None,
-        comment: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        replace: bool = False,
-        default_namespace: str | None = None,
-    ) -> View:
-        """Create a view of a query in Spark's dialect, or with ``replace`` give an existing view another query. Returns
-        it.
-
-        ``schema`` is what ``create_table`` takes; without it Spark determines the columns. Tables that the query names
-        by one part are looked up in ``default_namespace``; without it, in the view's own namespace. Raises
-        ``InvalidInput`` for a query with something that views may not contain (``docs/views.md``), and
-        ``AlreadyExists`` if the name is in use.
-
-            lake.create_view("sales.big", "SELECT * FROM orders WHERE amount > 100")
-        """
-        from esker.write.make_view import checked_query, make_view
-
-        parsed, sql = TableName.parse(name), checked_query(sql)
-        namespace = parsed.namespace if default_namespace is None else parse_namespace(default_namespace)
-        with self._helped(parsed.namespace):
-            self._catalog.namespace_properties(parsed.namespace)
-            if self._make_check is not None:
-                self._make_check(self)(parsed, sql, namespace)
-            state = make_view(
-                self._catalog,
-                parsed,
-                sql,
-                columns=self._analysed(parsed, sql, namespace) if schema is None else schema,
-                is_analysed=schema is None,
-                namespace=namespace,
-                properties={**(properties or {}), **({} if comment is None else {"comment": comment})},
-                replaces=replace,
-                schema_from_arrow=self._schema_from_arrow,
-            )
-        return self._opened_view(parsed, state)
-
-    def drop_view(self, name: str) -> None:
-        """Remove a view from the catalog. Its metadata files stay."""
-        parsed = TableName.parse(name)
-        with self._helped(parsed.namespace, parsed):
-            self._catalog.view_catalog().drop_view(parsed)
-
-    def rename_view(self, old: str, new: str) -> View:
-        """Give a view another name and return it. Raises ``AlreadyExists`` if that name is in use."""
-        source, target = TableName.parse(old), TableName.parse(new)
-        with self._helped(target.namespace, source):
-            state = self._catalog.view_catalog().load_view(source)
-            self._catalog.view_catalog().rename_view(source, target)
-        return self._opened_view(target, state)
-
-    def _analysed(self, name: TableName, sql: str, namespace: Namespace) -> object:
+    def _columns_of(self, name: TableName, sql: str, namespace: Namespace) -> object:
         if self._make_analysis is None:
             raise Unsupported(
                 f"cannot determine the columns of view {name}: this lake was opened without Spark; give schema",
                 feature="spark",
             )
         return self._make_analysis(self)(name, sql, namespace)
-
-    def _opened_view(self, name: TableName, state: ViewState) -> View:
-        return View(name=str(name), state=state, catalog=self._catalog.view_catalog())
 
     def __repr__(self) -> str:
         return f"<esker.Lake {self._place()}>"

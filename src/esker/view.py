@@ -1,15 +1,29 @@
-"""``View``, the object through which users see a view: a query under a name, and its earlier versions."""
+"""``View``, the object through which users see a view: a query under a name, and its earlier versions.
+
+``ViewVerbs`` has the methods of a lake that list, open, create, drop and rename views.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from esker.model.display_text import card, first_of, shortened
 from esker.model.schema import Schema
-from esker.model.table_names import TableName
-from esker.ports.catalog import ViewCatalog, ViewState
+from esker.model.table_names import Namespace, TableName, parse_namespace
+from esker.ports.catalog import Catalog, ViewCatalog, ViewState
 from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.view_versions import COMMENT, QUERY_COLUMNS
+
+if TYPE_CHECKING:
+    from esker.write.definition.new_table import FromArrow
+
+# the columns of a view's query, given the view's name and its default namespace
+Analyse = Callable[[TableName, str, Namespace], object]
+# raises an error if a view's query has something that views may not contain
+CheckView = Callable[[TableName, str, Namespace], None]
 
 
 class View:
@@ -96,8 +110,8 @@ class View:
     def query_columns(self) -> tuple[str, ...]:
         """The names that the query itself gives its columns, if they are recorded and distinct; else empty."""
         names = tuple(self.properties.get(QUERY_COLUMNS, "").split(","))
-        told_apart = len({name.lower() for name in names}) == len(names) == len(self.schema.fields)
-        return names if told_apart and all(names) else ()
+        distinct = len({name.lower() for name in names}) == len(names) == len(self.schema.fields)
+        return names if distinct and all(names) else ()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties; other properties stay. Raises ``Conflict`` if another writer keeps changing the view."""
@@ -119,3 +133,95 @@ class View:
     def _repr_html_(self) -> str:
         facts = [("columns", first_of(map(str, self.schema), 20, "\n")), ("query", shortened(self.sql, 2000))]
         return card(self._name, facts)
+
+
+class ViewVerbs(ABC):
+    """The views of a lake. ``Lake`` inherits these methods."""
+
+    _catalog: Catalog
+    _schema_from_arrow: FromArrow | None
+
+    @abstractmethod
+    def _helped(self, namespace: Namespace, name: TableName | None = None) -> AbstractContextManager[None]:
+        """Add the names that exist to errors about a missing table, view or namespace."""
+
+    @abstractmethod
+    def _check_view(self, name: TableName, sql: str, namespace: Namespace) -> None:
+        """Raise ``InvalidInput`` if the query has something that views may not contain."""
+
+    @abstractmethod
+    def _columns_of(self, name: TableName, sql: str, namespace: Namespace) -> object:
+        """The columns of a view's query, determined by Spark. Raises ``Unsupported`` without Spark."""
+
+    def views(self, namespace: str | None = None) -> list[str]:
+        """Return the full names of the views in a namespace; in all namespaces if none is given."""
+        catalog = self._catalog.view_catalog()
+        if namespace is None:
+            return [str(name) for there in self._catalog.namespaces() for name in catalog.views(there)]
+        parsed = parse_namespace(namespace)
+        with self._helped(parsed):
+            return [str(name) for name in catalog.views(parsed)]
+
+    def view(self, name: str) -> View:
+        """Return the view in its current version. Raises ``NoSuchView``."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            return self._opened_view(parsed, self._catalog.view_catalog().load_view(parsed))
+
+    def create_view(
+        self,
+        name: str,
+        sql: str,
+        *,
+        schema: object = None,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        replace: bool = False,
+        default_namespace: str | None = None,
+    ) -> View:
+        """Create a view of a query in Spark's dialect, or with ``replace`` give an existing view another query. Returns
+        it.
+
+        ``schema`` is what ``create_table`` takes; without it Spark determines the columns. Tables that the query names
+        by one part are looked up in ``default_namespace``; without it, in the view's own namespace. Raises
+        ``InvalidInput`` for a query with something that views may not contain (``docs/views.md``), and
+        ``AlreadyExists`` if the name is in use.
+
+            lake.create_view("sales.big", "SELECT * FROM orders WHERE amount > 100")
+        """
+        from esker.write.make_view import checked_query, make_view
+
+        parsed, sql = TableName.parse(name), checked_query(sql)
+        namespace = parsed.namespace if default_namespace is None else parse_namespace(default_namespace)
+        with self._helped(parsed.namespace):
+            self._catalog.namespace_properties(parsed.namespace)
+            self._check_view(parsed, sql, namespace)
+            state = make_view(
+                self._catalog,
+                parsed,
+                sql,
+                columns=self._columns_of(parsed, sql, namespace) if schema is None else schema,
+                is_analysed=schema is None,
+                namespace=namespace,
+                properties={**(properties or {}), **({} if comment is None else {"comment": comment})},
+                replaces=replace,
+                schema_from_arrow=self._schema_from_arrow,
+            )
+        return self._opened_view(parsed, state)
+
+    def drop_view(self, name: str) -> None:
+        """Remove a view from the catalog. Its metadata files stay."""
+        parsed = TableName.parse(name)
+        with self._helped(parsed.namespace, parsed):
+            self._catalog.view_catalog().drop_view(parsed)
+
+    def rename_view(self, old: str, new: str) -> View:
+        """Give a view another name and return it. Raises ``AlreadyExists`` if that name is in use."""
+        source, target = TableName.parse(old), TableName.parse(new)
+        with self._helped(target.namespace, source):
+            state = self._catalog.view_catalog().load_view(source)
+            self._catalog.view_catalog().rename_view(source, target)
+        return self._opened_view(target, state)
+
+    def _opened_view(self, name: TableName, state: ViewState) -> View:
+        return View(name=str(name), state=state, catalog=self._catalog.view_catalog())

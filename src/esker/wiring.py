@@ -12,7 +12,7 @@ from esker.catalogs.open_catalog import catalog_address, open_catalog
 from esker.catalogs.table_directory import current_metadata_file, current_metadata_object, is_metadata_file
 from esker.errors import InvalidInput, NoSuchTable
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
-from esker.lake import Analyse, CheckView, Lake, RunSql
+from esker.lake import Lake, RunSql
 from esker.model.schema import Schema
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
@@ -26,6 +26,7 @@ from esker.storage.local import LocalStorage
 from esker.storage.objects.configuration import ObjectConfiguration, check_names
 from esker.storage.relocated import RelocatedStorage
 from esker.table import Table
+from esker.view import Analyse, CheckView
 from esker.write.context import Home, Workings
 
 if TYPE_CHECKING:

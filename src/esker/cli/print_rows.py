@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 _PARTS = ("metadata: binary not null", "value: binary not null")
-_SPELT = tuple(f"struct<{one}, {other}>" for one, other in (_PARTS, _PARTS[::-1]))  # in Esker's order and in Spark's
+_VARIANTS = tuple(f"struct<{one}, {other}>" for one, other in (_PARTS, _PARTS[::-1]))  # in Esker's order and in Spark's
 
 
 def type_text(type_: pa.DataType) -> str:
     """The name of an Arrow type; variants by their own name."""
     text = str(type_)
-    for spelt in _SPELT:
-        text = text.replace(spelt, "variant")
+    for written in _VARIANTS:
+        text = text.replace(written, "variant")
     return text
 
 
 def shown_variants(type_: pa.DataType, values: list[Any]) -> list[Any]:
     """Return the values of a column with variants decoded at every depth."""
-    return [_shown(type_, value) for value in values] if any(spelt in str(type_) for spelt in _SPELT) else values
+    return [_shown(type_, value) for value in values] if any(written in str(type_) for written in _VARIANTS) else values
 
 
 def _shown(type_: pa.DataType, value: Any) -> Any:
@@ -40,7 +40,7 @@ def _shown(type_: pa.DataType, value: Any) -> Any:
 
     if value is None:
         return None
-    if str(type_) in _SPELT:
+    if str(type_) in _VARIANTS:
         return _read(value)
     if pa.types.is_struct(type_):
         return {field.name: _shown(field.type, value[field.name]) for field in type_}

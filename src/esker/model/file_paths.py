@@ -39,7 +39,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3"}
 
 
 @lru_cache(maxsize=4096)
-def spelt(location: str) -> tuple[str, str, str]:
+def split_location(location: str) -> tuple[str, str, str]:
     """Scheme, host and path. Empty text for a missing part."""
     match = _LOCATION.fullmatch(location)
     if match is None:
@@ -55,7 +55,7 @@ def same_file(one: str, other: str) -> bool:
     """Whether both locations mean the same file."""
     if one == other:
         return True
-    first, second = spelt(one), spelt(other)
+    first, second = split_location(one), split_location(other)
     return first[2] == second[2] and all(a == b or not (a and b) for a, b in zip(first[:2], second[:2], strict=True))
 
 

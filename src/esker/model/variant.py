@@ -52,9 +52,9 @@ def encode(value: Any) -> tuple[bytes, bytes]:
     keys: set[str] = set()
     _gather_keys(value, keys, 0)
     try:
-        spelt = sorted(key.encode() for key in keys)
-        places = {key.decode(): place for place, key in enumerate(spelt)}
-        return layout.metadata_of(spelt), _encoded(value, places)
+        encoded = sorted(key.encode() for key in keys)
+        places = {key.decode(): place for place, key in enumerate(encoded)}
+        return layout.metadata_of(encoded), _encoded(value, places)
     except UnicodeEncodeError:
         raise InvalidInput("cannot make a variant: a text has half of a surrogate pair, which is not UTF-8") from None
     except OverflowError as error:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esker.errors import Corrupt
-from esker.model.file_paths import same_file, spelt
+from esker.model.file_paths import same_file, split_location
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.prune_manifest import PrunedManifests
 from esker.read.prune_manifest_list import PrunedList
@@ -78,7 +78,7 @@ class DeleteIndex:
 
     @staticmethod
     def _add_named(index: dict[str, list[tuple[str, DataFile]]], target: str, delete: DataFile) -> None:
-        index[spelt(target)[2]].append((target, delete))
+        index[split_location(target)[2]].append((target, delete))
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -130,7 +130,11 @@ def _target(delete: DataFile, lower: bytes | None, upper: bytes | None) -> str |
 
 
 def _named(index: dict[str, list[tuple[str, DataFile]]], path: str) -> list[DataFile]:
-    return [delete for target, delete in index.get(spelt(path)[2], ()) if same_file(target, path)] if index else []
+    return (
+        [delete for target, delete in index.get(split_location(path)[2], ()) if same_file(target, path)]
+        if index
+        else []
+    )
 
 
 def _may_name(path: str, lower: bytes | None, upper: bytes | None) -> bool:
@@ -140,7 +144,7 @@ def _may_name(path: str, lower: bytes | None, upper: bytes | None) -> bool:
     whole = path.encode("utf-8", "surrogateescape")
     if lower <= whole <= upper or whole.startswith(upper):  # the upper bound may be cut and not rounded up
         return True
-    return spelt(path)[:2] != spelt(lower.decode("utf-8", "surrogateescape"))[:2]
+    return split_location(path)[:2] != split_location(lower.decode("utf-8", "surrogateescape"))[:2]
 
 
 def partition_key(file: DataFile) -> PartitionKey:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from esker.model.file_paths import spelt
+from esker.model.file_paths import split_location
 from esker.model.partition_and_sort import PartitionSpec, partition_value_type
 from esker.model.predicates.predicate import TRUE, Bound, Compare, IsNull, Op, all_of, any_of
 from esker.model.schema import Schema
@@ -132,13 +132,13 @@ class ApplyingDeletes:
 
 def _about(batches: Iterable[Entries], files: Sequence[DataFile]) -> Iterator[Entries]:
     """The entries without the deletes that name other files. A table has as many vectors as files with deletes."""
-    names = {spelt(file.path)[2] for file in files}
+    names = {split_location(file.path)[2] for file in files}
     oldest = min((file.sequence_number for file in files), default=0)
     for entries in batches:
         mask = entries.sequence_number >= oldest
         targets = entries.rest.get("referenced_data_file")
         if targets is not None:
-            named = (target is None or spelt(target)[2] in names for target in targets.to_pylist())
+            named = (target is None or split_location(target)[2] in names for target in targets.to_pylist())
             mask &= np.fromiter(named, bool, len(entries))
         yield entries.take(mask)
 
@@ -225,7 +225,9 @@ class ChangedDeletes:
         mask = entries.sequence_number <= self._newest
         if self._names is not None:
             names = self._names
-            mask &= np.fromiter((spelt(path)[2] in names for path in entries.path.to_pylist()), bool, len(entries))
+            mask &= np.fromiter(
+                (split_location(path)[2] in names for path in entries.path.to_pylist()), bool, len(entries)
+            )
         return entries.take(mask)
 
     def reach(self, data: DataFile) -> bool:
@@ -251,10 +253,10 @@ class ReachedFiles:
 
         ``data`` are the files that were compared already. They are not searched again.
         """
-        found = {spelt(path)[2] for part in (*data.added, *data.removed) for path in part.path.to_pylist()}
+        found = {split_location(path)[2] for part in (*data.added, *data.removed) for path in part.path.to_pylist()}
         for entries in self._batches(deletes, manifests, data.kept, found):
             for file, residual in self._reached(deletes, entries):
-                found.add(spelt(file.path)[2])
+                found.add(split_location(file.path)[2])
                 yield file, residual
 
     def _batches(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from esker.errors import Conflict, InvalidInput
-from esker.model.file_paths import same_file, spelt
+from esker.model.file_paths import same_file, split_location
 from esker.model.predicates.predicate import field_ids, terms
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.attach_deletes import DELETE_FILE_PATH_ID, DeleteIndex, partition_key
@@ -191,7 +191,7 @@ def check_new_files(
     table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile], files: Iterable[DataFile]
 ) -> None:
     """Raise ``InvalidInput`` for a file that is in the table, or in one of its earlier snapshots."""
-    asked = {spelt(file.path)[2]: file.path for file in files}
+    asked = {split_location(file.path)[2]: file.path for file in files}
     data = [m for m in manifests if m.content is ManifestContent.DATA]
     for path, is_live in _listed(table_format, metadata, data):
         _check(asked, path, "it is in the table already" if is_live else "the table has removed it before")
@@ -213,7 +213,7 @@ def _listed(
 
 
 def _check(asked: dict[str, str], path: str, why: str) -> None:
-    known = asked.get(spelt(path)[2])
+    known = asked.get(split_location(path)[2])
     if known is not None and same_file(known, path):
         raise InvalidInput(f"cannot add {known}: {why}; add a copy under another name", file=known)
 

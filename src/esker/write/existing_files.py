@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from esker.errors import Conflict, InvalidInput, NoSuchFile, Unsupported
-from esker.model.file_paths import HIVE_NULL, hive_values, same_file, spelt, value_of_text
+from esker.model.file_paths import HIVE_NULL, hive_values, same_file, split_location, value_of_text
 from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.transform import IdentityTransform, VoidTransform
 from esker.ports.storage import Storage
@@ -93,7 +93,7 @@ def placed_files(
     placed = [_placed(metadata, file) for file in given]
     seen: dict[str, str] = {}
     for file in placed:
-        name = spelt(file.location)[2]
+        name = split_location(file.location)[2]
         if name in seen and same_file(file.location, seen[name]):
             raise InvalidInput(f"cannot add {file.location} twice", file=file.location)
         seen[name] = file.location

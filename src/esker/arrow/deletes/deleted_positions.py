@@ -17,7 +17,7 @@ from esker.arrow.read.file_columns import FileColumn, by_field_id
 from esker.arrow.read.format_reader import BATCH_ROWS, Chunk, ChunkRequest, DataSource
 from esker.arrow.value_arrays import repeated
 from esker.errors import Corrupt
-from esker.model.file_paths import same_file, spelt
+from esker.model.file_paths import same_file, split_location
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING
 from esker.ports.storage import Storage
@@ -150,7 +150,7 @@ class PositionDeletes:
 
     def of(self, path: str) -> SortedPositions:
         """The positions deleted from a data file."""
-        named = self.stretches.get(spelt(path)[2], ())
+        named = self.stretches.get(split_location(path)[2], ())
         parts = [self.positions[first:last] for name, first, last in named if same_file(name, path)]
         return SortedPositions(parts[0] if len(parts) == 1 else np.sort(np.concatenate([*parts, _NOTHING])))
 
@@ -186,7 +186,7 @@ def vector_rows(vector: Bitmap, data_file: str) -> Iterator[tuple[pa.Array, Int6
 def _may_be(path: pa.Array, only: str) -> pa.Array:
     import pyarrow.compute as pc
 
-    return pc.fill_null(pc.ends_with(path, pattern=spelt(only)[2]), False)
+    return pc.fill_null(pc.ends_with(path, pattern=split_location(only)[2]), False)
 
 
 def _checked(pos: pa.Array, file: str) -> Int64s:
@@ -213,7 +213,7 @@ def _grouped(paths: list[pa.DictionaryArray], positions: list[Int64s]) -> Positi
     starts = np.searchsorted(codes, np.arange(len(names)), side="left")
     stretches: dict[str, tuple[Stretch, ...]] = {}
     for name, first, last in zip(names, starts, ends, strict=True):
-        place = spelt(name)[2]
+        place = split_location(name)[2]
         stretches[place] = (*stretches.get(place, ()), (name, int(first), int(last)))
     return PositionDeletes(flat[order], stretches)
 

@@ -140,14 +140,14 @@ def _of_columns(columns: Mapping[str, list[Any]], schema: Schema) -> Incoming:
 
 def _column(name: str, values: list[Any], type_: Type | None) -> pa.Array:
     try:
-        return pa.array([value if type_ is None else _spelt(value, type_) for value in values])
+        return pa.array([value if type_ is None else _as_written(value, type_) for value in values])
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"cannot write column {name!r}: its values do not have one type: {error}", column=name
         ) from None
 
 
-def _spelt(value: Any, type_: Type) -> Any:
+def _as_written(value: Any, type_: Type) -> Any:
     """A Python value in a form for which pyarrow infers the right type: for pyarrow a dict is a struct, but it may
     be a map."""
     if isinstance(type_, VariantType):
@@ -155,13 +155,13 @@ def _spelt(value: Any, type_: Type) -> Any:
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(type_, MapType) and isinstance(value, Mapping):
-        return [{"key": _spelt(k, type_.key), "value": _spelt(v, type_.value)} for k, v in value.items()]
+        return [{"key": _as_written(k, type_.key), "value": _as_written(v, type_.value)} for k, v in value.items()]
     inner = children(type_)
     if isinstance(value, Mapping):
         types = {field.name: field.type for field in inner}
-        return {key: _spelt(part, types[key]) if key in types else part for key, part in value.items()}
+        return {key: _as_written(part, types[key]) if key in types else part for key, part in value.items()}
     if isinstance(value, list | tuple) and len(inner) == 1:
-        return [_spelt(part, inner[0].type) for part in value]
+        return [_as_written(part, inner[0].type) for part in value]
     return value
 
 

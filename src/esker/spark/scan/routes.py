@@ -211,7 +211,7 @@ def _numbered(session: SparkSession, scan: FileScan, frame: DataFrame) -> DataFr
     """Return the frame with each file's number in place of its path."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    pairs = [(spelt_by_spark(file.uri), file.number) for file in scan.files]
+    pairs = [(path_as_spark_writes_it(file.uri), file.number) for file in scan.files]
     numbers = session.createDataFrame(pairs, f"{_PATH}_known string, {NUMBER}_known bigint")
     joined = frame.join(F.broadcast(numbers), F.col(_PATH) == F.col(f"{_PATH}_known"), "left")
     # A file without a number would keep its deleted rows, so the job fails.
@@ -220,7 +220,7 @@ def _numbered(session: SparkSession, scan: FileScan, frame: DataFrame) -> DataFr
     return joined.withColumn(NUMBER, number).drop(_PATH, f"{_PATH}_known", f"{NUMBER}_known")
 
 
-def spelt_by_spark(uri: str) -> str:
+def path_as_spark_writes_it(uri: str) -> str:
     """Return a location in the form of ``_metadata.file_path``: with one slash, encoded as Java encodes a URI."""
     scheme, colon, path = uri.partition(":")
     return scheme + colon + "".join(c if c in _UNQUOTED or ord(c) > 127 else f"%{ord(c):02X}" for c in path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from esker.errors import Unsupported
-from esker.model.file_paths import same_file, spelt
+from esker.model.file_paths import same_file, split_location
 from esker.ports.row_changes import DeletedRows
 from esker.ports.table_format import EntryColumns
 from esker.read.attach_deletes import DELETE_FILE_PATH_ID, only_target
@@ -56,13 +56,13 @@ class DeleteSettler:
         Gives the names of what leaves."""
         paths = [file.path for file in outcome.removed_files if file.content is FileContent.DATA]
         paths += outcome.lost if outcome.lost and deletes_are_per_file(metadata) else ()
-        gone = {spelt(path)[2]: path for path in paths}
+        gone = {split_location(path)[2]: path for path in paths}
         deletes = [m for m in manifests if m.content is ManifestContent.DELETES and m.may_hold_live_files]
         left: set[str] = set()
         if not gone or not deletes:
             return left
         for manifest, delete, target in self._about_one_file(metadata, deletes):
-            known = gone.get(spelt(target)[2])
+            known = gone.get(split_location(target)[2])
             if known is not None and same_file(known, target):
                 outcome.remove(manifest, delete)
                 left.add(listed_name(delete))
