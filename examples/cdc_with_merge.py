@@ -9,7 +9,7 @@ import esker
 
 lake = esker.connect("sqlite:///lake/catalog.db")
 spark = lake.spark  # the running session, or a local one
-lake.create_namespace("crm", exist_ok=True)
+lake.create_namespace("crm", if_not_exists=True)
 lake.drop_table("crm.customers", if_exists=True)
 customers = lake.create_table(
     "crm.customers",

@@ -25,7 +25,7 @@ print(*sorted(str(file) for file in Path("lake/warehouse/old").rglob("*.parquet"
 import esker
 
 lake = esker.connect("sqlite:///lake/catalog.db")
-lake.create_namespace("raw", exist_ok=True)
+lake.create_namespace("raw", if_not_exists=True)
 lake.drop_table("raw.events", if_exists=True)
 events = lake.create_table("raw.events", "id bigint, kind string, day date", partition_by=["day"])
 snapshot = events.add_files(["lake/warehouse/old"])

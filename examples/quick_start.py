@@ -10,7 +10,7 @@ from datetime import date
 import esker
 
 lake = esker.connect("sqlite:///lake/catalog.db")  # a SQLite catalog; the files are beside it
-lake.create_namespace("sales", exist_ok=True)
+lake.create_namespace("sales", if_not_exists=True)
 lake.drop_table("sales.orders", if_exists=True)
 orders = lake.create_table(
     "sales.orders",

@@ -15,7 +15,7 @@ shutil.rmtree(checkpoints, ignore_errors=True)  # so that this example can be ru
 lake = esker.connect("sqlite:///lake/catalog.db")
 spark = lake.spark  # the running session, or a local one
 esker.spark.register(spark, lake)  # the format "esker" for streams
-lake.create_namespace("web", exist_ok=True)
+lake.create_namespace("web", if_not_exists=True)
 for name in ("web.clicks", "web.clicks_per_page"):
     lake.drop_table(name, if_exists=True)
 clicks = lake.create_table("web.clicks", "user string, page string")

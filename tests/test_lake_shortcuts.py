@@ -22,14 +22,16 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     return esker.connect(request.param.format(tmp=tmp_path))
 
 
-def test_a_namespace_that_may_be_there_is_left_as_it_is(lake: Lake) -> None:
-    lake.create_namespace("sales", exist_ok=True)
+@pytest.mark.parametrize("option", ["if_not_exists", "exist_ok"])
+def test_a_namespace_that_may_be_there_is_left_as_it_is(lake: Lake, option: str) -> None:
+    may_exist = {option: True}
+    lake.create_namespace("sales", **may_exist)  # type: ignore[arg-type]
     kept = lake.namespace_properties("sales")
     if not isinstance(lake.catalog, DirectoryCatalog):  # a folder has no properties
-        lake.create_namespace("sales", {"owner": "other"}, exist_ok=True)
-    lake.create_namespace("sales", exist_ok=True)
+        lake.create_namespace("sales", {"owner": "other"}, **may_exist)  # type: ignore[arg-type]
+    lake.create_namespace("sales", **may_exist)  # type: ignore[arg-type]
     assert lake.namespace_properties("sales") == kept
-    lake.create_namespace("sales.eu", exist_ok=True)
+    lake.create_namespace("sales.eu", **may_exist)  # type: ignore[arg-type]
     assert lake.namespaces() == ["sales", "sales.eu"]
 
 

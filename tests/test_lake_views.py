@@ -46,6 +46,16 @@ def test_a_view_is_made_listed_opened_renamed_and_dropped(lake: Lake) -> None:
     assert lake.views() == []
 
 
+def test_a_view_that_may_exist_is_left_as_it_is(lake: Lake) -> None:
+    made = lake.create_view("sales.v", SQL, schema="id bigint", if_not_exists=True)
+    again = lake.create_view("sales.v", "SELECT 2 AS other", schema="other int", if_not_exists=True)
+    assert (again.uuid, again.sql) == (made.uuid, SQL)
+    with pytest.raises(AlreadyExists):  # of a table
+        lake.create_view("sales.orders", SQL, schema="id bigint", if_not_exists=True)
+    with pytest.raises(InvalidInput, match="not both"):
+        lake.create_view("sales.v", SQL, schema="id bigint", if_not_exists=True, replace=True)
+
+
 @pytest.mark.parametrize(
     "schema",
     ["id bigint, tags array<string>", pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.string()))])],

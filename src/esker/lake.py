@@ -133,15 +133,21 @@ class Lake(ViewVerbs):
         return [".".join(namespace) for namespace in self._catalog.namespaces()]
 
     def create_namespace(
-        self, name: str, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
+        self,
+        name: str,
+        properties: Mapping[str, str] | None = None,
+        *,
+        if_not_exists: bool = False,
+        exist_ok: bool = False,
     ) -> None:
         """Create a namespace, and its parents if they are missing: ``lake.create_namespace("sales")``. Raises
-        ``AlreadyExists`` if it exists. With ``exist_ok`` an existing namespace and its properties are not changed."""
+        ``AlreadyExists`` if it exists. With ``if_not_exists`` an existing namespace and its properties are not changed.
+        ``exist_ok`` is an older name of the same option."""
         namespace = parse_namespace(name)
         try:
             self._catalog.create_namespace(namespace, dict(properties or {}))
         except AlreadyExists:
-            if not exist_ok or namespace not in self._catalog.namespaces():
+            if not (if_not_exists or exist_ok) or namespace not in self._catalog.namespaces():
                 raise
 
     def namespace_properties(self, name: str) -> dict[str, str]:

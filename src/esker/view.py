@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchView
 from esker.model.display_text import card, first_of, shortened
 from esker.model.schema import Schema
 from esker.model.table_names import Namespace, TableName, parse_namespace
@@ -177,37 +178,53 @@ class ViewVerbs(ABC):
         comment: str | None = None,
         properties: Mapping[str, str] | None = None,
         replace: bool = False,
+        if_not_exists: bool = False,
         default_namespace: str | None = None,
     ) -> View:
         """Create a view of a query in Spark's dialect, or with ``replace`` give an existing view another query. Returns
-        it.
+        it. With ``if_not_exists`` an existing view is returned unchanged.
 
         ``schema`` is what ``create_table`` takes; without it Spark determines the columns. Tables that the query names
         by one part are looked up in ``default_namespace``; without it, in the view's own namespace. Raises
-        ``InvalidInput`` for a query with something that views may not contain (``docs/views.md``), and
-        ``AlreadyExists`` if the name is in use.
+        ``InvalidInput`` for a query with something that views may not contain (``docs/views.md``) or if both
+        ``replace`` and ``if_not_exists`` are set, and ``AlreadyExists`` if the name is in use.
 
             lake.create_view("sales.big", "SELECT * FROM orders WHERE amount > 100")
         """
         from esker.write.make_view import checked_query, make_view
 
+        if replace and if_not_exists:
+            raise InvalidInput(f"cannot create view {name}: give either replace or if_not_exists, not both")
         parsed, sql = TableName.parse(name), checked_query(sql)
+        if if_not_exists and (found := self._view_there(parsed)) is not None:
+            return found
         namespace = parsed.namespace if default_namespace is None else parse_namespace(default_namespace)
         with self._helped(parsed.namespace):
             self._catalog.namespace_properties(parsed.namespace)
             self._check_view(parsed, sql, namespace)
-            state = make_view(
-                self._catalog,
-                parsed,
-                sql,
-                columns=self._columns_of(parsed, sql, namespace) if schema is None else schema,
-                is_analysed=schema is None,
-                namespace=namespace,
-                properties={**(properties or {}), **({} if comment is None else {"comment": comment})},
-                replaces=replace,
-                schema_from_arrow=self._schema_from_arrow,
-            )
+            try:
+                state = make_view(
+                    self._catalog,
+                    parsed,
+                    sql,
+                    columns=self._columns_of(parsed, sql, namespace) if schema is None else schema,
+                    is_analysed=schema is None,
+                    namespace=namespace,
+                    properties={**(properties or {}), **({} if comment is None else {"comment": comment})},
+                    replaces=replace,
+                    schema_from_arrow=self._schema_from_arrow,
+                )
+            except AlreadyExists:  # another writer created it meanwhile
+                if not if_not_exists or (found := self._view_there(parsed)) is None:
+                    raise
+                return found
         return self._opened_view(parsed, state)
+
+    def _view_there(self, name: TableName) -> View | None:
+        try:
+            return self._opened_view(name, self._catalog.view_catalog().load_view(name))
+        except (NoSuchView, NoSuchNamespace):
+            return None
 
     def drop_view(self, name: str) -> None:
         """Remove a view from the catalog. Its metadata files stay."""

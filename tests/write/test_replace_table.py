@@ -85,7 +85,7 @@ def test_the_definition_that_a_table_had_before_is_that_definition_again(lake: L
 
 
 def test_parts_of_nested_columns_keep_their_ids_by_name(lake: Lake) -> None:
-    lake.create_namespace("sales", exist_ok=True)
+    lake.create_namespace("sales", if_not_exists=True)
     old = lake.create_table("sales.deep", "s struct<a: int, b: string>, l array<int>, m map<string, int>, x int")
     new = lake.replace_table("sales.deep", "s struct<b: string, c: int>, l array<bigint>, m array<int>, x int")
     was, now = old.schema.id_by_name, new.schema.id_by_name
