@@ -14,6 +14,7 @@ SOURCE = ROOT / "src" / "esker"
 # What only the tests use, and why it stays.
 KEPT = {
     "encode_name_mapping": "the counterpart of the reader, which the tests write mappings with",
+    "pending_files": "files that an ingest still has to commit, for the removal of orphans",
     "read_blob": "reads what the writer of deletion vectors wrote",
     "read_footer": "reads what the writer of deletion vectors wrote",
     "retained": "which snapshots a table must keep: the rules K2 and K3, for the expiry of snapshots",

@@ -52,6 +52,7 @@ CHECKED = (
     "docs/decisions/0022-own-grammar-for-statements.md",
     "docs/decisions/0023-directory-catalogs-in-object-stores.md",
     "docs/decisions/0024-a-lost-answer-of-a-database.md",
+    "docs/decisions/0025-pending-files-are-noted-beside-the-table.md",
     "docs/guide.md",
     "docs/how-it-works.md",
     "docs/ingest.md",

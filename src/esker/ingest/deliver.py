@@ -1,19 +1,24 @@
-"""The commits of a receipt: each table's part is one snapshot, marked with the batch, and never made twice."""
+"""The commits of a receipt: each table's part is one snapshot, marked with the batch, and never made twice.
+
+While a commit is pending, a note below the table's location names its files, for the removal of orphaned files.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from esker.errors import Conflict, Corrupt
 from esker.ingest.receipts import Delivery, Receipt, files_of
 from esker.lake import Lake
+from esker.maintain.pending_files import PendingNote, write_note
 from esker.model.predicates.bind import bind
 from esker.model.predicates.column import as_unbound, col
 from esker.ports.catalog import TableState
-from esker.ports.storage import Storage
+from esker.ports.storage import Storage, delete_each, parallel_reads
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import Proposal, commit
@@ -52,8 +57,25 @@ class _Watched:
         self._change.abandon()
 
 
+def announce(storage: Storage, receipt: Receipt) -> None:
+    """Write the notes that protect the files of a receipt. Call it before the receipt is stored.
+
+    Raises what the storage raises; the notes and the data files are deleted then, because no receipt names them.
+    """
+    notes = [(delivery.location, note) for delivery in receipt.deliveries if (note := _note(receipt, delivery))]
+    try:
+        with ThreadPoolExecutor(max(1, min(len(notes), parallel_reads(storage)))) as pool:
+            for _ in pool.map(lambda pair: write_note(storage, str(pair[0]), pair[1]), notes):
+                pass
+    except BaseException:
+        files = [path for delivery in receipt.deliveries for path in delivery.paths]
+        _delete(storage, [*_note_locations(receipt, receipt.deliveries), *files])
+        raise
+
+
 def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
-    """Try every commit of a receipt. A table that fails does not stop the others."""
+    """Try every commit of a receipt. A table that fails does not stop the others. Notes of commits that are made are
+    deleted."""
     outcome = Delivered()
     for delivery in receipt.deliveries:
         try:
@@ -63,7 +85,25 @@ def deliver(lake: Lake, receipt: Receipt, place: Path) -> Delivered:
             outcome.failed.append((delivery, error))
         else:
             (outcome.made if made else outcome.found).append(delivery)
+    _delete(lake.catalog.storage(), _note_locations(receipt, (*outcome.made, *outcome.found)))
     return outcome
+
+
+def _note(receipt: Receipt, delivery: Delivery) -> PendingNote | None:
+    """The note of a delivery. None if it has no files, or an older Esker wrote it."""
+    if not delivery.paths or delivery.location is None:
+        return None
+    return PendingNote(application=receipt.application, number=receipt.number, uuid=delivery.uuid, files=delivery.paths)
+
+
+def _note_locations(receipt: Receipt, deliveries: Iterable[Delivery]) -> list[str]:
+    return [note.location(str(one.location)) for one in deliveries if (note := _note(receipt, one))]
+
+
+def _delete(storage: Storage, locations: list[str]) -> None:
+    """Delete what is not needed any more. A file that stays is only an orphan, so this raises nothing."""
+    for location, error in delete_each(storage, locations):
+        log.warning("cannot delete %s, which is not part of a table: %s", location, error)
 
 
 def _commit(lake: Lake, receipt: Receipt, delivery: Delivery, place: Path, outcome: Delivered) -> bool:

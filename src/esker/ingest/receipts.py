@@ -64,6 +64,7 @@ class Delivery:
     paths: tuple[str, ...]  # for people; ``files`` tells all of each
     files: str
     replaces: tuple[str, ...] = ()  # of dead letters: the batches whose letters these come in place of
+    location: str | None = None  # of the table when the files were written; older receipts have none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,7 @@ def delivery_of(
         paths=tuple(file.path for file in files),
         files=base64.b64encode(sink.getvalue()).decode(),
         replaces=replaces,
+        location=metadata.location,
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from esker.errors import Conflict, InvalidInput, NotFound, StorageFailed
 from esker.ingest.account import Account, read_twice
 from esker.ingest.checkpoint import Checkpoint, Plan
-from esker.ingest.deliver import deliver
+from esker.ingest.deliver import announce, deliver
 from esker.ingest.files.planner import Planner, now_us, room
 from esker.ingest.files.source_files import Found, SourceFile, holds_first
 from esker.ingest.job import Job, Refused, Staged
@@ -136,6 +136,13 @@ class Run:
         """The batch's files written and its receipt on disk, without the sources that are refused."""
         try:
             plan, staged = self._written(plan)
+            receipt = Receipt(
+                application=self.checkpoint.application,
+                number=plan.number,
+                deliveries=staged.deliveries,
+                counts=staged.counts,
+            )
+            announce(self._lake.catalog.storage(), receipt)
         except BaseException as error:
             # Nobody has heard of the batch. What was asked wrongly must not stand in the way of what is asked next.
             try:
@@ -145,12 +152,6 @@ class Run:
             raise error
         for delivery in staged.deliveries:
             self.checkpoint.remember_table(delivery.table, delivery.uuid)
-        receipt = Receipt(
-            application=self.checkpoint.application,
-            number=plan.number,
-            deliveries=staged.deliveries,
-            counts=staged.counts,
-        )
         self._receipts.write(receipt)
         return plan, receipt
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from esker.errors import EskerError, InvalidInput, NotFound
 from esker.ingest.account import Account
 from esker.ingest.defaults import lake_folder
+from esker.ingest.deliver import announce
 from esker.ingest.job import Staged
 from esker.ingest.otlp.otlp_job import resent_in, staged, without_tables
 from esker.ingest.otlp.resent_records import check_way
@@ -142,6 +143,7 @@ class TelemetrySink:
             summary={QUERY: application, EPOCH: str(epoch)},
         )
         if receipts is not None and made.deliveries:
+            announce(self._lake.catalog.storage(), receipt)
             receipts.write(receipt)
         return receipt
 
