@@ -1,4 +1,4 @@
-"""Files that an ingest still has to commit are found from the table alone, by any process, and no longer than needed."""
+"""Files that an ingest still has to commit are found from the table alone, by any process, until they are committed."""
 
 from __future__ import annotations
 
