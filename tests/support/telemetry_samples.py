@@ -36,6 +36,13 @@ def logs(ids: Iterable[int], *, service: str = "shop") -> bytes:
     return _line({"resourceLogs": [{"resource": _resource(service), "scopeLogs": [{"logRecords": made}]}]})
 
 
+def points(ids: Iterable[int], *, service: str = "shop") -> bytes:
+    """A request of points of one gauge, one for each number, on a line."""
+    made = [{"timeUnixNano": str(START_NS + number), "asInt": str(number)} for number in ids]
+    metrics = [{"name": "orders", "gauge": {"dataPoints": made}}]
+    return _line({"resourceMetrics": [{"resource": _resource(service), "scopeMetrics": [{"metrics": metrics}]}]})
+
+
 def bad_span(number: int) -> bytes:
     """A request whose one span has an id of a wrong length."""
     return spans([number]).replace(f"{number:032x}".encode(), b"abcd")
@@ -56,6 +63,11 @@ def log_bodies(lake: Lake) -> Counter[str]:
     return _values(lake, "otel.logs", "Body")
 
 
+def point_values(lake: Lake) -> Counter[int]:
+    """Every gauge point's value, and how often it is there."""
+    return _values(lake, "otel.metrics_gauge", "ValueInt")
+
+
 def letters(lake: Lake) -> Counter[str]:
     """The classes of the dead letters."""
     return _values(lake, "otel.dead_letter", "error_class")
@@ -69,7 +81,7 @@ def write(folder: Path, name: str, *requests: bytes) -> Path:
     return draft.rename(folder / name)
 
 
-def _values(lake: Lake, table: str, column: str) -> Counter[str]:
+def _values(lake: Lake, table: str, column: str) -> Counter[Any]:
     if table not in (lake.tables("otel") if "otel" in lake.namespaces() else ()):
         return Counter()
     return Counter(lake.table(table).scan(columns=[column]).to_arrow().column(column).to_pylist())
