@@ -17,6 +17,7 @@ RUN = [
     "docs/coming-from.md",
     "docs/guide.md",
     "docs/inspect.md",
+    "docs/maintenance.md",
     "docs/reference.md",
     "docs/views.md",
 ]

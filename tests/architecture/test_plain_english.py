@@ -58,6 +58,7 @@ CHECKED = (
     "docs/ingest.md",
     "docs/inspect.md",
     "docs/kafka.md",
+    "docs/maintenance.md",
     "docs/merge.md",
     "docs/object-storage.md",
     "docs/otlp.md",

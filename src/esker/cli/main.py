@@ -30,6 +30,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "diff",
         "scan",
         "explain",
+        "verify",
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),

@@ -1,6 +1,6 @@
 """The options that several commands have: catalog, output, snapshot, number of rows, engine.
 
-Also the line on a terminal that says that Spark is starting.
+Also the lines on a terminal that say that Spark is starting, and how far long work is.
 """
 
 from __future__ import annotations
@@ -207,6 +207,22 @@ def saying_that_spark_starts() -> Iterator[None]:
             starts.removeHandler(handler)
             starts.setLevel(level)
             handler.wipe()
+
+
+@contextmanager
+def showing_progress() -> Iterator[None]:
+    """Show the progress of long work in the block as one line on standard error, if that is a terminal."""
+    works = logging.getLogger("esker.maintain")
+    handler, level = _OnTerminal(), works.level
+    if sys.stderr.isatty():
+        works.addHandler(handler)
+        works.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        works.removeHandler(handler)
+        works.setLevel(level)
+        handler.wipe()
 
 
 class _OnTerminal(logging.Handler):

@@ -1,1 +1,1 @@
-"""Removing the files of tables that were dropped."""
+"""Keeping tables: verify them, expire snapshots, remove files that nothing needs, and purge dropped tables."""

@@ -1,0 +1,83 @@
+"""``esker verify``: check everything that a table's retained snapshots refer to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from esker.cli.shared_options import chosen_limit, limit_options, shared_options, showing_progress
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+    from esker.maintain.findings import Verification
+
+DEFAULT = 50
+
+
+@click.command("verify")
+@click.argument("table")
+@click.option("--deep", is_flag=True, help="Read the data files and compare them with what is recorded of them.")
+@limit_options(DEFAULT, "findings")
+@shared_options
+def verify_command(table: str, deep: bool, limit: int | None, every: bool) -> int:
+    """Check that every file of TABLE exists and that all counts agree. Changes nothing.
+
+    The exit status is 1 if there is an error. Warnings, for example about deletes of files that are gone, do not change
+    the status.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_named
+
+    opened = open_named(table)
+    with showing_progress():
+        found = opened.verify(deep=deep)
+    facts = verify_facts(found, chosen_limit(limit, every, DEFAULT))
+    answer(facts, lambda screen: _show(screen, facts))
+    return 0 if found.ok else 1
+
+
+def verify_facts(found: Verification, limit: int | None) -> dict[str, Any]:
+    """The result as a document. ``findings`` has the first ones, ``counts`` counts all."""
+    return {
+        "name": found.name,
+        "ok": found.ok,
+        "deep": found.deep,
+        "snapshots": found.snapshots,
+        "manifests": found.manifests,
+        "files": found.files,
+        "rows_read": found.rows_read if found.deep else None,
+        "errors": len(found.errors),
+        "warnings": len(found.findings) - len(found.errors),
+        "counts": dict(found.counts),
+        "is_cut": found.is_cut,
+        "findings": [
+            {
+                "severity": finding.severity.value,
+                "rule": finding.rule,
+                "must_hold": finding.must_hold,
+                "file": finding.file,
+                "snapshot_id": finding.snapshot_id,
+                "why": finding.why,
+            }
+            for finding in found.findings[:limit]
+        ],
+    }
+
+
+def _show(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted
+    from esker.cli.screen import Column
+
+    seen = ", ".join(counted(facts[what], what[:-1]) for what in ("snapshots", "manifests", "files"))
+    screen.title(facts["name"], seen + (f", {counted(facts['rows_read'], 'row')}" if facts["deep"] else ""))
+    if not facts["findings"]:
+        total = facts["errors"] + facts["warnings"]
+        screen.line("Nothing wrong." if not total else f"{counted(total, 'finding')}; --all shows them.")
+        return
+    columns = [Column("severity"), Column("rule", style="cyan"), Column("file", wraps=True), Column("why", wraps=True)]
+    screen.table(columns, [[f["severity"], f["rule"], f["file"], f["why"]] for f in facts["findings"]])
+    screen.line(f"{counted(facts['errors'], 'error')}, {counted(facts['warnings'], 'warning')}.")
+    hidden = facts["errors"] + facts["warnings"] - len(facts["findings"])
+    if hidden:
+        screen.note(f"{counted(hidden, 'more finding')} not shown; --all shows them.")
