@@ -17,7 +17,6 @@ KEPT = {
     "pending_files": "files that an ingest still has to commit, for the removal of orphans",
     "read_blob": "reads what the writer of deletion vectors wrote",
     "read_footer": "reads what the writer of deletion vectors wrote",
-    "retained": "which snapshots a table must keep: the rules K2 and K3, for the expiry of snapshots",
     "sealed_segments": "what the receiver's spool holds",
     "without_snapshots": "a table without snapshots: the rules K2 and D3, for the expiry of snapshots",
 }
