@@ -113,8 +113,9 @@ def lake_over(
     @cache
     def get_tools() -> Tools:
         from esker.arrow.deletes.delete_writer import ArrowDeleteWriter
+        from esker.arrow.rewrite_files import ArrowFileRewriter
         from esker.arrow.row_engine import ArrowRowEngine
-        from esker.engines.choose_engine import AnyRowEngine, AnyWriter, SparkRowEngine
+        from esker.engines.choose_engine import AnyFileRewriter, AnyRowEngine, AnyWriter, SparkRowEngine
         from esker.iceberg.format_writer import IcebergFormatWriter
         from esker.spark.rows.row_keeper import RowKeeper
         from esker.write.context import Tools
@@ -129,6 +130,9 @@ def lake_over(
             writer=writer,
             deletes=ArrowDeleteWriter(storage),
             rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), spark, keeper),
+            rewriter=AnyFileRewriter(
+                ArrowFileRewriter(workings.engine, writer), lambda: workings.frames, writer, sessions.get
+            ),
             storage=storage,
         )
 

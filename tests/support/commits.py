@@ -60,6 +60,7 @@ class CommittedTable:
             writer=cast(Any, None),
             deletes=cast(Any, None),
             rows=cast(Any, None),
+            rewriter=cast(Any, None),
             storage=storage,
         )
 

@@ -8,12 +8,14 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
+from esker.arrow.rewrite_files import ArrowFileRewriter
 from esker.arrow.row_engine import ArrowRowEngine
 from esker.arrow.write.arrow_writer import ArrowWriter
 from esker.errors import InvalidInput, Unsupported
 from esker.model.predicates.predicate_sql import quote_name
 from esker.model.schema import Schema
 from esker.ports.engine import SparkFrames, Writer, WriteRequest
+from esker.ports.file_rewriting import EngineName, FileGroup
 from esker.ports.row_changes import ResolvedChange, RowChange, RowDecisions, RowDelta, RowEngine, RowView
 from esker.ports.storage import Storage
 from esker.spark.rows.row_keeper import RowKeeper
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from esker.spark.rows.decide import DecidedOnSpark
     from esker.spark.rows.resolve import ResolvedOnSpark
+    from esker.spark.write.rewrite_on_spark import SparkFileRewriter
 
 
 # ---------------------------------------------------------------- writing: a Spark DataFrame by Spark's workers, all
@@ -99,6 +102,56 @@ def _few(frame: DataFrame) -> pa.Table | None:
         count = int(told[0])
         size = sum(map(int, told[1:])) + count * _FIXED * len(frame.columns)
         return frame.toArrow() if count <= _ROWS and size <= _BYTES else None
+
+
+# ---------------------------------------------------------------- compaction: by the size of the files
+
+
+_MOST_HERE = 1 << 30
+
+
+class AnyFileRewriter:
+    """Implements ``ports.file_rewriting.FileRewriter``: Arrow for few bytes, Spark for many."""
+
+    def __init__(
+        self,
+        arrow: ArrowFileRewriter,
+        get_frames: Callable[[], SparkFrames | None],
+        writer: Writer,
+        get_session: Callable[[], SparkSession],
+    ) -> None:
+        self._arrow = arrow
+        self._get_frames = get_frames
+        self._writer = writer
+        self._get_session = get_session
+
+    def engine_for(self, asked: EngineName, size: int) -> EngineName:
+        """The engine asked for; else Spark above 1 GiB, if it is installed."""
+        there = find_spec("pyspark") is not None
+        if asked == "spark" and not there:
+            raise Unsupported(
+                "cannot compact on Spark: PySpark is not installed; pip install 'esker[spark]', or use engine='arrow'",
+                feature="pyspark",
+            )
+        if asked != "auto":
+            return asked
+        return "spark" if there and size > _MOST_HERE else "arrow"
+
+    def rewrite(self, group: FileGroup) -> Iterator[DataFile]:
+        """Write the new files of a group, by the engine that it names."""
+        return self._spark.rewrite(group) if group.engine == "spark" else self._arrow.rewrite(group)
+
+    def deleted_rows(self, group: FileGroup) -> int:
+        """How many rows of the files their deletes remove."""
+        return self._spark.deleted_rows(group) if group.engine == "spark" else self._arrow.deleted_rows(group)
+
+    @cached_property
+    def _spark(self) -> SparkFileRewriter:
+        from esker.spark.write.rewrite_on_spark import SparkFileRewriter
+
+        frames = self._get_frames()
+        assert frames is not None  # a lake has them
+        return SparkFileRewriter(frames, self._writer, self._get_session, self._arrow)
 
 
 # ---------------------------------------------------------------- choose row engine

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from esker.errors import InvalidInput
+from esker.model.partition_and_sort import SortOrder
 from esker.model.predicates.predicate import Bound
 from esker.model.schema import Schema
 from esker.model.types import INT, LONG, STRING, Field
@@ -118,6 +119,7 @@ class WriteRequest:
     schema: Schema
     data: Any
     operation_id: str  # part of every file name, so that two writers never use the same name
+    order: SortOrder | None = None  # that the rows have, and stay in; None: the writer brings them into the table's
 
 
 class Writer(Protocol):

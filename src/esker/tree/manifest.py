@@ -37,11 +37,12 @@ class EntryStatus(IntEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
     """A file to list. A ``snapshot_id`` of None is inherited. A removed file has the id of the snapshot that removed
-    it."""
+    it. An added file with a ``sequence_number`` keeps it; without one it inherits the commit's."""
 
     data_file: DataFile
     status: EntryStatus = EntryStatus.ADDED
     snapshot_id: int | None = None
+    sequence_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

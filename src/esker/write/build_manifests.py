@@ -89,6 +89,7 @@ class ManifestBuilder:
     scratch: Scratch
     names: MetadataNames
     _written: dict[object, ManifestFile] = field(default_factory=dict)
+    _numbers: Mapping[str, int] = field(default_factory=dict)
 
     def build(
         self,
@@ -97,12 +98,18 @@ class ManifestBuilder:
         manifests: Sequence[ManifestFile],
         added: Sequence[DataFile],
         removed: Mapping[str, Set[str]],
+        numbers: Mapping[str, int] | None = None,
     ) -> BuiltManifests:
-        """Return new manifests first, then those that lost files, then the others unchanged."""
+        """Return new manifests first, then those that lost files, then the others unchanged.
+
+        ``numbers`` are the data sequence numbers that added files keep, by path."""
+        self._numbers = numbers or {}
         new = [self._of_added(metadata, snapshot, group) for group in _groups(added)]
         carried = [m for m in manifests if m.path not in removed and m.may_hold_live_files]
         touched = [m for m in manifests if m.path in removed]
-        rewritten = [self._without(metadata, snapshot, m, removed[m.path]) for m in touched]
+        rewritten = [
+            self._without(metadata, snapshot, group, removed) for group in _rewritten_together(touched, removed)
+        ]
         built = BuiltManifests(new=(*new, *rewritten), carried=tuple(carried), replaced=len(touched))
         policy = MergePolicy.of(metadata.properties)
         return built if policy is None else self._merged(metadata, snapshot, built, policy)
@@ -136,20 +143,36 @@ class ManifestBuilder:
             for row, file in enumerate(batch.data_files()):
                 status = EntryStatus(int(batch.status[row]))
                 if file.snapshot_id == snapshot.snapshot_id:
-                    yield ManifestEntry(data_file=file, status=status, snapshot_id=file.snapshot_id)
+                    number = self._numbers.get(file.path)
+                    yield ManifestEntry(
+                        data_file=file, status=status, snapshot_id=file.snapshot_id, sequence_number=number
+                    )
                 elif status is not EntryStatus.DELETED:
                     yield ManifestEntry(data_file=file, status=EntryStatus.EXISTING, snapshot_id=file.snapshot_id)
 
     def _of_added(self, metadata: TableMetadata, snapshot: NewSnapshot, files: tuple[DataFile, ...]) -> ManifestFile:
-        entries = [ManifestEntry(data_file=file, snapshot_id=snapshot.snapshot_id) for file in files]
+        entries = [
+            ManifestEntry(
+                data_file=file, snapshot_id=snapshot.snapshot_id, sequence_number=self._numbers.get(file.path)
+            )
+            for file in files
+        ]
         key = ("added", metadata.format_version, files[0].spec_id, tuple(listed_name(file) for file in files))
         return self._write_once(key, metadata, snapshot, entries)
 
     def _without(
-        self, metadata: TableMetadata, snapshot: NewSnapshot, manifest: ManifestFile, gone: Set[str]
+        self,
+        metadata: TableMetadata,
+        snapshot: NewSnapshot,
+        manifests: Sequence[ManifestFile],
+        removed: Mapping[str, Set[str]],
     ) -> ManifestFile:
-        key = ("without", metadata.format_version, manifest.path, frozenset(gone))
-        entries = [] if key in self._written else self._entries_without(metadata, snapshot, manifest, gone)
+        gone = tuple((manifest.path, frozenset(removed[manifest.path])) for manifest in manifests)
+        key = ("without", metadata.format_version, gone)
+        entries: list[ManifestEntry] = []
+        if key not in self._written:
+            for manifest in manifests:
+                entries += self._entries_without(metadata, snapshot, manifest, removed[manifest.path])
         return self._write_once(key, metadata, snapshot, entries)
 
     def _entries_without(
@@ -184,6 +207,21 @@ class ManifestBuilder:
                     entries=entries,
                 )
         return _renumbered(self._written[key], snapshot)
+
+
+def _rewritten_together(touched: Sequence[ManifestFile], removed: Mapping[str, Set[str]]) -> list[list[ManifestFile]]:
+    """Each manifest alone, except those that lose all their files: one manifest per spec and content records that."""
+    found: list[list[ManifestFile]] = []
+    emptied: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+    for manifest in touched:
+        if manifest.live_files != len(removed[manifest.path]):
+            found.append([manifest])
+        elif (manifest.spec_id, manifest.content) in emptied:
+            emptied[manifest.spec_id, manifest.content].append(manifest)
+        else:
+            emptied[manifest.spec_id, manifest.content] = [manifest]
+            found.append(emptied[manifest.spec_id, manifest.content])
+    return found
 
 
 def _renumbered(manifest: ManifestFile, snapshot: NewSnapshot) -> ManifestFile:

@@ -16,6 +16,7 @@ from esker.errors import AlreadyExists
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog
 from esker.ports.engine import Engine, SparkFrames, Writer
+from esker.ports.file_rewriting import FileRewriter
 from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.storage import Storage, delete_each
 from esker.ports.table_format import TableFormat, TableFormatWriter
@@ -113,6 +114,7 @@ class Tools:
     writer: Writer
     deletes: DeleteWriter
     rows: RowEngine[Any, Any]  # its types are its own
+    rewriter: FileRewriter
     storage: Storage
 
 

@@ -17,13 +17,13 @@ from esker.model.predicates.predicate import field_ids, terms
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.attach_deletes import DELETE_FILE_PATH_ID, DeleteIndex, partition_key
 from esker.read.prune_manifest import examine_entries
-from esker.tree.data_file import DataFile
+from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest import Entries, EntryStatus
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.rows.row_change_modes import is_serializable, isolation_property
-from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, Replacement, Step
+from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, ReplaceFiles, Replacement, Step
 from esker.write.table_changes import ancestors
 
 # ---------------------------------------------------------------- commits of others since a change began
@@ -181,6 +181,47 @@ def _conflict(step: ChangeRows, did: str, path: str, snapshot_id: int | None, wa
     )
 
 
+# ---------------------------------------------------------------- compactions
+#
+# A deleted row must not come back. So a compaction conflicts with every new position delete or vector on one of its
+# files. An equality delete applies to the new files as well if they keep the sequence number of the start.
+
+
+def _check_compaction(
+    table_format: TableFormat, metadata: TableMetadata, head: Snapshot | None, step: ReplaceFiles
+) -> None:
+    """Raise ``Conflict`` if rows of a replaced file were deleted since. ``apply_replacement`` checks that each file is
+    still there."""
+    if metadata.format_version != step.format_version:
+        raise Conflict(
+            f"cannot compact: the table was upgraded to format version {metadata.format_version} since the compaction "
+            "began; try again"
+        )
+    for snapshot in snapshots_since(metadata, step.start, head, "compact").values():
+        if snapshot.operation == "append":
+            continue
+        own = own_manifests(table_format, metadata, snapshot)
+        added = [m for m in own if m.content is ManifestContent.DELETES and m.added_files != 0]
+        batches = table_format.entries(metadata, added, EntryColumns(metrics=(DELETE_FILE_PATH_ID,)))
+        index = DeleteIndex(metadata, (entries.take(_in_the_way(entries, step)) for entries in batches))
+        for planned in step.files if index else ():
+            if index.applying_to(planned.data_file):
+                path = planned.data_file.path
+                raise Conflict(
+                    f"cannot compact {path}: snapshot {snapshot.snapshot_id} has deleted rows of it since the "
+                    "compaction began; try again",
+                    file=path,
+                    snapshot_id=snapshot.snapshot_id,
+                )
+
+
+def _in_the_way(entries: Entries, step: ReplaceFiles) -> npt.NDArray[np.bool_]:
+    added: npt.NDArray[np.bool_] = entries.status == EntryStatus.ADDED
+    if step.sequence_number is None:
+        return added
+    return added & (entries.content != FileContent.EQUALITY_DELETES)
+
+
 # ---------------------------------------------------------------- files that a user adds must be new to the table
 #
 # A file that is listed twice is read twice. A file that was removed before may be deleted with the old snapshot while
@@ -243,6 +284,8 @@ def detect_conflicts(
     if changing:
         since = snapshots_since(metadata, start, head, f"{changing[0].verb} rows")
         check_row_changes(table_format, metadata, since, manifests, changing)
+    for replacement in (step for step in steps if isinstance(step, ReplaceFiles)):
+        _check_compaction(table_format, metadata, head, replacement)
     if replacing:
         since = snapshots_since(metadata, start, head, "overwrite")
         _check_replacing(table_format, metadata, since, manifests, replacing)

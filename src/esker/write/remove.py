@@ -14,6 +14,8 @@ from esker.tree.manifest_list import ManifestFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.context import Tools
 from esker.write.rows.change_rows import apply_change, planned_tasks
+from esker.write.rows.dangling_deletes import remove_dangling
+from esker.write.rows.replace_files import apply_replacement
 from esker.write.rows.rewrite_file import Rewriter
 from esker.write.rows.row_change_modes import mode_of
 from esker.write.steps import (
@@ -22,11 +24,15 @@ from esker.write.steps import (
     DeleteKeys,
     Outcome,
     Removal,
+    RemoveDangling,
     RemoveFiles,
     RemovePartitions,
     RemoveRows,
+    ReplaceFiles,
     Step,
 )
+
+_Alone = ChangeRows | ReplaceFiles | RemoveDangling  # applied to what the steps before it left
 
 
 def apply_steps(
@@ -37,17 +43,21 @@ def apply_steps(
     for segment in _segments(steps):
         if isinstance(segment, ChangeRows):
             apply_change(tools, metadata, manifests, segment, outcome)
+        elif isinstance(segment, ReplaceFiles):
+            apply_replacement(tools, metadata, manifests, segment, outcome)
+        elif isinstance(segment, RemoveDangling):
+            remove_dangling(tools.format, metadata, manifests, outcome)
         else:
             _apply_segment(tools, rewriter, metadata, manifests, segment, outcome)
     return outcome
 
 
-def _segments(steps: Sequence[Step]) -> Iterator[ChangeRows | list[Step]]:
+def _segments(steps: Sequence[Step]) -> Iterator[_Alone | list[Step]]:
     """Split the steps at changes of rows: such a change was computed on the result of the steps before it. The steps
     between two of them are applied to the base at once."""
     segment: list[Step] = []
     for step in steps:
-        if isinstance(step, ChangeRows):
+        if isinstance(step, _Alone):
             yield segment
             segment = []
             yield step

@@ -11,6 +11,7 @@ from esker.model.predicates.predicate import Bound
 from esker.ports.row_changes import RowCounts, Verb
 from esker.read.attach_deletes import PartitionKey
 from esker.tree.data_file import DataFile, FileContent
+from esker.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -85,7 +86,29 @@ class DeleteKeys:
     files: tuple[DataFile, ...]
 
 
-Step: TypeAlias = AddFiles | RemoveRows | RemovePartitions | RemoveFiles | ChangeRows | DeleteKeys
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceFiles:
+    """Replace data files by files with the same rows, without the deleted ones. It was computed from ``start``. It is
+    valid as long as no other commit removed one of the files or deleted rows of it. Equality deletes of other commits
+    are allowed: they apply to the new files too, because these keep the data sequence number of the start."""
+
+    files: tuple[PlannedFile, ...]
+    added: tuple[DataFile, ...]
+    start: Snapshot
+    sequence_number: int | None  # of the new files; None: that of the commit
+    manifests: frozenset[str]  # listed at the start: files are searched only in later ones
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDangling:
+    """Remove delete files that apply to no data file of the base, as the steps before leave it. It is computed again on
+    every base, so it conflicts with nothing."""
+
+
+Step: TypeAlias = (
+    AddFiles | RemoveRows | RemovePartitions | RemoveFiles | ChangeRows | DeleteKeys | ReplaceFiles | RemoveDangling
+)
 Removal: TypeAlias = RemoveRows | RemovePartitions | RemoveFiles
 Replacement: TypeAlias = RemoveRows | RemovePartitions
 
@@ -109,6 +132,7 @@ class Outcome:
     added: list[DataFile] = field(default_factory=list)
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by manifest, names of files
     removed_files: list[DataFile] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)  # data sequence numbers that added files keep, by path
     lost: dict[str, LostRows] = field(default_factory=dict)  # by path of the data file
     rows: RowCounts | None = None  # that changed; None if nothing was changed, or if the number is unknown
     merged: RowCounts | None = None  # of these, those of merges

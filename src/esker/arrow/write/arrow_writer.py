@@ -51,7 +51,7 @@ class ArrowWriter:
         from esker.arrow.write.partition_and_sort_rows import partitioner
 
         schema = with_lineage(request)
-        layout = file_layout(request.metadata, schema)
+        layout = file_layout(request.metadata, schema, request.order)
         call = next(self._calls)
         file_name(call, request.operation_id, 0)
         writer = DataWriter(
@@ -61,6 +61,7 @@ class ArrowWriter:
             data_locations(request.metadata),
             name=(call, request.operation_id),
             limits=self._limits,
+            rows_are_sorted=request.order is not None,
         )
         return writer.write(request.data)
 

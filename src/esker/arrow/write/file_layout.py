@@ -15,7 +15,7 @@ from esker.arrow.write.parquet_columns import file_fields
 from esker.arrow.write.partition_and_sort_rows import check_sort_order, partitioner
 from esker.arrow.write.write_properties import write_options
 from esker.errors import InvalidInput
-from esker.model.partition_and_sort import UNSORTED, PartitionSpec
+from esker.model.partition_and_sort import UNSORTED, PartitionSpec, SortOrder
 from esker.model.schema import Schema
 from esker.model.types import LONG, Field
 from esker.ports.engine import WriteRequest
@@ -30,8 +30,11 @@ _LINEAGE = (
 )
 
 
-def file_layout(metadata: TableMetadata, schema: Schema) -> FileLayout:
-    """The layout of data files with these columns. Raises ``InvalidInput`` or ``Unsupported`` if there is none."""
+def file_layout(metadata: TableMetadata, schema: Schema, order: SortOrder | None = None) -> FileLayout:
+    """The layout of data files with these columns, in the table's order or in the one that the rows have.
+
+    Raises ``InvalidInput`` or ``Unsupported`` if there is none.
+    """
     partitioner(schema, metadata.spec)
     check_sort_order(schema, metadata.sort_order)
     data_locations(metadata)
@@ -42,7 +45,7 @@ def file_layout(metadata: TableMetadata, schema: Schema) -> FileLayout:
         options=write_options(metadata, schema),
         modes={**modes, **{field.id: NONE for field in _LINEAGE}},
         spec_id=metadata.spec.spec_id,
-        order=metadata.sort_order,
+        order=metadata.sort_order if order is None else order,
     )
 
 

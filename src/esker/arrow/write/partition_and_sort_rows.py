@@ -142,11 +142,12 @@ def check_sort_order(schema: Schema, order: SortOrder) -> None:
 
 def sorted_batch(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.RecordBatch:
     """The rows in order. Equal rows keep their order."""
-    places = _places(batch, schema, order)
+    places = sorted_places(batch, schema, order)
     return batch if places is None else batch.take(places)
 
 
-def _places(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.Array | None:
+def sorted_places(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.Array | None:
+    """The numbers of the rows in order. None if the order has no key."""
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
     for at, field in enumerate(order.fields):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ from esker.model.types import StructType
 from esker.tree.data_file import FileContent, Metrics
 from esker.tree.manifest import EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
+
+N = TypeVar("N", int, None)
 
 BLOCK_SIZE = 64 << 20
 """The value that v1 requires in a field that no reader uses any more."""
@@ -101,7 +103,7 @@ def describe_manifest(
 ) -> ManifestFile:
     """The row of the manifest list. ``sequence_number`` is the commit's, which added files inherit."""
     numbers = [
-        sequence_number if entry.status is EntryStatus.ADDED else entry.data_file.sequence_number
+        _sequence_number(entry, sequence_number)
         for entry in entries
         if entry.status is not EntryStatus.DELETED  # C2
     ]
@@ -140,7 +142,7 @@ def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[d
         yield {
             "status": int(entry.status),
             "snapshot_id": entry.snapshot_id,
-            "sequence_number": None if added else file.sequence_number,
+            "sequence_number": _sequence_number(entry, None),
             "file_sequence_number": None if added else file.file_sequence_number,
             "data_file": {
                 "content": int(file.content),
@@ -156,6 +158,13 @@ def _records(entries: Iterable[ManifestEntry], form: ManifestForm) -> Iterator[d
                 **({"sort_order_id": None} if file.content is FileContent.POSITION_DELETES else {}),  # H11
             },
         }
+
+
+def _sequence_number(entry: ManifestEntry, inherited: N) -> int | N:
+    """The data sequence number of a file. An added file inherits it, unless a compaction keeps an older one (B2)."""
+    if entry.status is not EntryStatus.ADDED:
+        return entry.data_file.sequence_number
+    return inherited if entry.sequence_number is None else entry.sequence_number
 
 
 def _check(entry: ManifestEntry, form: ManifestForm) -> None:

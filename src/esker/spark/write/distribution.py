@@ -193,8 +193,17 @@ def distribution_mode(metadata: TableMetadata) -> str:
     return "none" if metadata.spec.is_unpartitioned else "hash"
 
 
-def laid_out(frame: DataFrame, metadata: TableMetadata, schema: Schema) -> DataFrame:
-    """Return the frame with its rows distributed and sorted as the table requires."""
+def laid_out(
+    frame: DataFrame,
+    metadata: TableMetadata,
+    schema: Schema,
+    *,
+    more: Sequence[Key] = (),
+    tasks: int | None = None,
+) -> DataFrame:
+    """Return the frame with its rows distributed and sorted as the table requires.
+
+    ``more`` are keys besides those of the table, and ``tasks`` is how many ranges of rows are made."""
     partition = [
         Key(column)
         for field in metadata.spec.fields
@@ -206,12 +215,12 @@ def laid_out(frame: DataFrame, metadata: TableMetadata, schema: Schema) -> DataF
         for field in metadata.sort_order.fields
         for column in keys_of(schema, frame.schema, field.source_id, field.transform)
     ]
-    if not partition and not order:
+    keys = [*partition, *order, *more]
+    if not keys:
         return frame
-    keys = [*partition, *order]
     names = [f"{_PREFIX}{at}" for at in range(len(keys))]
     wide = frame.withColumns({name: key.column for name, key in zip(names, keys, strict=True)})
-    spread = _spread(wide, distribution_mode(metadata), names, keys, len(partition))
+    spread = _spread(wide, distribution_mode(metadata), names, keys, len(partition), tasks)
     fans_out = switch(metadata.properties, "write.spark.fanout.enabled", default=False)
     first = len(partition) if fans_out else 0
     if keys[first:]:
@@ -227,9 +236,12 @@ def spread_settings(metadata: TableMetadata) -> dict[str, str]:
     return {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size)}
 
 
-def _spread(frame: DataFrame, mode: str, names: list[str], keys: list[Key], partition: int) -> DataFrame:
+def _spread(
+    frame: DataFrame, mode: str, names: list[str], keys: list[Key], partition: int, tasks: int | None
+) -> DataFrame:
     if mode == "range":
-        return frame.repartitionByRange(*_ordering(names, keys))
+        ordering = _ordering(names, keys)
+        return frame.repartitionByRange(*ordering) if tasks is None else frame.repartitionByRange(tasks, *ordering)
     if mode == "hash" and partition:
         if frame.sparkSession.conf.get("spark.sql.adaptive.enabled") == "true":
             return frame.hint("rebalance", *names[:partition])  # splits large partitions and joins small ones

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class SparkWriter:
         task = shipped(_WORKER, pickle.dumps(order))
         session = frame.sparkSession
         with settings(session, {**batch_settings(session, frame.schema), **spread_settings(request.metadata)}):
-            rows = laid_out(frame, request.metadata, request.schema)
+            rows = frame if request.order is not None else laid_out(frame, request.metadata, request.schema)
             # mapInArrow finds columns by name, and fails if a name has a dot or a quote.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
             try:
@@ -94,7 +95,7 @@ class SparkWriter:
         return Order(
             names=tuple(frame.columns),
             storage=storage,
-            layout=file_layout(request.metadata, request.schema),
+            layout=file_layout(request.metadata, request.schema, request.order),
             spec=request.metadata.spec,
             partition_types=partition_types(request.metadata),
             locations=data_locations(request.metadata),
@@ -105,6 +106,4 @@ class SparkWriter:
     def _write_here(self, request: WriteRequest) -> Iterator[DataFile]:
         embedded = ArrowWriter(self._storage)
         rows = embedded.fit(request.metadata, request.schema, gathered(request.data))
-        yield from embedded.write(
-            WriteRequest(metadata=request.metadata, schema=request.schema, data=rows, operation_id=request.operation_id)
-        )
+        yield from embedded.write(replace(request, data=rows))

@@ -112,8 +112,9 @@ def apply_change(
     """Let the step's rows go and its files come; ``Conflict`` where a file it refers to is no longer there."""
     added = {file.path for file in outcome.added}
     own = [planned for planned in step.files if planned.manifest is None]
-    _check_there(step.verb, {planned.data_file.path for planned in own} - added)
-    listed = _locate(tools.format, metadata, manifests, step)
+    _check_there(f"{step.verb} rows of", {planned.data_file.path for planned in own} - added)
+    doing = f"{step.verb} rows of"
+    listed = locate(tools.format, metadata, manifests, step.files, seen=step.manifests, doing=doing)
     outcome.added = [file for file in outcome.added if file.path not in step.rewritten]
     for planned, manifest in listed:
         file = planned.data_file
@@ -125,27 +126,34 @@ def apply_change(
     outcome.count(step.verb, step.counts, copied=sum(file.record_count for file in step.added))
 
 
-def _locate(
-    table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile], step: ChangeRows
+def locate(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    manifests: Sequence[ManifestFile],
+    files: Sequence[PlannedFile],
+    *,
+    seen: Set[str],
+    doing: str,
 ) -> list[tuple[PlannedFile, str]]:
-    """The manifest each file is listed in now: the one it was in, or one of those written since."""
+    """The manifest each file is listed in now: the one it was in, or one of those written since. Raises ``Conflict``
+    for a file that is gone."""
     now = {manifest.path for manifest in manifests}
-    found = [(planned, planned.manifest) for planned in step.files if planned.manifest in now]
-    moved = {p.data_file.path: p for p in step.files if p.manifest is not None and p.manifest not in now}
-    later = [m for m in manifests if m.content is ManifestContent.DATA and m.path not in step.manifests]
+    found = [(planned, planned.manifest) for planned in files if planned.manifest in now]
+    moved = {p.data_file.path: p for p in files if p.manifest is not None and p.manifest not in now}
+    later = [m for m in manifests if m.content is ManifestContent.DATA and m.path not in seen]
     for entries in table_format.entries(metadata, later, EntryColumns(rest=False)) if moved else ():
         for row in np.flatnonzero(entries.is_live):
             planned = moved.pop(entries.path[int(row)].as_py(), None)
             if planned is not None:
                 found.append((planned, entries.manifest_of(int(row)).path))
-    _check_there(step.verb, moved.keys())
+    _check_there(doing, moved.keys())
     return [(planned, manifest) for planned, manifest in found if manifest is not None]
 
 
-def _check_there(verb: Verb, missing: Set[str]) -> None:
+def _check_there(doing: str, missing: Set[str]) -> None:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise Conflict(
-            f"cannot {verb} rows of {min(missing)}{more}: another commit has removed it; refresh and try again",
+            f"cannot {doing} {min(missing)}{more}: another commit has removed it; refresh and try again",
             files=sorted(missing),
         )
