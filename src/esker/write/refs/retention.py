@@ -36,15 +36,17 @@ def retained(
     ref_age_ms = whole_number(properties, "history.expire.max-ref-age-ms", FOR_EVER_MS, at_least=1)
     oldest_ms = now_ms - age_ms if older_than_ms is None else older_than_ms
     keep = keep if retain_last is None else retain_last
-    refs = {name: ref for name, ref in metadata.refs.items() if _is_fresh(metadata, name, ref, now_ms, ref_age_ms)}
+    named = metadata.all_refs.items()
+    refs = {name: ref for name, ref in named if _is_fresh(metadata, name, ref, now_ms, ref_age_ms)}
     kept: set[int] = set()
+    reached: set[int] = set()  # others are kept by their age: staged ones, and those of refs that expire
     for ref in refs.values():
         if ref.kind is RefKind.TAG:
             kept.add(ref.snapshot_id)
         else:
+            reached |= {snapshot.snapshot_id for snapshot in ancestors(metadata, ref.snapshot_id)}
             since_ms = oldest_ms if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
             kept |= _kept_of_branch(metadata, ref, since_ms, ref.min_snapshots_to_keep or keep)
-    reached = {s.snapshot_id for ref in metadata.refs.values() for s in ancestors(metadata, ref.snapshot_id)}
     staged = {s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in reached and s.timestamp_ms >= oldest_ms}
     return Retained(refs=refs, snapshot_ids=frozenset(kept | staged))
 

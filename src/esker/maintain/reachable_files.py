@@ -1,0 +1,205 @@
+"""Which files a table reaches, by a full walk over all its snapshots, and which it reached before and no longer does.
+
+A file is reached if it is live in a manifest of a retained snapshot. The walk never trusts what an earlier walk found.
+Memory: 8 bytes for each file, and the rows of the manifest lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from esker.errors import Corrupt, EskerError, NoSuchFile
+from esker.maintain.tended_table import KeySet, TendedTable, keys_of, log, path_key, place_of
+from esker.ports.table_format import EntryColumns
+from esker.tree.data_file import FileContent
+from esker.tree.manifest import Entries
+from esker.tree.manifest_list import ManifestContent, ManifestFile
+from esker.tree.snapshot import Snapshot
+from esker.tree.table_metadata import TableMetadata
+
+DATA, POSITION_DELETES, EQUALITY_DELETES = "data", "position-deletes", "equality-deletes"
+MANIFEST, MANIFEST_LIST, STATISTICS, METADATA = "manifest", "manifest-list", "statistics", "metadata"
+_CONTENT = {
+    FileContent.DATA: DATA,
+    FileContent.POSITION_DELETES: POSITION_DELETES,
+    FileContent.EQUALITY_DELETES: EQUALITY_DELETES,
+}
+_PATHS = EntryColumns(rest=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A file that no retained snapshot reaches any more."""
+
+    kind: str
+    location: str
+    size: int | None = None  # None: not recorded
+
+
+# ---------------------------------------------------------------- the table's own places
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlaces:
+    """The folders whose files the table may delete. Files elsewhere may belong to others: ``add_files`` adds such, and
+    hostile metadata may name any."""
+
+    places: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> OwnPlaces:
+        """The table's location, and the folders that its properties name."""
+        names = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+        named = (metadata.properties.get(name) for name in names)
+        return cls(tuple(place_of(place) for place in (metadata.location, *named) if place))
+
+    def has(self, location: str) -> bool:
+        """Whether a file is below one of them."""
+        store, path = place_of(location)
+        return ".." not in path.split("/") and any(
+            store == own and path.startswith(f"{folder}/") for own, folder in self.places
+        )
+
+
+# ---------------------------------------------------------------- what is reached
+
+
+def every_manifest(table: TendedTable, snapshots: Iterable[Snapshot]) -> tuple[dict[str, ManifestFile], KeySet]:
+    """The manifests of the snapshots, each once, and the keys of these manifests and of their lists.
+
+    Raises what the storage and the reader raise: if a list cannot be read, nothing is known.
+    """
+    found: dict[str, ManifestFile] = {}
+    keys = KeySet()
+    for number, snapshot in enumerate(snapshots):
+        manifests = table.format.manifests(table.metadata, snapshot)
+        new = {manifest.path: manifest for manifest in manifests if manifest.path not in found}
+        found |= new
+        keys.add(keys_of([*new, *_list_of(snapshot)]))
+        if number % 200 == 199:
+            log.info("read the manifest lists of %d snapshots…", number + 1)
+    return found, keys
+
+
+def _list_of(snapshot: Snapshot) -> list[str]:
+    return [snapshot.manifest_list] if snapshot.manifest_list else []
+
+
+def live_keys(table: TendedTable, manifests: Sequence[ManifestFile], keys: KeySet) -> KeySet:
+    """Add the keys of all live files of the manifests."""
+    files = 0
+    for batch in table.format.entries(table.metadata, manifests, _PATHS):
+        live = batch.take(batch.is_live)
+        keys.add(keys_of(live.path.to_pylist()))
+        files += len(live)
+        if files % 100_000 < len(live):
+            log.info("read %d files of retained manifests…", files)
+    return keys
+
+
+def equality_ids(table: TendedTable, manifests: Sequence[ManifestFile]) -> set[int]:
+    """The columns that equality deletes of the manifests compare."""
+    deletes = [manifest for manifest in manifests if manifest.content is ManifestContent.DELETES]
+    found: set[int] = set()
+    for batch in table.format.entries(table.metadata, deletes, EntryColumns()):
+        if "equality_ids" in batch.rest:
+            found.update(batch.rest["equality_ids"].flatten().to_pylist())
+    return found
+
+
+def reached(table: TendedTable) -> KeySet:
+    """The keys of everything that the table reaches: metadata files, lists, manifests, files and statistics."""
+    metadata = table.metadata
+    manifests, keys = every_manifest(table, metadata.snapshots)
+    keys.add(keys_of([table.state.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)]))
+    keys.add(keys_of(_statistics(metadata)))
+    return live_keys(table, list(manifests.values()), keys)
+
+
+def _statistics(metadata: TableMetadata) -> dict[str, int]:
+    """The statistics files, with their lengths."""
+    found = {file.path: file.file_size for file in metadata.statistics}
+    return found | {file.path: file.file_size for file in metadata.partition_statistics}
+
+
+# ---------------------------------------------------------------- what is lost
+
+
+@dataclass(slots=True)
+class Losses:
+    """The difference of two versions of a table. ``unreadable`` lists what could not be read of the older one."""
+
+    table: TendedTable  # at the newer version
+    before: TableMetadata
+    unreadable: list[str]
+
+    def files(self) -> Iterator[LostFile]:
+        """Every file that ``before`` reached and the table does not: data first, then manifests, lists, statistics.
+
+        A list or manifest of the older version that is gone already is skipped: its files become orphans. Raises what
+        the reader raises for a retained one.
+        """
+        after = self.table.metadata
+        kept_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
+        expired = [snapshot for snapshot in self.before.snapshots if snapshot.snapshot_id not in kept_ids]
+        if expired:
+            manifests, kept = every_manifest(self.table, after.snapshots)
+            candidates = self._candidates(expired, manifests)
+            if candidates:  # else every file of the expired snapshots is in a retained manifest
+                live_keys(self.table, list(manifests.values()), kept)
+            kept.add(keys_of(_statistics(after)))
+            yield from self._lost_data(candidates, kept)
+            lost = [LostFile(MANIFEST, manifest.path, manifest.length) for manifest in candidates]
+            yield from _not_in(kept, lost)
+            lists = [LostFile(MANIFEST_LIST, place) for snapshot in expired for place in _list_of(snapshot)]
+            yield from _not_in(kept, lists)
+        there = keys_of(_statistics(after))
+        gone = [LostFile(STATISTICS, place, size) for place, size in _statistics(self.before).items()]
+        yield from (file for file in gone if path_key(file.location) not in there)
+
+    def _candidates(self, expired: Sequence[Snapshot], kept: Mapping[str, ManifestFile]) -> list[ManifestFile]:
+        """The manifests of expired snapshots that no retained snapshot lists."""
+        found: dict[str, ManifestFile] = {}
+        for snapshot in expired:
+            try:
+                for manifest in self.table.format.manifests(self.before, snapshot):
+                    if manifest.path not in kept:
+                        found.setdefault(manifest.path, manifest)
+            except (NoSuchFile, Corrupt) as error:
+                self._skipped(error, snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}")
+        return list(found.values())
+
+    def _lost_data(self, candidates: Sequence[ManifestFile], kept: KeySet) -> Iterator[LostFile]:
+        seen = KeySet()
+        for number, manifest in enumerate(candidates):
+            try:
+                batches = list(self.table.format.entries(self.before, (manifest,), _PATHS))
+            except (NoSuchFile, Corrupt) as error:
+                self._skipped(error, manifest.path)
+                continue
+            for batch in batches:
+                yield from _lost_of(batch.take(batch.is_live), kept, seen)
+            if number % 500 == 499:
+                log.info("compared %d of %d manifests…", number + 1, len(candidates))
+
+    def _skipped(self, error: EskerError, file: str) -> None:
+        self.unreadable.append(file)
+        log.warning("cannot read %s of an expired snapshot, its files become orphans: %s", file, error)
+
+
+def _lost_of(live: Entries, kept: KeySet, seen: KeySet) -> Iterator[LostFile]:
+    paths = live.path.to_pylist()
+    keys = keys_of(paths)
+    _, first = np.unique(keys, return_index=True)
+    new = np.sort(first[~kept.has(keys[first]) & ~seen.has(keys[first])])
+    seen.add(keys[new])
+    for at in new:
+        yield LostFile(_CONTENT[FileContent(int(live.content[at]))], paths[at], int(live.file_size[at]))
+
+
+def _not_in(kept: KeySet, files: Sequence[LostFile]) -> Iterator[LostFile]:
+    there = kept.has(keys_of(file.location for file in files))
+    return (file for file, is_kept in zip(files, there, strict=True) if not is_kept)
