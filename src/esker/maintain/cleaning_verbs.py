@@ -15,7 +15,7 @@ from esker.write.table_changes import next_ms
 
 if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Delete, Expiry
-    from esker.maintain.findings import Verification
+    from esker.maintain.verify.findings import Verification
     from esker.maintain.tended_table import TendedTable
     from esker.ports.catalog import TableState
     from esker.write.context import Home, Workings
@@ -43,7 +43,7 @@ class CleaningVerbs:
             for finding in orders.verify(deep=True).findings:
                 print(finding.rule, finding.file, finding.why)
         """
-        from esker.maintain.verify_table import verify
+        from esker.maintain.verify.verify_table import verify
 
         return verify(self._tended(), deep=deep)
 

@@ -10,7 +10,7 @@ from esker.cli.shared_options import chosen_limit, limit_options, shared_options
 
 if TYPE_CHECKING:
     from esker.cli.screen import Screen
-    from esker.maintain.findings import Verification
+    from esker.maintain.verify.findings import Verification
 
 DEFAULT = 50
 

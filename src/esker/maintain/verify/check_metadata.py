@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from esker.errors import EskerError, NoSuchFile, StorageFailed
-from esker.maintain.findings import Finding, Severity
+from esker.maintain.verify.findings import Finding, Severity
 from esker.maintain.tended_table import TendedTable
 from esker.tree.table_metadata import PartitionStatisticsFile, StatisticsFile
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from esker.errors import EskerError, NoSuchFile, StorageFailed
-from esker.maintain.findings import Finding, Severity, Verification
-from esker.maintain.manifest_facts import ManifestFacts, facts_of, read_each
+from esker.maintain.verify.findings import Finding, Severity, Verification
+from esker.maintain.verify.manifest_facts import ManifestFacts, facts_of, read_each
 from esker.maintain.tended_table import KeySet, TendedTable, ask_each, in_groups, log, path_key
-from esker.maintain.verify_metadata import check_metadata, check_statistics
+from esker.maintain.verify.check_metadata import check_metadata, check_statistics
 from esker.ports.table_format import EntryColumns
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestContent, ManifestFile
@@ -143,7 +143,7 @@ class _Walk:
             yield from self._check_rows(live, [int(at) for at in rows if paths[at] not in broken])
 
     def _check_rows(self, live: Entries, rows: Sequence[int]) -> Iterator[Finding]:
-        from esker.maintain.verify_rows import check_rows
+        from esker.maintain.verify.check_rows import check_rows
 
         for at in rows:
             file = live.data_file(at)

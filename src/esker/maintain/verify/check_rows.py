@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from esker.errors import EskerError, StorageFailed
-from esker.maintain.findings import Finding
+from esker.maintain.verify.findings import Finding
 from esker.maintain.tended_table import TendedTable
 from esker.model.predicates.predicate import TRUE, Bound, Compare, IsNaN, Op, all_of, any_of
 from esker.model.pruning.orderable import is_orderable

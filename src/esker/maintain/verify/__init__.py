@@ -1,0 +1,1 @@
+"""Verify tables: the walk over all snapshots, the rules, and the findings."""
