@@ -18,7 +18,6 @@ KEPT = {
     "read_blob": "reads what the writer of deletion vectors wrote",
     "read_footer": "reads what the writer of deletion vectors wrote",
     "sealed_segments": "what the receiver's spool holds",
-    "without_snapshots": "a table without snapshots: the rules K2 and D3, for the expiry of snapshots",
 }
 
 

@@ -34,3 +34,32 @@ def test_verify_of_a_sound_table(catalog: str, orders: Table) -> None:
     assert shown.exit_code == 0
     assert "4 snapshots, 4 manifests, 4 files" in shown.output
     assert "Nothing wrong." in shown.output
+
+
+def test_expire_shows_its_plan_and_acts_only_with_yes(catalog: str, orders: Table) -> None:
+    orders.overwrite({"id": [9]})
+    asked = ("--catalog", catalog, "expire", "s.orders", "--older-than", "1ms")
+    plan = run_json(*asked)
+    assert (plan["done"], plan["snapshots_before"], plan["snapshots_after"]) == (False, 5, 1)
+    assert plan["files"] == {"data": 4, "manifest": 4, "manifest-list": 4}
+    assert len(orders.refresh().snapshots) == 5
+    shown = run(*asked)
+    assert "Would expire 4 snapshots  of s.orders" in shown.output
+    assert "5 before, 1 after" in shown.output
+    assert "Nothing was changed; --yes does it." in shown.output
+    done = run_json(*asked, "--yes")
+    assert {**done, "done": False} == plan
+    assert [snapshot.summary["operation"] for snapshot in orders.refresh().snapshots] == ["overwrite"]
+    assert "Expired 0 snapshots" in run(*asked, "--yes").output
+    assert orders.verify().ok
+
+
+def test_expire_takes_ids_and_a_number(catalog: str, orders: Table) -> None:
+    first = orders.snapshots[0].snapshot_id
+    asked = ("--catalog", catalog, "expire", "s.orders")
+    assert run_json(*asked, "--snapshot-id", str(first))["snapshot_ids"] == [first]
+    assert len(run_json(*asked, "--older-than", "1ms", "--retain-last", "3")["snapshot_ids"]) == 1
+    later = run_json(*asked, "--older-than", "1ms", "--delete", "later", "--yes")
+    assert later["journal"] is not None
+    assert run_json(*asked, "--yes")["finished"] == later["files_total"]
+    assert run(*asked, "--retain-last", "0").exit_code == 2

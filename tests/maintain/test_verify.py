@@ -16,8 +16,8 @@ from with_deletes import commit_deletes, deletion_vectors, position_delete
 import esker
 from esker.errors import StorageFailed
 from esker.lake import Lake
-from esker.maintain.verify.findings import RULES, Severity, Verification
 from esker.maintain.tended_table import TendedTable, path_key, place_of
+from esker.maintain.verify.findings import RULES, Severity, Verification
 from esker.maintain.verify.verify_table import verify
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.table import Table

@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
+    "Keep": ("expire",),
     "Feed": ("ingest", "receive", "replay"),
 }
 
@@ -47,6 +48,7 @@ _HOMES: Mapping[str, str] = {
     "rollback": "snapshots",
     "manifests": "files",
     "explain": "scan",
+    "expire": "keep",
     "replay": "ingest",
 }
 

@@ -15,8 +15,8 @@ from esker.write.table_changes import next_ms
 
 if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Delete, Expiry
-    from esker.maintain.verify.findings import Verification
     from esker.maintain.tended_table import TendedTable
+    from esker.maintain.verify.findings import Verification
     from esker.ports.catalog import TableState
     from esker.write.context import Home, Workings
 

@@ -103,7 +103,7 @@ def test_a_table_is_registered_by_its_metadata_file(do: Answers) -> None:
             InvalidInput,
             "takes true or false for net_changes, not 'yes'",
         ),
-        ("CALL system.expire_snapshots('s.t')", Unsupported, "a later version"),
+        ("CALL system.rewrite_table_path('s.t')", Unsupported, "a later version"),
         ("CALL system.nonsense('s.t')", Unsupported, "there are add_files, ancestors_of"),
         ("CALL elsewhere.nonsense('s.t')", Unsupported, "system.<name>"),
     ],

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from esker.errors import EskerError, NoSuchFile, StorageFailed
-from esker.maintain.verify.findings import Finding, Severity
 from esker.maintain.tended_table import TendedTable
+from esker.maintain.verify.findings import Finding, Severity
 from esker.tree.table_metadata import PartitionStatisticsFile, StatisticsFile
 
 _VERSION = re.compile(r"/v([0-9]{1,18})\.[^/]*$")

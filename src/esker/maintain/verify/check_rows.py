@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from esker.errors import EskerError, StorageFailed
-from esker.maintain.verify.findings import Finding
 from esker.maintain.tended_table import TendedTable
+from esker.maintain.verify.findings import Finding
 from esker.model.predicates.predicate import TRUE, Bound, Compare, IsNaN, Op, all_of, any_of
 from esker.model.pruning.orderable import is_orderable
 from esker.model.schema import Schema

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from esker.errors import EskerError, NoSuchFile, StorageFailed
-from esker.maintain.verify.findings import Finding, Severity, Verification
-from esker.maintain.verify.manifest_facts import ManifestFacts, facts_of, read_each
 from esker.maintain.tended_table import KeySet, TendedTable, ask_each, in_groups, log, path_key
 from esker.maintain.verify.check_metadata import check_metadata, check_statistics
+from esker.maintain.verify.findings import Finding, Severity, Verification
+from esker.maintain.verify.manifest_facts import ManifestFacts, facts_of, read_each
 from esker.ports.table_format import EntryColumns
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestContent, ManifestFile

@@ -10,6 +10,7 @@ from esker.model.display_text import show_ms
 from esker.spark.sql.grammar.statements import Call
 from esker.spark.sql.grammar.words import Words
 from esker.spark.sql.procedures.call_arguments import Caller, Given, Procedure, mapping_of, text_of
+from esker.spark.sql.procedures.cleaning import expire_snapshots
 from esker.spark.sql.procedures.migrate_files import add_files, migrate, snapshot
 from esker.spark.sql.queries.query_frames import Answer, changelog_frame, changelog_range
 from esker.table import Table
@@ -20,7 +21,6 @@ _LATER = frozenset(
         "rewrite_data_files",
         "rewrite_manifests",
         "rewrite_position_delete_files",
-        "expire_snapshots",
         "remove_orphan_files",
         "compute_table_stats",
         "compute_partition_stats",
@@ -188,6 +188,13 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
     "fast_forward": (("table", "branch", "to"), _fast_forward),
     "ancestors_of": (("table", "snapshot_id"), _ancestors_of),
     "register_table": (("table", "metadata_file"), _register_table),
+    "expire_snapshots": (
+        (
+            *("table", "older_than", "retain_last", "max_concurrent_deletes", "stream_results", "snapshot_ids"),
+            "clean_expired_metadata",
+        ),
+        expire_snapshots,
+    ),
     "add_files": (("table", "source_table", "partition_filter", "check_duplicate_files", "parallelism"), add_files),
     "snapshot": (
         ("source_table", "table", "location", "properties", "parallelism", "ignore_missing_files"),

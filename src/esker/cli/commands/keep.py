@@ -1,0 +1,109 @@
+"""``esker expire`` and ``esker orphans``: remove what a table no longer needs.
+
+Each command shows its plan, and acts only with ``--yes``. At the end it shows before and after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from esker.cli.commands.refs import Age
+from esker.cli.shared_options import shared_options, showing_progress, yes_option
+
+if TYPE_CHECKING:
+    from esker.cli.screen import Screen
+    from esker.maintain.expire_snapshots import Expiry
+
+
+# ---------------------------------------------------------------- ``esker expire``
+
+
+@click.command("expire")
+@click.argument("table")
+@click.option("--older-than", type=Age(), metavar="AGE", help="Expire snapshots older than this: 7d, 12h.")
+@click.option("--retain-last", type=click.IntRange(min=1), metavar="N", help="Keep N snapshots of each branch.")
+@click.option("--snapshot-id", "ids", type=int, multiple=True, metavar="ID", help="Expire this one; may be repeated.")
+@click.option(
+    "--delete",
+    type=click.Choice(["now", "later", "never"]),
+    default="now",
+    help="When files are deleted; later: by the next expire, from a journal [default: now].",
+)
+@click.option("--clean-metadata", is_flag=True, help="Also remove schemas and partition specs that nothing uses.")
+@yes_option
+@shared_options
+def expire_command(
+    table: str,
+    older_than: int | None,
+    retain_last: int | None,
+    ids: tuple[int, ...],
+    delete: Any,
+    clean_metadata: bool,
+    yes: bool,
+) -> None:
+    """Forget old snapshots of TABLE, and delete the files that only they reach.
+
+    By default the table's history.expire.* properties decide. Branches and tags keep what their own retention says.
+    """
+    from datetime import timedelta
+
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_to_change
+
+    opened = open_to_change(table)
+    with showing_progress():
+        result = opened.expire_snapshots(
+            older_than=None if older_than is None else timedelta(milliseconds=older_than),
+            retain_last=retain_last,
+            snapshot_ids=ids,
+            delete=delete,
+            clean_expired_metadata=clean_metadata,
+            dry_run=not yes,
+        )
+    facts = expiry_facts(result)
+    answer(facts, lambda screen: _show_expiry(screen, facts))
+
+
+def expiry_facts(result: Expiry) -> dict[str, Any]:
+    """The plan or the report as a document."""
+    return {
+        "name": result.name,
+        "done": result.done,
+        "snapshots_before": result.snapshots_before,
+        "snapshots_after": result.snapshots_after,
+        "snapshot_ids": list(result.snapshot_ids),
+        "refs": list(result.refs),
+        "files": dict(result.files),
+        "files_total": result.files_total,
+        "total_bytes": result.total_bytes,
+        "kept_elsewhere": result.elsewhere,
+        "journal": result.journal,
+        "finished": result.finished,
+        "failed": list(result.failed),
+        "unreadable": list(result.unreadable),
+    }
+
+
+def _show_expiry(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted, number, size
+
+    done = facts["done"]
+    verb = "Expired" if done else "Would expire"
+    screen.title(f"{verb} {counted(len(facts['snapshot_ids']), 'snapshot')}", f"of {facts['name']}")
+    kinds = ", ".join(f"{number(count)} {kind}" for kind, count in facts["files"].items())
+    screen.card(
+        [
+            ("snapshots", f"{number(facts['snapshots_before'])} before, {number(facts['snapshots_after'])} after"),
+            ("refs past their age", ", ".join(facts["refs"])),
+            ("files", f"{kinds} ({size(facts['total_bytes'])})" if kinds else "none"),
+            ("kept elsewhere", counted(facts["kept_elsewhere"], "file") if facts["kept_elsewhere"] else ""),
+            ("left by earlier runs", f"{counted(facts['finished'], 'file')} deleted" if facts["finished"] else ""),
+            ("journal", facts["journal"] or ""),
+        ]
+    )
+    for file in facts["failed"][:10]:
+        screen.warning(f"could not delete {file}")
+    if not done:
+        screen.note("Nothing was changed; --yes does it.")
