@@ -17,7 +17,7 @@ from esker.cli.failure import describe, report, wants
 from esker.cli.shared_options import shared_options
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Start": ("init", "demo", "doctor"),
+    "Start": ("init", "demo", "serve", "doctor"),
     "Look": (
         "ls",
         "info",

@@ -70,7 +70,7 @@ def replaced(
     log = base.version_log
     if current.version_id != base.current_version_id:
         log = (*log, VersionLogEntry(timestamp_ms=wanted.timestamp_ms, version_id=current.version_id))
-    return _expired(
+    return with_kept_versions(
         replace(
             base,
             schemas=schemas,
@@ -85,7 +85,7 @@ def replaced(
 def with_properties(base: ViewMetadata, changes: Mapping[str, str], removed: tuple[str, ...] = ()) -> ViewMetadata:
     """The view with properties set and removed."""
     kept = {key: value for key, value in base.properties.items() if key not in removed}
-    return _expired(replace(base, properties={**kept, **checked_view_properties(changes)}))
+    return with_kept_versions(replace(base, properties={**kept, **checked_view_properties(changes)}))
 
 
 def checked_view_properties(given: Mapping[str, str] | None) -> dict[str, str]:
@@ -138,7 +138,7 @@ def _check_dialects(base: ViewMetadata, new: ViewVersion, properties: Mapping[st
         )
 
 
-def _expired(metadata: ViewMetadata) -> ViewMetadata:
+def with_kept_versions(metadata: ViewMetadata) -> ViewMetadata:
     """The newest versions and always the current one. The log begins after the last removed version."""
     keep = whole_number(metadata.properties, HISTORY, _KEPT, at_least=1)
     if len(metadata.versions) <= keep:

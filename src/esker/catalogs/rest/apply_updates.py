@@ -17,6 +17,7 @@ from esker.iceberg.json_document import JsonObject
 from esker.iceberg.metadata.partition_and_sort import decode_partition_spec, decode_sort_order
 from esker.iceberg.metadata.schema import decode_schema
 from esker.iceberg.metadata.snapshot import decode_partition_statistics, decode_ref, decode_snapshot, decode_statistics
+from esker.tree.snapshot import extended
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
 _FILE = "the update"
@@ -64,11 +65,17 @@ def applied(base: TableMetadata, updates: Iterable[Document]) -> TableMetadata:
             raise InvalidInput(f"cannot apply the update {action!r}: it is not known", update=action)
         if action == "add-snapshot":
             new_ids.add(update["snapshot"]["snapshot-id"])
-        base = _STEPS[action](base, update, added)
-    return _with_clean_log(base, new_ids)
+        base = apply_update(base, update, added)
+    return with_clean_log(base, new_ids)
 
 
-def _with_clean_log(metadata: TableMetadata, new_ids: set[int]) -> TableMetadata:
+def apply_update(base: TableMetadata, update: Document, added: dict[str, int]) -> TableMetadata:
+    """The table after one update of a known kind. ``added`` records the last schema, spec and sort order that a commit
+    added."""
+    return _STEPS[update["action"]](base, update, added)
+
+
+def with_clean_log(metadata: TableMetadata, new_ids: set[int]) -> TableMetadata:
     """A log ends with the current snapshot; what was removed cuts off what was before it."""
     known = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     log: list[SnapshotLogEntry] = []
@@ -146,7 +153,7 @@ def _add_snapshot(base: TableMetadata, update: Document, added: Added) -> TableM
         row_id = (base.next_row_id or 0) + (snapshot.added_rows or 0)
     return replace(
         base,
-        snapshots=(*base.snapshots, snapshot),
+        snapshots=extended(base.snapshots, snapshot),
         last_sequence_number=max(base.last_sequence_number, snapshot.sequence_number),
         next_row_id=row_id,
     )
@@ -162,7 +169,7 @@ def _set_ref(base: TableMetadata, update: Document, added: Added) -> TableMetada
     if snapshot is None:
         raise InvalidInput(f"cannot set {name}: the table has no snapshot {ref.snapshot_id}")
     entry = SnapshotLogEntry(timestamp_ms=snapshot.timestamp_ms, snapshot_id=ref.snapshot_id)
-    return replace(changed, current_snapshot_id=ref.snapshot_id, snapshot_log=(*base.snapshot_log, entry))
+    return replace(changed, current_snapshot_id=ref.snapshot_id, snapshot_log=extended(base.snapshot_log, entry))
 
 
 def _remove_ref(base: TableMetadata, update: Document, added: Added) -> TableMetadata:

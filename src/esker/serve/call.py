@@ -1,0 +1,110 @@
+"""One request to the server and its answer, as data: what the operations see of HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from esker.errors import InvalidInput
+from esker.iceberg.json_document import JsonObject
+from esker.model.table_names import Namespace, TableName, parse_namespace
+
+REQUEST = "the request"
+"""What error messages name as the place of a fault in a request's body."""
+SEPARATOR = "\x1f"
+"""Between the levels of a namespace, in a path or a parameter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A status, a JSON document as bytes, and headers."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+NOTHING = Answer(status=204)
+
+
+def answer_json(document: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """The answer with a JSON document. ``msgspec.Raw`` parts are not encoded again."""
+    return Answer(status=status, body=msgspec.json.encode(document), headers=headers or {})
+
+
+def _everything(namespace: Namespace) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request for one operation: the gaps of its path, its parameters, headers and body.
+
+    Headers have lower-case names.
+    """
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    sees: Callable[[Namespace], bool] = _everything  # whether the caller may know of a namespace
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace in the path. Raises ``InvalidInput`` for a name that cannot exist."""
+        return decode_namespace(self.path["namespace"])
+
+    @property
+    def table(self) -> TableName:
+        """The table in the path. Raises ``InvalidInput`` for a name that cannot exist."""
+        return _named(self.namespace, self.path["table"])
+
+    @property
+    def view(self) -> TableName:
+        """The view in the path. Raises ``InvalidInput`` for a name that cannot exist."""
+        return _named(self.namespace, self.path["view"])
+
+    def document(self) -> JsonObject:
+        """The body as a JSON object. Raises ``InvalidInput`` if it is not JSON.
+
+        A fault in its fields raises ``Corrupt`` of the file `REQUEST`. The service reports it as a fault of the sender.
+        """
+        try:
+            value = msgspec.json.decode(self.body or b"null")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput(f"cannot read the request: its body is not JSON: {error}") from None
+        return JsonObject(REQUEST, "the body", value)
+
+    def flag(self, name: str) -> bool:
+        """A parameter that is true or false. Raises ``InvalidInput`` for another value."""
+        text = self.query.get(name, "false").lower()
+        if text not in ("true", "false"):
+            raise InvalidInput(f"cannot read the parameter {name}={text!r}: it takes true or false")
+        return text == "true"
+
+
+def decode_namespace(text: str) -> Namespace:
+    """The levels of a namespace. The separator of the protocol is 0x1F; clients of early days send ``%1F`` twice
+    encoded. Raises ``InvalidInput`` for a name that cannot exist."""
+    return parse_namespace(tuple(text.replace("%1F", SEPARATOR).replace("%1f", SEPARATOR).split(SEPARATOR)))
+
+
+def identifier_in(document: JsonObject) -> TableName:
+    """The table or view that a document of a namespace and a name identifies. Raises ``InvalidInput``."""
+    return _named(namespace_in(document, "namespace"), document.string("name"))
+
+
+def namespace_in(document: JsonObject, field_name: str) -> Namespace:
+    """A namespace that is an array of texts. Raises ``InvalidInput``."""
+    levels = document.items(field_name)
+    if not levels or not all(isinstance(level, str) for level in levels):
+        raise document.corrupt(f"{field_name!r} must be an array of names")
+    return parse_namespace(tuple(levels))
+
+
+def _named(namespace: Namespace, name: str) -> TableName:
+    (checked,) = parse_namespace((name,))
+    return TableName(namespace, checked)

@@ -1,0 +1,208 @@
+"""Commits: all requirements first, then the updates in their order, then one metadata file and one swap."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from esker.catalogs.rest.apply_updates import failed_requirement
+from esker.catalogs.rest.metadata_updates import Document
+from esker.errors import AlreadyExists, InvalidInput, NoSuchTable, OutcomeUnknown
+from esker.iceberg.json_document import JsonObject
+from esker.model.table_names import TableName
+from esker.ports.catalog import (
+    Accepted,
+    AllAccepted,
+    AllUnanswered,
+    Catalog,
+    Rejected,
+    TableState,
+    TableSwap,
+    Unanswered,
+)
+from esker.serve.checked_updates import with_updates
+from esker.serve.error_answers import CommitRefused
+from esker.serve.new_tables import blank_table
+from esker.tree.table_metadata import TableMetadata
+
+_ATTEMPTS = 20
+_CREATE = "assert-create"
+_FIELDS = {
+    _CREATE: (),
+    "assert-table-uuid": ("uuid",),
+    "assert-ref-snapshot-id": ("ref",),
+    "assert-last-assigned-field-id": ("last-assigned-field-id",),
+    "assert-current-schema-id": ("current-schema-id",),
+    "assert-last-assigned-partition-id": ("last-assigned-partition-id",),
+    "assert-default-spec-id": ("default-spec-id",),
+    "assert-default-sort-order-id": ("default-sort-order-id",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a client asks to change in one table."""
+
+    name: TableName
+    requirements: tuple[Document, ...]
+    updates: tuple[JsonObject, ...]
+
+    @classmethod
+    def read(cls, name: TableName, document: JsonObject) -> Commit:
+        """The commit in a request. Raises ``InvalidInput`` for a requirement that is not known."""
+        requirements = tuple(_requirement(one) for one in _all(document, "requirements", "requirement"))
+        updates = tuple(_all(document, "updates", "update"))
+        return cls(name, requirements, updates)
+
+    @property
+    def creates(self) -> bool:
+        """Whether the commit finishes a staged create."""
+        return any(one["type"] == _CREATE for one in self.requirements)
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise ``CommitRefused`` if the table does not meet a requirement."""
+        failed = failed_requirement(metadata, self.requirements)
+        if failed is None:
+            return
+        if failed["type"] == _CREATE:
+            raise CommitRefused(f"cannot commit to {self.name}: requirement failed: the table exists already")
+        raise CommitRefused(f"cannot commit to {self.name}: requirement failed: {failed['type']} of {_shown(failed)}")
+
+
+def _shown(requirement: Document) -> str:
+    return ", ".join(f"{name} {value}" for name, value in requirement.items() if name != "type")[:200]
+
+
+def _all(document: JsonObject, name: str, singular: str) -> list[JsonObject]:
+    document.items(name)  # raises if it is missing
+    return list(document.objects(name, singular))
+
+
+def _requirement(document: JsonObject) -> Document:
+    kind = document.string("type")
+    if kind not in _FIELDS:
+        raise InvalidInput(f"cannot check the requirement {kind!r}: it is not known", requirement=kind)
+    for name in _FIELDS[kind]:
+        document.string(name) if name in ("uuid", "ref") else document.integer(name)
+    return {**document.fields, "snapshot-id": document.integer_or_none("snapshot-id")}
+
+
+class Commits:
+    """Applies commits to the tables of a catalog."""
+
+    def __init__(self, catalog: Catalog, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._catalog = catalog
+        self._now_ms = now_ms
+        self._locks = _Locks()
+
+    def apply(self, commit: Commit) -> TableState:
+        """Commit to one table, and return its new state.
+
+        Raises ``CommitRefused`` if a requirement is not met, ``InvalidInput`` for a wrong update, ``NoSuchTable``, and
+        ``OutcomeUnknown`` if the catalog did not say whether the commit was made.
+        """
+        with self._locks.held(commit.name):
+            return self._create(commit) if commit.creates else self._apply(commit)
+
+    def _apply(self, commit: Commit) -> TableState:
+        known: TableState | None = None
+        for _ in range(_ATTEMPTS):
+            base = known = self._catalog.load(commit.name, known)
+            commit.check(base.metadata)
+            if not commit.updates:
+                return base
+            new = self._updated(base.metadata, commit)
+            match self._catalog.swap(commit.name, base, new):
+                case Accepted(state):
+                    return state
+                case Rejected():
+                    continue  # another commit came first: it may still be compatible with this one
+                case Unanswered(why, location):
+                    return self._found(commit.name, location, why)
+        raise CommitRefused(f"cannot commit to {commit.name}: other writers came first {_ATTEMPTS} times; try again")
+
+    def apply_all(self, commits: list[Commit]) -> None:
+        """Commit to several tables, to all or to none. Raises as ``apply`` does."""
+        if len({commit.name for commit in commits}) != len(commits):
+            raise InvalidInput("cannot commit: one table is named twice")
+        if any(commit.creates for commit in commits):
+            raise InvalidInput("cannot create a table together with commits to others; create it first")
+        self._catalog.check_swaps_all()
+        with self._locks.held(*(commit.name for commit in commits)):
+            self._apply_all(commits)
+
+    def _apply_all(self, commits: list[Commit]) -> None:
+        for _ in range(_ATTEMPTS):
+            bases = [self._catalog.load(commit.name) for commit in commits]
+            for commit, base in zip(commits, bases, strict=True):
+                commit.check(base.metadata)
+            swaps = [
+                TableSwap(commit.name, base, self._updated(base.metadata, commit))
+                for commit, base in zip(commits, bases, strict=True)
+                if commit.updates
+            ]
+            if not swaps:
+                return
+            match self._catalog.swap_all(swaps):
+                case AllAccepted():
+                    return
+                case Rejected():
+                    continue
+                case AllUnanswered(why, locations):
+                    for name, location in locations.items():
+                        self._found(name, location, why)
+                    return
+        raise CommitRefused(f"cannot commit: other writers came first {_ATTEMPTS} times; try again")
+
+    def _updated(self, base: TableMetadata, commit: Commit) -> TableMetadata:
+        check_location = partial(self._check_location, commit.name, base)
+        return with_updates(base, commit.updates, now_ms=self._now_ms(), check_location=check_location)
+
+    def _create(self, commit: Commit) -> TableState:
+        try:
+            commit.check(self._catalog.load(commit.name).metadata)
+        except NoSuchTable:
+            commit.check(None)
+        self._catalog.namespace_properties(commit.name.namespace)
+        versions = [one.fields.get("format-version") for one in commit.updates]
+        asked = next((version for version in versions if isinstance(version, int)), 2)
+        metadata = self._updated(blank_table(asked), commit)
+        schemas = tuple(schema for schema in metadata.schemas if schema.schema_id >= 0)
+        try:
+            return self._catalog.create(commit.name, replace(metadata, schemas=schemas))
+        except AlreadyExists as error:
+            raise CommitRefused(error.message) from error
+
+    def _found(self, name: TableName, location: str | None, why: str) -> TableState:
+        """The table, if the swap that was not answered can be seen in it. Raises ``OutcomeUnknown`` if not."""
+        state = self._catalog.load(name)
+        files = {state.metadata_location, *(entry.metadata_file for entry in state.metadata.metadata_log)}
+        if location is None or location not in files:
+            raise OutcomeUnknown(f"the catalog did not say whether the commit to {name} was made: {why}")
+        return state
+
+    def _check_location(self, name: TableName, table: TableMetadata, location: str, what: str) -> None:
+        if table.location and location.startswith(f"{table.location}/") and ".." not in location.split("/"):
+            return
+        try:
+            self._catalog.check_place(name, replace(blank_table(2), location=location))
+        except InvalidInput as error:
+            raise InvalidInput(f"cannot use {location} as {what}: {error.message}", location=location) from error
+
+
+class _Locks:
+    """One of a fixed number of locks for each table, so that commits of this process to one table do not collide."""
+
+    def __init__(self, number: int = 64) -> None:
+        self._locks = tuple(threading.Lock() for _ in range(number))
+
+    @contextmanager
+    def held(self, *names: TableName) -> Iterator[None]:
+        with ExitStack() as stack:
+            for at in sorted({hash(name) % len(self._locks) for name in names}):
+                stack.enter_context(self._locks[at])
+            yield

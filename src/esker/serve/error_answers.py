@@ -1,0 +1,89 @@
+"""What an error means to a client: its status, and the name by which clients of other languages know it.
+
+A status below 500 says that nothing was changed. Whatever may have had an effect is 500.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from esker.errors import (
+    AlreadyExists,
+    Conflict,
+    Corrupt,
+    EskerError,
+    InvalidInput,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    OutcomeUnknown,
+    StorageFailed,
+    Unsupported,
+)
+from esker.serve.call import Answer, answer_json
+
+log = logging.getLogger("esker.serve")
+
+
+class CommitRefused(Conflict):
+    """A requirement of a commit is not met. Nothing was changed."""
+
+
+class NotEmpty(InvalidInput):
+    """A namespace that still contains something."""
+
+
+class NotOffered(Unsupported):
+    """An operation of the protocol that this server does not have."""
+
+
+class NotAllowed(EskerError):
+    """The caller is known and may not do this."""
+
+
+class NotKnown(EskerError):
+    """The caller has no token, or one that is not valid."""
+
+
+class NoSuchPlan(EskerError):
+    """The server has no plan, or no plan task, of that name."""
+
+
+_KINDS: tuple[tuple[type[EskerError], int, str], ...] = (
+    (NotKnown, 401, "NotAuthorizedException"),
+    (NotAllowed, 403, "ForbiddenException"),
+    (NoSuchPlan, 404, "NoSuchPlanIdException"),
+    (NoSuchTable, 404, "NoSuchTableException"),
+    (NoSuchView, 404, "NoSuchViewException"),
+    (NoSuchNamespace, 404, "NoSuchNamespaceException"),
+    (NotOffered, 406, "UnsupportedOperationException"),
+    (CommitRefused, 409, "CommitFailedException"),
+    (AlreadyExists, 409, "AlreadyExistsException"),
+    (NotEmpty, 409, "NamespaceNotEmptyException"),
+    (Conflict, 409, "CommitFailedException"),
+    (OutcomeUnknown, 500, "CommitStateUnknownException"),
+    (InvalidInput, 400, "BadRequestException"),
+    (Unsupported, 406, "UnsupportedOperationException"),
+    (Corrupt, 500, "InternalServerError"),
+)
+
+
+def answer_to(error: Exception) -> Answer:
+    """The answer that reports an error. The text of an unknown error stays in the log of the server."""
+    if isinstance(error, StorageFailed):
+        if error.retryable:
+            return error_answer(503, "ServiceUnavailableException", error.message, {"retry-after": "2"})
+        return error_answer(500, "InternalServerError", error.message)
+    for kind, status, name in _KINDS:
+        if isinstance(error, kind):
+            return error_answer(status, name, error.message)
+    if isinstance(error, EskerError):
+        return error_answer(500, "InternalServerError", error.message)
+    log.error("a request failed", exc_info=error)
+    return error_answer(500, "InternalServerError", "the server met an error that it does not know; see its log")
+
+
+def error_answer(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Answer:
+    """An error as the protocol has it."""
+    document = {"error": {"message": message, "type": kind, "code": status}}
+    return answer_json(document, status=status, headers=headers)

@@ -1,0 +1,171 @@
+"""The REST catalog without HTTP: from a request as data to its answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from esker.catalogs.rest.operations import Operation
+from esker.errors import Corrupt, InvalidInput, NoSuchTable
+from esker.model.table_names import Namespace
+from esker.serve.access import EVERYONE, Caller, Role, Tokens, role_for
+from esker.serve.call import REQUEST, Answer, Call, answer_json, decode_namespace, namespace_in
+from esker.serve.commits import Commits
+from esker.serve.error_answers import NotOffered, answer_to, error_answer
+from esker.serve.namespaces import Namespaces, paged
+from esker.serve.routes import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, LOAD_FUNCTION, TOKEN, OtherMethod, Routes
+from esker.serve.tables import Tables
+from esker.serve.views import Views
+
+if TYPE_CHECKING:
+    from esker.lake import Lake
+
+log = logging.getLogger("esker.serve")
+audit = logging.getLogger("esker.serve.audit")
+
+Handler = Callable[[Call], Answer]
+
+REFUSED: Mapping[str, str] = {
+    Operation.SIGN_REQUEST.value: "this server signs no requests to a store",
+    Operation.REGISTER_VIEW.value: "this server does not register views by their metadata file",
+    Operation.PLAN_SCAN.value: "this server does not plan scans",
+    Operation.FETCH_PLAN.value: "this server does not plan scans",
+    Operation.CANCEL_PLAN.value: "this server does not plan scans",
+    Operation.FETCH_TASKS.value: "this server does not plan scans",
+}
+"""The operations of the protocol that are answered with 406, and why."""
+
+
+class Service:
+    """All operations of the protocol over one lake: each is served, or refused by name."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        tokens: Tokens | None = None,
+        config: Mapping[str, str] | None = None,
+        warehouses: Sequence[str] = (),
+    ) -> None:
+        self._lake = lake
+        self._tokens = tokens
+        self._warehouses = tuple(warehouses)
+        self._routes = Routes(ALL_OPERATIONS)
+        self._handlers = self._made(config or {})
+
+    def _made(self, config: Mapping[str, str]) -> dict[str, Handler]:
+        catalog = self._lake.catalog
+        commits = Commits(catalog)
+        namespaces, tables, views = Namespaces(catalog), Tables(self._lake, commits, config), Views(catalog)
+        return {
+            CONFIG: self._config,
+            TOKEN: self._token,
+            LIST_FUNCTIONS: self._functions,
+            LOAD_FUNCTION: self._function,
+            Operation.LIST_NAMESPACES.value: namespaces.list,
+            Operation.CREATE_NAMESPACE.value: namespaces.create,
+            Operation.LOAD_NAMESPACE.value: namespaces.load,
+            Operation.NAMESPACE_EXISTS.value: namespaces.exists,
+            Operation.DROP_NAMESPACE.value: namespaces.drop,
+            Operation.UPDATE_NAMESPACE.value: namespaces.update,
+            Operation.LIST_TABLES.value: tables.list,
+            Operation.CREATE_TABLE.value: tables.create,
+            Operation.REGISTER_TABLE.value: tables.register,
+            Operation.UNREGISTER_TABLE.value: tables.unregister,
+            Operation.LOAD_TABLE.value: tables.load,
+            Operation.UPDATE_TABLE.value: tables.update,
+            Operation.DROP_TABLE.value: tables.drop,
+            Operation.TABLE_EXISTS.value: tables.exists,
+            Operation.LOAD_CREDENTIALS.value: tables.credentials,
+            Operation.RENAME_TABLE.value: tables.rename,
+            Operation.REPORT_METRICS.value: tables.metrics,
+            Operation.COMMIT_TRANSACTION.value: tables.commit_all,
+            Operation.LIST_VIEWS.value: views.list,
+            Operation.CREATE_VIEW.value: views.create,
+            Operation.LOAD_VIEW.value: views.load,
+            Operation.REPLACE_VIEW.value: views.replace,
+            Operation.DROP_VIEW.value: views.drop,
+            Operation.VIEW_EXISTS.value: views.exists,
+            Operation.RENAME_VIEW.value: views.rename,
+        }
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The operations that this server carries out, by the names under which it advertises them."""
+        return tuple(self._handlers)
+
+    def answer(self, method: str, raw_path: str, call: Call) -> Answer:
+        """The answer to a request. Never raises."""
+        try:
+            found = self._routes.find(method, raw_path)
+            if found is None:
+                return _no_route(404, "no operation has this path")
+            if isinstance(found, OtherMethod):
+                return _no_route(405, "this path has other methods", {"allow": ", ".join(found.allowed)})
+            call = replace(call, path=found.gaps)
+            caller = self._caller(found.operation, call)
+            caller.check(found.operation, _namespaces_of(call))
+            return self._carried_out(found.operation, call, caller)
+        except Corrupt as error:
+            is_senders = error.file == REQUEST
+            return answer_to(InvalidInput(f"cannot read {REQUEST}: {error.reason}") if is_senders else error)
+        except Exception as error:  # the server lives on; the log has the traceback
+            return answer_to(error)
+
+    def _caller(self, operation: str, call: Call) -> Caller:
+        if self._tokens is None or operation == TOKEN:
+            return EVERYONE
+        return self._tokens.caller(call.headers.get("authorization"))
+
+    def _carried_out(self, operation: str, call: Call, caller: Caller) -> Answer:
+        if operation in REFUSED:
+            raise NotOffered(f"cannot do this: {REFUSED[operation]}", feature=operation)
+        answer = self._handlers[operation](replace(call, sees=caller.sees))
+        if role_for(operation) > Role.READ and operation != TOKEN:
+            audit.info("%s %s by %s: %d", operation, dict(call.path), caller.name, answer.status)
+        return answer
+
+    def _config(self, call: Call) -> Answer:
+        asked = call.query.get("warehouse")
+        if asked and self._warehouses and asked.rstrip("/") not in self._warehouses:
+            why = f"there is no warehouse {asked[:200]!r}; name {' or '.join(self._warehouses)}, or none"
+            return error_answer(404, "NoSuchWarehouseException", why)
+        document: dict[str, Any] = {
+            "defaults": {},
+            "overrides": {},
+            "endpoints": [one for one in self._handlers if one not in (CONFIG, TOKEN)],
+        }
+        return answer_json(document)
+
+    def _token(self, call: Call) -> Answer:
+        if self._tokens is None:
+            raise NotOffered("cannot exchange credentials: this server has no tokens", feature="getToken")
+        return self._tokens.exchange(call)
+
+    def _functions(self, call: Call) -> Answer:
+        self._lake.catalog.namespace_properties(call.namespace)
+        return answer_json(paged("identifiers", [], call))
+
+    def _function(self, call: Call) -> Answer:
+        self._lake.catalog.namespace_properties(call.namespace)
+        raise NoSuchTable(f"no function {call.path['function']}: this catalog has no functions")
+
+
+def _namespaces_of(call: Call) -> list[Namespace]:
+    """The namespaces that a request names, in its path or its body."""
+    if "namespace" in call.path:
+        return [decode_namespace(call.path["namespace"])]
+    if call.body.lstrip()[:1] != b"{":
+        return []
+    fields = call.document()
+    named = [fields.object_or_none("source"), fields.object_or_none("destination")]
+    named += [change.object("identifier") for change in fields.objects("table-changes", "table change")]
+    named.append(fields if "namespace" in fields else None)
+    return [namespace_in(one, "namespace") for one in named if one is not None]
+
+
+def _no_route(status: int, why: str, headers: dict[str, str] | None = None) -> Answer:
+    kind = "NoSuchRouteException" if status == 404 else "MethodNotAllowedException"
+    return error_answer(status, kind, why, headers)

@@ -1,0 +1,179 @@
+"""The operations on tables."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from esker.catalogs.refusals import table_exists
+from esker.errors import InvalidInput, NoSuchTable
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.model.table_names import TableName
+from esker.ports.catalog import TableState
+from esker.serve.call import NOTHING, Answer, Call, answer_json, identifier_in
+from esker.serve.commits import Commit, Commits
+from esker.serve.namespaces import paged
+from esker.serve.new_tables import requested_table
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from esker.lake import Lake
+
+_FORMS = ("all", "refs")
+
+
+class Tables:
+    """Lists, creates, loads, changes and drops the tables of a lake.
+
+    ``config`` is sent with each table: settings of the store that are not secret.
+    """
+
+    def __init__(self, lake: Lake, commits: Commits, config: Mapping[str, str]) -> None:
+        self._lake = lake
+        self._catalog = lake.catalog
+        self._commits = commits
+        self._config = dict(config)
+
+    def list(self, call: Call) -> Answer:
+        """The names of the tables of a namespace."""
+        return answer_json(paged("identifiers", named(self._catalog.tables(call.namespace)), call))
+
+    def create(self, call: Call) -> Answer:
+        """Create an empty table; with ``stage-create`` only prepare its metadata, and create nothing."""
+        document = call.document()
+        name = identifier_in_namespace(call, document.string("name"))
+        self._catalog.namespace_properties(name.namespace)
+        staged = document.boolean("stage-create") if "stage-create" in document else False
+        location = document.string_or_none("location") or self._catalog.location_for(name)
+        metadata = requested_table(document, location)
+        self._catalog.check_place(name, metadata)
+        if staged:
+            self._check_free(name)
+            return self._described(TableState(metadata=metadata, metadata_location=""), call)
+        return self._described(self._catalog.create(name, metadata), call)
+
+    def _check_free(self, name: TableName) -> None:
+        try:
+            self._catalog.load(name)
+        except NoSuchTable:
+            return
+        raise table_exists(name)
+
+    def register(self, call: Call) -> Answer:
+        """Add a table to the catalog by its metadata file."""
+        document = call.document()
+        name = identifier_in_namespace(call, document.string("name"))
+        location = document.string("metadata-location")
+        if "overwrite" in document and document.boolean("overwrite"):
+            raise InvalidInput(f"cannot register {name}: this server does not overwrite a table that exists")
+        return self._described(self._catalog.register(name, location), call)
+
+    def unregister(self, call: Call) -> Answer:
+        """Remove a table from the catalog and return its last metadata. Its files stay. Later commits fail."""
+        state = self._catalog.load(call.table)
+        answer = self._described(state, call)
+        self._catalog.drop(call.table)
+        return answer
+
+    def load(self, call: Call) -> Answer:
+        """The metadata of a table: with all its snapshots, or with ``snapshots=refs`` only those that refs name."""
+        state = self._catalog.load(call.table)
+        tag = _etag(state, _form(call))
+        if tag in (call.headers.get("if-none-match") or "").replace(" ", "").split(","):
+            return Answer(status=304, headers={"etag": tag})
+        return self._described(state, call)
+
+    def exists(self, call: Call) -> Answer:
+        """Whether a table exists."""
+        self._catalog.load(call.table)
+        return NOTHING
+
+    def update(self, call: Call) -> Answer:
+        """Commit to one table."""
+        commit = Commit.read(call.table, call.document())
+        return self._described(self._commits.apply(commit), call)
+
+    def commit_all(self, call: Call) -> Answer:
+        """Commit to several tables, to all or to none."""
+        document = call.document()
+        document.items("table-changes")
+        changes = [
+            Commit.read(identifier_in(change.object("identifier")), change)
+            for change in document.objects("table-changes", "table change")
+        ]
+        self._commits.apply_all(changes)
+        return NOTHING
+
+    def drop(self, call: Call) -> Answer:
+        """Remove a table from the catalog; with ``purgeRequested`` delete its files too."""
+        self._lake.drop_table(str(call.table), purge=call.flag("purgeRequested"))
+        return NOTHING
+
+    def rename(self, call: Call) -> Answer:
+        """Give a table another name."""
+        source, target = renaming(call)
+        self._catalog.namespace_properties(target.namespace)
+        self._catalog.rename(source, target)
+        return NOTHING
+
+    def credentials(self, call: Call) -> Answer:
+        """Credentials for the files of a table: none, because this server vends none."""
+        self._catalog.load(call.table)
+        return answer_json({"storage-credentials": []})
+
+    def metrics(self, call: Call) -> Answer:
+        """A report of a client about a scan or a commit. It is checked and counted, not kept."""
+        call.document().string("report-type")
+        self._catalog.load(call.table)
+        return NOTHING
+
+    def _described(self, state: TableState, call: Call) -> Answer:
+        form = _form(call)
+        metadata = state.metadata if form == "all" else _of_refs(state.metadata)
+        document: dict[str, Any] = {
+            "metadata-location": state.metadata_location or None,
+            "metadata": msgspec.Raw(encode_table_metadata(metadata)),
+            "config": self._config,
+        }
+        headers = {"etag": _etag(state, form)} if state.metadata_location else {}
+        return answer_json(document, headers=headers)
+
+
+def named(names: tuple[TableName, ...]) -> list[dict[str, Any]]:
+    """Names as the protocol has them."""
+    return [{"namespace": list(name.namespace), "name": name.name} for name in names]
+
+
+def identifier_in_namespace(call: Call, name: str) -> TableName:
+    """A name of the body in the namespace of the path. Raises ``InvalidInput`` for a name that cannot exist."""
+    return Call(path={**call.path, "table": name}).table
+
+
+def renaming(call: Call) -> tuple[TableName, TableName]:
+    """The old and the new name in a request to rename. Raises ``InvalidInput``."""
+    document = call.document()
+    return identifier_in(document.object("source")), identifier_in(document.object("destination"))
+
+
+def _form(call: Call) -> str:
+    form = call.query.get("snapshots", "all")
+    if form not in _FORMS:
+        raise InvalidInput(f"cannot load snapshots={form[:20]!r}: it takes all or refs")
+    return form
+
+
+def _etag(state: TableState, form: str) -> str:
+    digest = hashlib.sha256(f"{form}:{state.metadata_location}".encode()).hexdigest()[:32]
+    return f'W/"{digest}"'
+
+
+def _of_refs(metadata: TableMetadata) -> TableMetadata:
+    """The table with only those snapshots that a branch or tag names."""
+    wanted = {ref.snapshot_id for ref in metadata.all_refs.values()}
+    found = (metadata.snapshot(id_) for id_ in wanted)
+    kept = sorted((one for one in found if one is not None), key=lambda one: (one.sequence_number, one.timestamp_ms))
+    return replace(metadata, snapshots=tuple(kept))

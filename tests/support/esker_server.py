@@ -1,0 +1,41 @@
+"""``esker serve`` for tests: a real server on a free port of the loopback interface, in a thread of this process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import esker
+from esker.lake import Lake
+from esker.serve.asgi import Limits
+from esker.serve.run_server import Listening, make_server
+
+
+@contextmanager
+def serving(lake: Lake, *, limits: Limits | None = None, token_file: Path | None = None) -> Iterator[str]:
+    """The address of a server over a lake, while the block runs."""
+    server, socket = make_server(lake, Listening(port=0, token_file=token_file), limits)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+    thread.start()
+    try:
+        ends = time.monotonic() + 30
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        socket.close()
+
+
+@contextmanager
+def serving_sqlite(folder: Path, *roots: str) -> Iterator[str]:
+    """The address of a server over a new SQLite catalog in a folder."""
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), allowed_roots=roots)
+    with serving(lake) as uri:
+        yield uri
