@@ -13,7 +13,7 @@ from documentation import ROOT, name_of
 SOURCE = ROOT / "src" / "esker"
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
-MOST_ENTRIES = {SOURCE: 28}  # the rings themselves; every other package has at most
+MOST_ENTRIES = {SOURCE: 29}  # the rings themselves; every other package has at most
 MOST_IN_A_PACKAGE = 21
 MOST_MODULES = 480  # a third format, three catalogs and a server are still to come
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()

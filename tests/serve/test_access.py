@@ -14,8 +14,8 @@ from esker.errors import InvalidInput
 from esker.lake import Lake
 from esker.serve.access import LIFETIME_S, Tokens
 from esker.serve.call import Answer, Call
+from esker.serve.catalog_service import Service
 from esker.serve.run_server import Listening, make_server
-from esker.serve.service import Service
 
 ADMIN, WRITER, READER, LIMITED = "admin-token-0123456789", "write-token-0123456789", "read-token-0123456789", "l" * 20
 

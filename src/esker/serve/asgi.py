@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from esker.serve.call import Answer, Call, answer_json
+from esker.serve.catalog_service import Service
 from esker.serve.error_answers import error_answer
-from esker.serve.service import Service
 
 access = logging.getLogger("esker.serve.access")
 

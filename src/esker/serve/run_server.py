@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from esker.errors import InvalidInput, StorageFailed, Unsupported
 from esker.serve.access import Tokens
 from esker.serve.asgi import Application, Limits
-from esker.serve.service import Service
+from esker.serve.catalog_service import Service
 
 if TYPE_CHECKING:
     import uvicorn

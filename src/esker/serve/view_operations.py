@@ -20,8 +20,8 @@ from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, ViewState
 from esker.serve.call import NOTHING, REQUEST, Answer, Call, answer_json
 from esker.serve.error_answers import CommitRefused
-from esker.serve.namespaces import paged
-from esker.serve.tables import identifier_in_namespace, named, renaming
+from esker.serve.namespace_operations import paged
+from esker.serve.table_operations import identifier_in_namespace, named, renaming
 from esker.tree.view_metadata import VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.view_versions import checked_view_properties, commit_view, with_kept_versions
 

@@ -13,8 +13,8 @@ import pytest
 import esker
 from esker.lake import Lake
 from esker.serve.call import Answer, Call
-from esker.serve.routes import ALL_OPERATIONS, CONFIG, TOKEN
-from esker.serve.service import REFUSED, Service
+from esker.serve.catalog_service import REFUSED, Service
+from esker.serve.find_operation import ALL_OPERATIONS, CONFIG, TOKEN
 
 SCHEMA = {
     "type": "struct",

@@ -11,13 +11,13 @@ from esker.catalogs.rest.operations import Operation
 from esker.errors import Corrupt, InvalidInput, NoSuchTable
 from esker.model.table_names import Namespace
 from esker.serve.access import EVERYONE, Caller, Role, Tokens, role_for
+from esker.serve.apply_commits import Commits
 from esker.serve.call import REQUEST, Answer, Call, answer_json, decode_namespace, namespace_in
-from esker.serve.commits import Commits
 from esker.serve.error_answers import NotOffered, answer_to, error_answer
-from esker.serve.namespaces import Namespaces, paged
-from esker.serve.routes import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, LOAD_FUNCTION, TOKEN, OtherMethod, Routes
-from esker.serve.tables import Tables
-from esker.serve.views import Views
+from esker.serve.find_operation import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, LOAD_FUNCTION, TOKEN, OtherMethod, Routes
+from esker.serve.namespace_operations import Namespaces, paged
+from esker.serve.table_operations import Tables
+from esker.serve.view_operations import Views
 
 if TYPE_CHECKING:
     from esker.lake import Lake

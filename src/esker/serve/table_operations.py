@@ -14,9 +14,9 @@ from esker.errors import InvalidInput, NoSuchTable
 from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.model.table_names import TableName
 from esker.ports.catalog import TableState
+from esker.serve.apply_commits import Commit, Commits
 from esker.serve.call import NOTHING, Answer, Call, answer_json, identifier_in
-from esker.serve.commits import Commit, Commits
-from esker.serve.namespaces import paged
+from esker.serve.namespace_operations import paged
 from esker.serve.new_tables import requested_table
 from esker.tree.table_metadata import TableMetadata
 
