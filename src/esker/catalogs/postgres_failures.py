@@ -6,12 +6,17 @@ from enum import Enum
 from typing import Protocol
 
 _RIGHTS = "give this user the right to do so"
+_READ_ONLY = (
+    "if this server is a read-only copy, name the primary, or add target_session_attrs=read-write to the URI; if the "
+    "database or the user is set to read-only transactions, use another"
+)
 _NEVER = {  # the same call would fail again: what has to change first
     "42501": _RIGHTS,
     "28000": "check the user",
     "28P01": "check the user and the password",
     "3D000": "check the name of the database, or create it",
-    "25006": "this server is a read-only copy: name the primary, or add target_session_attrs=read-write to the URI",
+    "25006": _READ_ONLY,
+    "0A000": _READ_ONLY,  # how a standby refuses an isolation level
 }
 # Servers send the code of a refused connection, and libpq keeps only its text.
 _NEVER_TEXTS = {
@@ -29,6 +34,7 @@ class Meaning(Enum):
 
     AGAIN = "again"  # the transaction is undone, and the same work may succeed at once
     LOCKED = "locked"  # another transaction held what this one needs for too long; it is undone
+    CANCELLED = "cancelled"  # a time-out of the server, or an administrator, ended the statement; it is undone
     TAKEN = "taken"  # a row of that key is there
     LOST = "lost"  # the connection is gone, or was never made
     FAILED = "failed"  # the server cannot do it now: its disk is full, it has too many connections, it starts
@@ -55,8 +61,10 @@ def meaning_of(error: ServerError, *, is_mistake: bool = False) -> Meaning:
         return Meaning.AGAIN
     if code == "23505":
         return Meaning.TAKEN
-    if code in ("55P03", "57014"):
+    if code == "55P03":
         return Meaning.LOCKED
+    if code == "57014":
+        return Meaning.CANCELLED
     if code in _NEVER:
         return Meaning.REFUSED
     if code.startswith("08") or code in ("57P01", "57P02", "57P05", "25P03", "25P04"):

@@ -17,16 +17,22 @@ from s3_server import (
     CONFLICT,
     CUT_BODY,
     DENY,
+    HTML,
     IGNORE_CONDITIONS,
     LOSE_ANSWER,
     LOSE_REQUEST,
+    NO_CONTENT,
     SECRET_KEY,
+    SHORT_PAGE,
     SLOW_DOWN,
     TOO_MANY,
+    TWICE_LISTED,
+    WRONG_LENGTH,
     S3Server,
 )
 
 from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
+from esker.storage.objects import object_storage
 from esker.storage.objects.configuration import ObjectConfiguration
 from esker.storage.objects.files import PART, TAIL
 from esker.storage.objects.object_storage import ObjectStorage
@@ -213,6 +219,72 @@ def test_a_listing_that_fails_is_never_empty(s3: S3Server, s3_storage: ObjectSto
     s3.fail(SLOW_DOWN, method="GET", times=99)
     with pytest.raises(StorageFailed, match="cannot list"):
         list(s3_storage.list(f"{bucket}/t"))
+
+
+@pytest.mark.parametrize("action", [HTML, NO_CONTENT, CUT_BODY, WRONG_LENGTH])
+@pytest.mark.parametrize("verb", ["list", "folders"])
+def test_f23_f43_a_listing_that_something_else_answers_is_asked_again(
+    s3: S3Server, s3_storage: ObjectStorage, bucket: str, verb: str, action: str
+) -> None:
+    """The client takes a page of a proxy for an empty listing."""
+    s3_storage.write_new(f"{bucket}/t/a", b"x")
+    s3.fail(action, method="GET")
+    found = getattr(s3_storage, verb)(f"{bucket}/t")
+    assert [file.location for file in (found if verb == "list" else found[1])] == [f"{bucket}/t/a"]
+
+
+@pytest.mark.parametrize("verb", ["list", "folders", "read", "open", "size", "exists", "mark", "write_new"])
+def test_f23_a_server_that_is_no_object_store_is_found_out(
+    s3: S3Server, s3_storage: ObjectStorage, bucket: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_storage, "_WAIT", 0.001)
+    s3.fail(HTML, times=99)
+    said = f"cannot .* {bucket}/a: the answer is not one of an object store; check the address of the store"
+    with pytest.raises(StorageFailed, match=said) as raised:
+        list(getattr(s3_storage, verb)(f"{bucket}/a", *([b"x"] if verb == "write_new" else [])) or ())
+    assert raised.value.retryable
+    assert raised.value.facts.get("unanswered", False) == (verb == "write_new")
+
+
+def test_an_empty_listing_costs_three_requests(s3: S3Server, s3_storage: ObjectStorage, bucket: str) -> None:
+    with s3.counted() as requests:
+        assert list(s3_storage.list(f"{bucket}/t")) == []
+    assert [request.split()[0] for request in requests] == ["GET", "HEAD", "GET"]
+
+
+def test_f43_a_key_that_is_listed_twice_or_on_short_pages_is_there(
+    s3: S3Server, s3_storage: ObjectStorage, bucket: str
+) -> None:
+    for name in ("a", "b", "c"):
+        s3_storage.write_new(f"{bucket}/t/{name}", b"x")
+    s3.fail(SHORT_PAGE, method="GET", times=99)
+    with s3.counted() as requests:
+        assert [file.location[-1] for file in s3_storage.list(f"{bucket}/t")] == ["a", "b", "c"]
+    assert len(requests) == 3
+    s3.heal()
+    s3.fail(TWICE_LISTED, method="GET")
+    found = [file.location for file in s3_storage.list(f"{bucket}/t")]
+    assert sorted(set(found)) == [f"{bucket}/t/{name}" for name in ("a", "b", "c")]
+    s3_storage.delete_many([*found, *found])
+    assert list(s3_storage.list(f"{bucket}/t")) == []
+
+
+def test_f43_an_answer_shorter_than_its_length_is_no_content(
+    s3: S3Server, s3_storage: ObjectStorage, bucket: str
+) -> None:
+    s3_storage.write_new(f"{bucket}/a", b"0123456789")
+    s3.fail(WRONG_LENGTH, method="GET")
+    assert s3_storage.read(f"{bucket}/a") == b"0123456789"
+    s3.fail(WRONG_LENGTH, method="GET")
+    with s3_storage.open(f"{bucket}/a") as file:
+        assert file.read() == b"0123456789"
+
+
+@pytest.mark.parametrize("verb", ["read", "write_new"])
+def test_a_lost_connection_to_a_metadata_file_is_no_lack_of_credentials(s3: S3Server, verb: str) -> None:
+    lost = storage_on(s3, **{"s3.endpoint": "http://127.0.0.1:9", "s3.retry.num-retries": "0"})
+    with pytest.raises(StorageFailed, match="no connection; the store does not answer"):
+        getattr(lost, verb)("s3://bucket/t/metadata/v1.metadata.json", *([b"x"] if verb == "write_new" else []))
 
 
 def test_a_store_that_is_gone_does_not_answer(s3: S3Server) -> None:

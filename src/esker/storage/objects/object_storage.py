@@ -21,7 +21,7 @@ from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.files import PART, TAIL, ObjectFile, PartWriter, Tail, TailCache, Upload
 from esker.storage.objects.make_store import make_store
-from esker.storage.objects.store_failures import failure_of_store, is_refusal
+from esker.storage.objects.store_failures import SPOILED, ForeignAnswer, failure_of_store, is_refusal
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -31,6 +31,7 @@ ATTEMPT = "eskerattempt"
 _ATTEMPTS = 4
 _WAIT = 0.2
 _AT_ONCE = 1000
+_NOTHING = ".esker-nothing-here"  # no object has this name
 _SLICE = 8 << 20
 _READS = 4
 _PARALLEL = 16
@@ -95,29 +96,29 @@ class ObjectStorage:
 
     def read(self, location: str) -> bytes:
         store, key = self._at(location)
-        return self._told("read", location, lambda: bytes(store.get(key).bytes()))
+        return self._asked("read", location, lambda: _read_all(store, key))
 
     def open(self, location: str) -> BinaryIO:
         store, key = self._at(location)
         tail = self._tails.get(location)
         if tail is None:
-            tail = self._told("open", location, lambda: _read_tail(store, key))
+            tail = self._asked("open", location, lambda: _read_tail(store, key))
             self._tails.put(location, tail)
 
         def fetch(start: int, end: int) -> bytes:
-            return self._told("read", location, lambda: _read_range(store, key, start, end))
+            return self._asked("read", location, lambda: _read_range(store, key, start, end))
 
         return cast(BinaryIO, ObjectFile(tail, fetch))
 
     def size(self, location: str) -> int:
         store, key = self._at(location)
         tail = self._tails.get(location)
-        return tail.size if tail else self._told("measure", location, lambda: int(store.head(key)["size"]))
+        return tail.size if tail else self._asked("measure", location, lambda: int(_of_store(store.head(key))["size"]))
 
     def exists(self, location: str) -> bool:
         store, key = self._at(location)
         try:
-            self._told("look for", location, lambda: store.head(key))
+            self._asked("look for", location, lambda: _of_store(store.head(key)))
         except NoSuchFile:
             return False
         return True
@@ -161,7 +162,14 @@ class ObjectStorage:
     def folders(self, prefix: str) -> tuple[Sequence[str], Sequence[StoredFile]]:
         """The names of the folders directly below the prefix, and the objects directly below it."""
         store, key = self._at(prefix)
-        found = self._told("list", prefix, lambda: store.list_with_delimiter(key or None))
+
+        def look() -> Any:
+            return self._asked("list", prefix, lambda: store.list_with_delimiter(key or None))
+
+        found = look()
+        if not (found["common_prefixes"] or found["objects"]):
+            self._check_answers(store, key, prefix)
+            found = look()
         base = prefix.rstrip("/")
         names = sorted(str(name).rstrip("/").rpartition("/")[2] for name in found["common_prefixes"])
         objects = [_stored(base, key, facts) for facts in found["objects"] if facts["path"] != key]
@@ -190,7 +198,7 @@ class ObjectStorage:
     def mark(self, location: str) -> Mark:
         """What tells the content of this object from any other that ever has its name."""
         store, key = self._at(location)
-        return _mark(self._told("look at", location, lambda: store.head(key)))
+        return _mark(self._asked("look at", location, lambda: _of_store(store.head(key))))
 
     def _delete(self, store: ObjectStore, some: Sequence[tuple[str, str]]) -> None:
         for _, location in some:
@@ -218,10 +226,19 @@ class ObjectStorage:
                 )
                 return
             except AlreadyExists:
-                owner = self._owner(store, key, location)
-                if owner == attempt:
+                found = self._found(store, key, location)
+                if found is not None and found[0] == attempt:
                     return
-                if owner is not None:
+                if found == ("", 0):
+                    # Emptied by `replace`, which records no attempt: the object before may have been this attempt's.
+                    raise StorageFailed(
+                        f"cannot tell whether {location} was created: another writer has emptied the object since",
+                        retryable=True,
+                        operation="create",
+                        file=location,
+                        unanswered=True,
+                    ) from None
+                if found is not None:
                     raise
                 # A conflict with a create that is still under way, or one that was deleted since: try again.
             except StorageFailed as error:
@@ -230,24 +247,51 @@ class ObjectStorage:
                     raise error.with_facts(unanswered=True) if unanswered else error from None
         raise AlreadyExists(f"cannot create {location}: other writers are creating the object", file=location)
 
-    def _owner(self, store: ObjectStore, key: str, location: str) -> str | None:
-        """The attempt that created an object: empty where it is not recorded, None where there is no object."""
+    def _found(self, store: ObjectStore, key: str, location: str) -> tuple[str, int] | None:
+        """The attempt that created an object, empty where it is not recorded, and its size; None for no object."""
         try:
-            found = self._told("look at", location, lambda: store.get(key, options={"head": True}).attributes)
+            size, attributes = self._asked("look at", location, lambda: _read_head(store, key))
         except NoSuchFile:
             return None
         except StorageFailed as error:  # it exists, and nobody knows whose it is
             raise error.with_facts(unanswered=True) from None
-        return next((str(value) for name, value in found.items() if str(name).lower() == ATTEMPT), "")
+        return next((str(value) for name, value in attributes.items() if str(name).lower() == ATTEMPT), ""), size
 
     def _pages(self, store: ObjectStore, key: str, prefix: str, after: str | None) -> Iterator[Any]:
         """The facts of every object below a key, page by page."""
-        stream = store.list(key or None, offset=after, chunk_size=_AT_ONCE)
-        while True:
-            chunk = self._told("list", prefix, lambda: next(stream, None))
-            if chunk is None:
-                return
+        is_empty = True
+        for chunk in self._chunks(store, key, prefix, after):
+            is_empty = is_empty and not chunk
             yield from (facts for facts in chunk if facts["path"] != key)  # except the mark of a folder
+        if is_empty:
+            self._check_answers(store, key, prefix)
+            for chunk in self._chunks(store, key, prefix, after):
+                yield from (facts for facts in chunk if facts["path"] != key)
+
+    def _chunks(self, store: ObjectStore, key: str, prefix: str, after: str | None) -> Iterator[Any]:
+        def begin() -> tuple[Any, Any]:
+            stream = store.list(key or None, offset=after, chunk_size=_AT_ONCE)
+            return stream, next(stream, None)
+
+        stream, chunk = self._asked("list", prefix, begin)
+        while chunk is not None:
+            yield chunk
+            chunk = self._told("list", prefix, lambda: next(stream, None))
+
+    def _check_answers(self, store: ObjectStore, key: str, prefix: str) -> None:
+        """`StorageFailed` where something else than an object store answers, such as a proxy with a page of its own.
+
+        The client takes such a page for an empty listing. So an empty listing counts only when the store has answered
+        a question that it must deny, and the second listing is empty too.
+        """
+        missing = f"{key}/{_NOTHING}" if key else _NOTHING
+        try:
+            self._asked("list", prefix, lambda: _of_store(store.head(missing)))
+        except NoSuchFile:
+            return
+        except StorageFailed as error:
+            if error.retryable:
+                raise  # a store that refuses to say whether there is an object is a store
 
     def _at(self, location: str) -> tuple[ObjectStore, str]:
         """The client of a location, and the key there."""
@@ -260,6 +304,18 @@ class ObjectStorage:
             if store is None:
                 store = self._stores[name] = make_store(self._configuration, location)
         return store, place.path.lstrip("/")
+
+    def _asked(self, operation: str, location: str, call: Callable[[], T]) -> T:
+        """What a call that only reads gives. It is repeated where the answer was cut or not the store's: the client
+        repeats requests that fail, not answers that do."""
+        for turn in range(1, _ATTEMPTS):
+            try:
+                return self._told(operation, location, call)
+            except StorageFailed as error:
+                if error.reason not in SPOILED:
+                    raise
+            time.sleep(_WAIT * 2**turn)
+        return self._told(operation, location, call)
 
     def _told(self, operation: str, location: str, call: Callable[[], T]) -> T:
         """What a call gives; what the client raises becomes an error of Esker, without the secrets in it."""
@@ -300,8 +356,8 @@ class _Parts(PartWriter):
         try:
             self._storage._told("create", self._location, self._writer.close)
         except (StorageFailed, NoSuchFile) as error:  # the upload may be complete, and its answer lost
-            owner = self._storage._owner(self._store, self._key, self._location)
-            if owner != self._attempt:
+            found = self._storage._found(self._store, self._key, self._location)
+            if found is None or found[0] != self._attempt:
                 if isinstance(error, NoSuchFile):
                     raise StorageFailed(
                         error.message, retryable=True, operation="create", file=self._location, reason="upload lost"
@@ -313,12 +369,30 @@ class _Parts(PartWriter):
             self._writer.__exit__(ValueError, ValueError(), None)
 
 
+def _of_store(facts: Any) -> Any:
+    """The facts of an object. `ForeignAnswer` without the tag that every object store sends."""
+    if not facts["e_tag"]:
+        raise ForeignAnswer
+    return facts
+
+
+def _read_all(store: ObjectStore, key: str) -> bytes:
+    found = store.get(key)
+    _of_store(found.meta)
+    return bytes(found.bytes())
+
+
+def _read_head(store: ObjectStore, key: str) -> tuple[int, Any]:
+    found = store.get(key, options={"head": True})
+    return int(_of_store(found.meta)["size"]), found.attributes
+
+
 def _read_tail(store: ObjectStore, key: str) -> Tail:
     """The end of an object, by one request where the store can."""
     try:
         found = store.get(key, options={"range": {"suffix": TAIL}})
-        return Tail(int(found.meta["size"]), bytes(found.bytes()))
-    except FileNotFoundError:
+        return Tail(int(_of_store(found.meta)["size"]), bytes(found.bytes()))
+    except (FileNotFoundError, ForeignAnswer):
         raise
     except Exception as error:
         text = str(error)
@@ -326,7 +400,7 @@ def _read_tail(store: ObjectStore, key: str) -> Tail:
             "NotPartial" in text or "416" in text or type(error).__name__ == "NotSupportedError"
         ):
             raise
-    size = int(store.head(key)["size"])  # empty, or a store that counts from the beginning alone
+    size = int(_of_store(store.head(key))["size"])  # empty, or a store that counts from the beginning alone
     start = max(size - TAIL, 0)
     return Tail(size, bytes(store.get_range(key, start=start, end=size)) if size else b"")
 
