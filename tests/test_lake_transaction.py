@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from orders import NAME, QUICK, SCHEMA, orders, rows
 from postgres_server import PostgresServer
@@ -146,6 +147,121 @@ def test_a_branch_of_one_table_and_main_of_another(lake: Lake) -> None:
         tx.table(OTHER).append(rows([3]))
     assert rows_of(lake.table(NAME)) == [1, 2]
     assert rows_of(lake.table(NAME), ref="audit") == [1, 2, 3]
+
+
+def noted(ids: list[int]) -> pa.Table:
+    return rows(ids).append_column("note", pa.array([f"n{id_}" for id_ in ids]))
+
+
+def columns_of(lake: Lake, name: str) -> list[str]:
+    return [field.name for field in lake.table(name).schema]
+
+
+def test_definitions_of_two_tables_change_with_their_rows_or_not_at_all(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        for name in (NAME, OTHER):
+            with tx.alter(name) as change:
+                change.add_column("note", "string")
+                change.rename_column("n", "amount")
+                change.set_properties({"owner": "sales"})
+        tx.table(NAME).delete("id = 1")
+        tx.table(NAME).append(noted([3]).rename_columns(["id", "region", "amount", "note"]))
+        assert columns_of(lake, NAME) == ["id", "region", "n"]
+    for name in (NAME, OTHER):
+        table = check_sound(lake, name)
+        assert columns_of(lake, name) == ["id", "region", "amount", "note"]
+        assert table.properties["owner"] == "sales"
+    found = lake.table(NAME).scan(columns=["id", "amount", "note"]).to_arrow().to_pylist()
+    assert sorted(found, key=lambda row: row["id"]) == [
+        {"id": 2, "amount": 1, "note": None},
+        {"id": 3, "amount": 1, "note": "n3"},
+    ]
+    assert len(lake.table(NAME).snapshots) == 2
+    assert lake.table(OTHER).snapshots == ()
+    assert lake.table(NAME).current_snapshot.schema_id == lake.table(NAME).metadata.current_schema_id  # type: ignore[union-attr]
+
+
+def test_a_conflict_at_the_definition_of_one_table_leaves_all_as_they_were(lake: Lake) -> None:
+    files = files_of(lake)
+    tx = lake.transaction()
+    for name in (NAME, OTHER):
+        with tx.alter(name) as change:
+            change.add_column("note", "string")
+    tx.table(NAME).append(noted([3]))
+    with lake.table(OTHER).alter() as other:
+        other.add_column("other", "string")
+    with pytest.raises(Conflict, match=r"cannot alter sales\.totals: another writer has changed its columns"):
+        tx.commit()
+    assert columns_of(lake, NAME) == ["id", "region", "n"]
+    assert columns_of(lake, OTHER) == ["id", "region", "n", "other"]
+    assert rows_of(check_sound(lake, NAME)) == [1, 2]
+    new = {file.suffix for file in files_of(lake) - files}
+    assert new == {".json"}  # of the other writer
+
+
+def test_an_altered_table_takes_rows_of_others_meanwhile(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        with tx.alter(NAME) as change:
+            change.add_column("note", "string", default=None)
+        tx.table(NAME).append(noted([3]))
+        tx.table(OTHER).append(rows([9]))
+        lake.table(NAME).append(rows([4]))
+    assert rows_of(check_sound(lake, NAME)) == [1, 2, 3, 4]
+    notes = lake.table(NAME).scan(where="note is not null", columns=["id"]).to_arrow()
+    assert notes.column("id").to_pylist() == [3]
+
+
+def test_properties_change_with_rows_whatever_columns_others_add(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        with tx.alter(NAME) as change:
+            change.set_properties({"owner": "sales"})
+        tx.table(NAME).append(rows([3]))
+        with lake.table(NAME).alter() as other:
+            other.add_column("other", "string")
+    table = check_sound(lake, NAME)
+    assert (rows_of(table), table.properties["owner"]) == ([1, 2, 3], "sales")
+    assert columns_of(lake, NAME) == ["id", "region", "n", "other"]
+
+
+def test_a_table_is_altered_once_and_before_its_rows(lake: Lake) -> None:
+    tx = lake.transaction()
+    tx.table(NAME).append(rows([3]))
+    with pytest.raises(InvalidInput, match="alter it once, before them"):
+        tx.alter(NAME)
+    with tx.alter(OTHER) as change:
+        change.add_column("note", "string")
+    with pytest.raises(InvalidInput, match="alter it once, before them"):
+        tx.table(OTHER).alter()
+    tx.abandon()
+    assert columns_of(lake, OTHER) == ["id", "region", "n"]
+
+
+def test_an_error_while_altering_gives_up_the_whole_even_if_it_is_caught(lake: Lake) -> None:
+    files = files_of(lake)
+    tx = lake.transaction()
+    tx.table(OTHER).append(rows([3]))
+    with pytest.raises(InvalidInput, match="nothing"), tx.alter(NAME) as change:
+        change.drop_column("nothing")
+    with pytest.raises(InvalidInput, match="a transaction that has ended"):
+        tx.commit()
+    assert files_of(lake) == files
+
+
+def test_one_table_changes_its_definition_with_its_rows(lake: Lake) -> None:
+    table = lake.table(NAME)
+    with table.transaction() as tx:
+        with tx.alter() as change:
+            change.upgrade_format(3)
+            change.add_column("note", "string", default="none")
+            change.add_partition("region")
+        tx.append(noted([3]))
+        tx.update({"note": "'two'"}, "id = 2")
+    found = check_sound(lake, NAME)
+    assert found.format_version == 3
+    assert [field.name for field in found.spec.fields] == ["region"]
+    read = found.scan(columns=["id", "note"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["note"]) for row in read) == [(1, "none"), (2, "two"), (3, "n3")]
+    assert table.schema == found.schema
 
 
 def test_an_empty_transaction_changes_nothing(lake: Lake) -> None:

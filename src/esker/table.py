@@ -364,6 +364,7 @@ class Table(ScanShortcuts, RefVerbs, CleaningVerbs, RewritingVerbs):
             base=self._same_table(home.catalog.load(home.name, self._state)),
             tools=home.tools,
             done=self._move_to,
+            from_arrow=home.schema_from_arrow,
             ref=ref,
             extra=dict(summary or {}),
             batch=None if batch is None else Batch.of(batch),

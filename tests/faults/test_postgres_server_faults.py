@@ -88,7 +88,7 @@ def test_f24_a_server_without_a_connection_left_is_a_failure_that_may_pass(own: 
     own.run(f"ALTER ROLE {USER} CONNECTION LIMIT 0")
     try:
         uri = own.new_catalog(scratch).replace("postgres@", f"{USER}@") + "&password=" + psycopg_quoted(PASSWORD)
-        with pytest.raises(StorageFailed, match="too many connections for role .*; nothing was changed") as raised:
+        with pytest.raises(StorageFailed, match=r"too many connections for role .*; nothing was changed") as raised:
             esker.connect(uri).create_namespace("sales")
         assert raised.value.retryable
         assert PASSWORD not in str(raised.value)
@@ -128,7 +128,7 @@ def test_f24_a_database_that_is_set_to_read_only_stays_as_it_is(own: PostgresSer
         lambda: lake.create_namespace("other"),
         lambda: lake.drop_table(NAME),
     ):
-        with pytest.raises(StorageFailed, match="read-only transaction; nothing was changed; .*read-only") as raised:
+        with pytest.raises(StorageFailed, match=r"read-only transaction; nothing was changed; .*read-only") as raised:
             act()
         assert not raised.value.retryable
     assert rows_of(check_sound(esker.connect(direct), NAME)) == [1]
@@ -148,7 +148,7 @@ def test_f24_a_standby_is_read_and_refuses_to_write_by_name(scratch: Path) -> No
             lambda: lake.create_namespace("other"),
             lambda: lake.create_table("sales.other", "id bigint"),
         ):
-            with pytest.raises(StorageFailed, match="nothing was changed; .*read-only copy.*the primary") as raised:
+            with pytest.raises(StorageFailed, match=r"nothing was changed; .*read-only copy.*the primary") as raised:
                 act()
             assert not raised.value.retryable
         assert {file for file in scratch.rglob("*") if file.is_file()} == files

@@ -12,6 +12,7 @@ from esker.ports.catalog import Catalog
 from esker.tree.snapshot import Snapshot
 from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit_all import Part, commit_all
+from esker.write.definition.alter import Alteration
 from esker.write.table_changes import MAIN
 from esker.write.verbs import Transaction
 
@@ -69,6 +70,19 @@ class LakeTransaction:
                 table=name,
             )
         return known
+
+    def alter(self, name: str) -> Alteration:
+        """Change the definition of a table as part of this transaction, before its rows: short for
+        ``tx.table(name).alter()``.
+
+        Raises ``InvalidInput`` if the table has other changes in this transaction already.
+
+            with lake.transaction() as tx:
+                for name in ("sales.orders", "sales.totals"):
+                    with tx.alter(name) as change:
+                        change.add_column("note", "string")
+        """
+        return self.table(name).alter()
 
     def commit(self) -> dict[str, Snapshot | None]:
         """Make all changes visible now. Gives the new snapshot of each table; None where nothing was to be changed.

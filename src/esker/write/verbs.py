@@ -26,9 +26,10 @@ from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import SnapshotChange, head_of
 from esker.write.commit import commit
 from esker.write.context import MetadataNames, Scratch, Tools
-from esker.write.definition.alter import check_same_columns
+from esker.write.definition.alter import Alteration, check_same_columns
 from esker.write.definition.draft import first_mapping, with_mapping
 from esker.write.definition.evolve import evolved, may_evolve
+from esker.write.definition.new_table import FromArrow
 from esker.write.exactly_once import Batch, is_applied
 from esker.write.existing_files import ExistingFile, Filter, PlacedFile, Written, placed_files
 from esker.write.properties import switch
@@ -58,6 +59,7 @@ class Transaction:
     base: TableState
     tools: Tools
     done: Callable[[TableState], None]
+    from_arrow: FromArrow | None = None
     ref: str = MAIN
     extra: Mapping[str, str] = field(default_factory=dict)
     batch: Batch | None = None
@@ -71,8 +73,9 @@ class Transaction:
     _rewriter: Rewriter | None = None
     _operation: str | None = None
     _is_over: bool = False
-    _metadata: TableMetadata = field(init=False)  # the base's, with the columns that come with the rows
+    _metadata: TableMetadata = field(init=False)  # the base's, with what is altered and the columns of the rows
     _wanted: tuple[Wanted, ...] = ()
+    _alteration: Alteration | None = None
 
     def __post_init__(self) -> None:
         metadata = self._metadata = self.base.metadata
@@ -108,7 +111,51 @@ class Transaction:
             raise InvalidInput("cannot add columns after other changes of a transaction: add them first")
         if may_evolve(self._metadata):
             self._wanted += tuple(wanted)
-            self._metadata = evolved(self.base.metadata, self._wanted)
+            self._metadata = self._defined(self.base.metadata)
+
+    def alter(self) -> Alteration:
+        """Change the table's definition in the same commit, with the verbs of ``table.alter()``. Rows that follow are
+        written with it. Raises ``InvalidInput`` after other changes of the transaction.
+
+            with orders.transaction() as tx:
+                with tx.alter() as change:
+                    change.add_column("note", "string")
+                tx.append(rows_with_notes)
+        """
+        self._check_open()
+        self._check_unaltered()
+
+        def join(alteration: Alteration | None) -> None:
+            self._check_open()
+            if alteration is None:
+                self.abandon()
+                return
+            self._check_unaltered()
+            self._alteration = alteration
+            self._metadata = self._defined(self.base.metadata)
+
+        return Alteration(
+            catalog=self.catalog,
+            name=self.name,
+            base=self.base,
+            done=self.done,
+            from_arrow=self.from_arrow,
+            get_tools=lambda: self.tools,
+            join=join,
+        )
+
+    def _check_unaltered(self) -> None:
+        if self._steps or self._wanted or self._alteration is not None:
+            raise InvalidInput(
+                f"cannot alter {self.name} after other changes of a transaction: alter it once, before them",
+                table=str(self.name),
+            )
+
+    def _defined(self, now: TableMetadata) -> TableMetadata:
+        """A version of the table with the changes of its definition; the same object if there are none."""
+        if self._alteration is not None:
+            now = self._alteration.apply(now)
+        return evolved(now, self._wanted) if self._wanted else now
 
     def append(self, data: object) -> None:
         """Add rows: ``tx.append(pa.table({"id": [1]}))``."""
@@ -322,9 +369,12 @@ class Transaction:
         )
 
     def _redefined(self, now: TableMetadata) -> TableMetadata:
-        """The base of a commit with the new columns, which must have the ids in the written files."""
-        check_same_columns(self.name, self.base.metadata, now)
-        return self._metadata if now is self.base.metadata else evolved(now, self._wanted)
+        """The base of a commit with the new definition. New columns must have the ids in the written files."""
+        if now is self.base.metadata:
+            return self._metadata
+        if self._wanted:
+            check_same_columns(self.name, self.base.metadata, now)
+        return self._defined(now)
 
     def _take(self, operation: str | None, *steps: Step) -> None:
         """Add steps. The only verb names the snapshot's operation; of several verbs, the outcome does."""

@@ -62,6 +62,7 @@ class Alteration:
     done: Callable[[TableState], None]
     from_arrow: FromArrow | None = None
     get_tools: Callable[[], Tools] | None = None  # to read rows and check locations
+    join: Callable[[Alteration | None], None] | None = None  # a transaction that commits it; None: it is given up
     _steps: list[Step] = field(default_factory=list)
     _parts: Part = Part.NOTHING
     _draft: Draft | None = None
@@ -75,6 +76,8 @@ class Alteration:
     ) -> None:
         if kind is None and not self._is_over:
             self.commit()
+        elif kind is not None and not self._is_over and self.join is not None:
+            self.join(None)
         self._is_over = True
 
     # ------------------------------------------------------------ columns
@@ -244,15 +247,21 @@ class Alteration:
     # ------------------------------------------------------------ commit
 
     def commit(self) -> TableState:
-        """Commit now, not at the end of the block. Returns the new state."""
+        """Commit now, not at the end of the block. Returns the new state. In a transaction, the changes become part of
+        it, and the state is the one from before."""
         self._check_open()
         self._is_over = True
+        if self.join is not None:
+            self.join(self)
+            return self.base
         state = commit(self.catalog, self.name, self.base, self) if self._steps else self.base
         self.done(state)
         return state
 
     def apply(self, metadata: TableMetadata) -> TableMetadata:
-        """The metadata with every change; the same object if nothing differs."""
+        """The metadata with every change; the same object if nothing differs. Raises ``Conflict`` if another writer has
+        changed what the changes refer to."""
+        _check_unchanged(self.name, self.base.metadata, metadata, self._parts)
         if metadata is self.base.metadata and self._draft is not None:  # already computed while the calls were checked
             return self._draft.finished()
         draft = Draft.of(metadata)
@@ -262,7 +271,6 @@ class Alteration:
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
         """The next version, on a base that still has what the changes refer to."""
-        _check_unchanged(self.name, self.base.metadata, base.metadata, self._parts)
         changed = self.apply(base.metadata)
         return None if changed is base.metadata else Proposal(metadata=changed)
 
