@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from esker.errors import Conflict, InvalidInput
 from esker.maintain.cleaning_verbs import CleaningVerbs
 from esker.maintain.rewriting_verbs import RewritingVerbs
+from esker.maintain.statistics_verbs import StatisticsVerbs
 from esker.model.partition_and_sort import PartitionSpec, SortOrder
 from esker.model.schema import Schema
 from esker.ports.catalog import TableState
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 MAIN = "main"
 
 
-class Table(ScanShortcuts, RefVerbs, CleaningVerbs, RewritingVerbs):
+class Table(ScanShortcuts, RefVerbs, CleaningVerbs, RewritingVerbs, StatisticsVerbs):
     """An Iceberg table at one version of its metadata. ``lake.table(name)`` returns it.
 
     Every write is one atomic snapshot and moves this object to the version that it created; ``refresh()`` moves it to

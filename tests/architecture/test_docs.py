@@ -18,6 +18,7 @@ RUN = [
     "docs/guide.md",
     "docs/inspect.md",
     "docs/maintenance.md",
+    "docs/statistics.md",
     "docs/reference.md",
     "docs/views.md",
 ]

@@ -15,8 +15,6 @@ SOURCE = ROOT / "src" / "esker"
 KEPT = {
     "encode_name_mapping": "the counterpart of the reader, which the tests write mappings with",
     "pending_files": "files that an ingest still has to commit, for the removal of orphans",
-    "read_blob": "reads what the writer of deletion vectors wrote",
-    "read_footer": "reads what the writer of deletion vectors wrote",
     "sealed_segments": "what the receiver's spool holds",
 }
 

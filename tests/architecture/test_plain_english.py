@@ -59,6 +59,7 @@ CHECKED = (
     "docs/inspect.md",
     "docs/kafka.md",
     "docs/maintenance.md",
+    "docs/statistics.md",
     "docs/merge.md",
     "docs/object-storage.md",
     "docs/otlp.md",

@@ -61,6 +61,7 @@ class CommittedTable:
             deletes=cast(Any, None),
             rows=cast(Any, None),
             rewriter=cast(Any, None),
+            statistics=cast(Any, None),
             storage=storage,
         )
 

@@ -130,11 +130,11 @@ def _contributions(shape: PartitionColumn, live: Entries, committed: dict[int, i
     columns["updated_by"] = pa.array(known, pa.int64())
     columns["spec_id"] = pa.array(np.full(len(live), live.spec.spec_id, np.int32))
     for at, member in enumerate(shape.members(live)):
-        columns[f"key{at}"] = _groupable(member)
+        columns[f"key{at}"] = groupable(member)
     return pa.table(columns)
 
 
-def _groupable(member: pa.Array) -> pa.Array:
+def groupable(member: pa.Array) -> pa.Array:
     """A partition field in a form that Arrow can group by."""
     if isinstance(member.type, pa.BaseExtensionType):
         return member.storage

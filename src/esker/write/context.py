@@ -18,6 +18,7 @@ from esker.ports.catalog import Catalog
 from esker.ports.engine import Engine, SparkFrames, Writer
 from esker.ports.file_rewriting import FileRewriter
 from esker.ports.row_changes import DeleteWriter, RowEngine
+from esker.ports.statistics import Statistics
 from esker.ports.storage import Storage, delete_each
 from esker.ports.table_format import TableFormat, TableFormatWriter
 from esker.tree.snapshot import LazySequence
@@ -115,6 +116,7 @@ class Tools:
     deletes: DeleteWriter
     rows: RowEngine[Any, Any]  # its types are its own
     rewriter: FileRewriter
+    statistics: Statistics
     storage: Storage
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef, extended
-from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
+from esker.tree.table_metadata import PartitionStatisticsFile, SnapshotLogEntry, StatisticsFile, TableMetadata
 
 # ---------------------------------------------------------------- ancestry of snapshots
 
@@ -91,6 +91,18 @@ def with_properties(
     """Change properties."""
     kept = {key: value for key, value in metadata.properties.items() if key not in removals}
     return replace(metadata, properties={**kept, **updates}, last_updated_ms=next_ms(metadata))
+
+
+def with_statistics(metadata: TableMetadata, file: StatisticsFile) -> TableMetadata:
+    """Register the statistics of a snapshot. They replace earlier statistics of the same snapshot."""
+    others = (other for other in metadata.statistics if other.snapshot_id != file.snapshot_id)
+    return replace(metadata, statistics=(*others, file), last_updated_ms=next_ms(metadata))
+
+
+def with_partition_statistics(metadata: TableMetadata, file: PartitionStatisticsFile) -> TableMetadata:
+    """Register the partition statistics of a snapshot. They replace earlier ones of the same snapshot."""
+    others = (other for other in metadata.partition_statistics if other.snapshot_id != file.snapshot_id)
+    return replace(metadata, partition_statistics=(*others, file), last_updated_ms=next_ms(metadata))
 
 
 def _next_row_id(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
