@@ -31,6 +31,7 @@ from esker.catalogs.pointer_catalog import PointerCatalog
 from esker.catalogs.postgres import PostgresDatabase
 from esker.catalogs.postgres_address import PostgresAddress, parse_address, whole_uri, without_secrets
 from esker.catalogs.sql_pointers import SqlPointers
+from esker.catalogs.sql_request_log import RecordingDatabase
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.catalogs.warehouse import Warehouse, recorded_warehouses
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile
@@ -174,7 +175,7 @@ def _sqlite(uri: str, warehouse: str | None, roots: Iterable[str], stores: Objec
     place = str(file.parent / "warehouse") if warehouse is None else warehouse
     record = warehouse_record(file)
     known = recorded_warehouses(record) if warehouse is None else ()
-    pointers = SqlPointers(SqliteDatabase(file), name)
+    pointers = SqlPointers(RecordingDatabase(SqliteDatabase(file)), name)
     found = _warehouse_at(place, (*roots, *known), stores, None if warehouse is None else record)
     return PointerCatalog(pointers, found, name=name)
 
@@ -187,7 +188,7 @@ def _postgres(uri: str, warehouse: str | None, roots: Iterable[str], stores: Obj
             f"cannot open {address.shown} without a warehouse: name the place of its tables, with warehouse=… "
             "(--warehouse on the command line) or as the option ?warehouse=… of the URI"
         )
-    pointers = SqlPointers(PostgresDatabase(address), address.catalog_name)
+    pointers = SqlPointers(RecordingDatabase(PostgresDatabase(address)), address.catalog_name)
     return PointerCatalog(pointers, _warehouse_at(place, roots, stores), name=address.catalog_name)
 
 

@@ -354,6 +354,11 @@ class PointerCatalog:
     def rename(self, old: TableName, new: TableName) -> None:
         self._pointers.rename(checked_name(old), checked_name(new))
 
+    @property
+    def pointers(self) -> Pointers:
+        """Where the catalog keeps its names."""
+        return self._pointers
+
     def storage(self) -> Storage:
         return self._warehouse.storage
 

@@ -88,6 +88,11 @@ class SqlPointers:
         self._database = database
         self._catalog = catalog_name
 
+    @property
+    def database(self) -> Database:
+        """The database that has the pointers."""
+        return self._database
+
     def namespaces(self) -> tuple[Namespace, ...]:
         nothing: list[Row] = []
 

@@ -7,15 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from esker.catalogs.rest.operations import Operation
+from esker.catalogs.pointer_catalog import PointerCatalog
+from esker.catalogs.rest.operations import KEYED, Operation
+from esker.catalogs.sql_pointers import SqlPointers
+from esker.catalogs.sql_request_log import SqlRequestLog
 from esker.errors import Corrupt, InvalidInput, NoSuchTable
 from esker.model.table_names import Namespace
+from esker.ports.catalog import Catalog
 from esker.serve.access import EVERYONE, Caller, Role, Tokens, role_for
 from esker.serve.apply_commits import Commits
-from esker.serve.call import REQUEST, Answer, Call, answer_json, decode_namespace, namespace_in
+from esker.serve.call import NOTHING, REQUEST, Answer, Call, answer_json, decode_namespace, namespace_in
 from esker.serve.error_answers import NotOffered, answer_to, error_answer
 from esker.serve.find_operation import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, LOAD_FUNCTION, TOKEN, OtherMethod, Routes
 from esker.serve.namespace_operations import Namespaces, paged
+from esker.serve.replays import HEADER, LIFETIME, Replays
 from esker.serve.table_operations import Tables
 from esker.serve.view_operations import Views
 
@@ -38,6 +43,13 @@ REFUSED: Mapping[str, str] = {
 """The operations of the protocol that are answered with 406, and why."""
 
 
+_EMPTY = (
+    *(Operation.DROP_NAMESPACE.value, Operation.DROP_TABLE.value, Operation.RENAME_TABLE.value),
+    *(Operation.COMMIT_TRANSACTION.value, Operation.DROP_VIEW.value, Operation.RENAME_VIEW.value),
+)
+_REPLAYED = frozenset(one.value for one in KEYED - {Operation.UNREGISTER_TABLE})
+
+
 class Service:
     """All operations of the protocol over one lake: each is served, or refused by name."""
 
@@ -53,13 +65,25 @@ class Service:
         self._tokens = tokens
         self._warehouses = tuple(warehouses)
         self._routes = Routes(ALL_OPERATIONS)
-        self._handlers = self._made(config or {})
+        self._handlers, again = self._made(config or {})
+        kept = _request_log(lake.catalog)
+        self._replays = None if kept is None else Replays(kept, again)
 
-    def _made(self, config: Mapping[str, str]) -> dict[str, Handler]:
+    def _made(self, config: Mapping[str, str]) -> tuple[dict[str, Handler], dict[str, Handler]]:
+        """How each operation is carried out, and how it is answered again after it was carried out."""
         catalog = self._lake.catalog
         commits = Commits(catalog)
         namespaces, tables, views = Namespaces(catalog), Tables(self._lake, commits, config), Views(catalog)
-        return {
+        again: dict[str, Handler] = {
+            Operation.CREATE_NAMESPACE.value: namespaces.load_created,
+            Operation.UPDATE_NAMESPACE.value: namespaces.updated_before,
+            Operation.CREATE_TABLE.value: tables.load_created,
+            Operation.REGISTER_TABLE.value: tables.load_created,
+            Operation.UPDATE_TABLE.value: tables.load,
+            Operation.REPLACE_VIEW.value: views.load,
+            **dict.fromkeys(_EMPTY, lambda call: NOTHING),
+        }
+        handlers: dict[str, Handler] = {
             CONFIG: self._config,
             TOKEN: self._token,
             LIST_FUNCTIONS: self._functions,
@@ -90,6 +114,7 @@ class Service:
             Operation.VIEW_EXISTS.value: views.exists,
             Operation.RENAME_VIEW.value: views.rename,
         }
+        return handlers, again
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -122,7 +147,11 @@ class Service:
     def _carried_out(self, operation: str, call: Call, caller: Caller) -> Answer:
         if operation in REFUSED:
             raise NotOffered(f"cannot do this: {REFUSED[operation]}", feature=operation)
-        answer = self._handlers[operation](replace(call, sees=caller.sees))
+        handler, call = self._handlers[operation], replace(call, sees=caller.sees)
+        if self._replays is not None and HEADER in call.headers and operation in _REPLAYED:
+            answer = self._replays.answer(operation, call, caller.name, handler)
+        else:
+            answer = handler(call)
         if role_for(operation) > Role.READ and operation != TOKEN:
             audit.info("%s %s by %s: %d", operation, dict(call.path), caller.name, answer.status)
         return answer
@@ -137,6 +166,8 @@ class Service:
             "overrides": {},
             "endpoints": [one for one in self._handlers if one not in (CONFIG, TOKEN)],
         }
+        if self._replays is not None:
+            document["idempotency-key-lifetime"] = LIFETIME
         return answer_json(document)
 
     def _token(self, call: Call) -> Answer:
@@ -151,6 +182,12 @@ class Service:
     def _function(self, call: Call) -> Answer:
         self._lake.catalog.namespace_properties(call.namespace)
         raise NoSuchTable(f"no function {call.path['function']}: this catalog has no functions")
+
+
+def _request_log(catalog: Catalog) -> SqlRequestLog | None:
+    """Where keys of requests are kept with their effects: in the catalog's own database. None if it has none."""
+    pointers = catalog.pointers if isinstance(catalog, PointerCatalog) else None
+    return SqlRequestLog(pointers.database) if isinstance(pointers, SqlPointers) else None
 
 
 def _namespaces_of(call: Call) -> list[Namespace]:

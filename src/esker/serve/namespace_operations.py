@@ -43,6 +43,16 @@ class Namespaces:
         self._catalog.create_namespace(namespace, properties)
         return self._described(namespace)
 
+    def load_created(self, call: Call) -> Answer:
+        """The namespace that a request has created before."""
+        return self._described(namespace_in(call.document(), "namespace"))
+
+    def updated_before(self, call: Call) -> Answer:
+        """The answer to an update that was made before."""
+        document = call.document()
+        updated, removed = sorted(document.strings("updates")), sorted(_texts(document, "removals"))
+        return answer_json({"updated": updated, "removed": removed, "missing": []})
+
     def load(self, call: Call) -> Answer:
         """The properties of a namespace."""
         return self._described(call.namespace)

@@ -79,6 +79,13 @@ class Tables:
         self._catalog.drop(call.table)
         return answer
 
+    def load_created(self, call: Call) -> Answer:
+        """The table that a request has created or registered before."""
+        document = call.document()
+        if "stage-create" in document and document.boolean("stage-create"):
+            return self.create(call)
+        return self._described(self._catalog.load(identifier_in_namespace(call, document.string("name"))), call)
+
     def load(self, call: Call) -> Answer:
         """The metadata of a table: with all its snapshots, or with ``snapshots=refs`` only those that refs name."""
         state = self._catalog.load(call.table)
