@@ -192,6 +192,7 @@ class Table(ScanShortcuts, RefVerbs, CleaningVerbs, RewritingVerbs, StatisticsVe
             ref=ref,
             limit=limit,
             frames=self._workings.frames,
+            service=None if self._home is None else self._home.scan_service,
         )
 
     def scan_changes(

@@ -203,6 +203,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "snapshot_id": COUNT,
         "where": (str, type(None)),
         "filter": str,
+        "planner": (str, type(None)),
         "funnel": {
             "manifests_total": int,
             "manifests_read": int,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
@@ -238,12 +238,22 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+Server = TypeVar("Server", bound=FaultyRest)
+
+
 @contextmanager
 def faulty_rest(warehouse: str) -> Iterator[FaultyRest]:
     """A server on a free port of this machine, stopped at the end."""
+    with serving(FaultyRest(warehouse=warehouse)) as catalog:
+        yield catalog
+
+
+@contextmanager
+def serving(catalog: Server) -> Iterator[Server]:
+    """That server on a free port of this machine, stopped at the end."""
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     httpd.daemon_threads = True
-    catalog = FaultyRest(uri=f"http://127.0.0.1:{httpd.server_address[1]}", warehouse=warehouse)
+    catalog.uri = f"http://127.0.0.1:{httpd.server_address[1]}"
     httpd.catalog = catalog  # type: ignore[attr-defined]
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

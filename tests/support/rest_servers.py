@@ -52,8 +52,9 @@ def emptied(server: RestServer) -> None:
 
 
 @contextmanager
-def reference_server(folder: Path) -> Iterator[RestServer]:
-    """Iceberg's own server over its JDBC catalog and SQLite, on the loopback interface."""
+def reference_server(folder: Path, *, plans_later: bool = False) -> Iterator[RestServer]:
+    """Iceberg's own server over its JDBC catalog and SQLite, on the loopback interface. With ``plans_later`` it plans
+    scans in the background."""
     jars = JARS / "rest"
     if not jars.is_dir():
         pytest.skip(f"the jars of Iceberg's REST server are not in {jars}")
@@ -63,6 +64,7 @@ def reference_server(folder: Path) -> Iterator[RestServer]:
     database = f"jdbc:sqlite:file:{folder}/catalog.db"
     program = str(HERE / "LoopbackRestServer.java")
     command = ["java", "-Xmx512m", "-cp", f"{jars}/*", program, str(port), str(warehouse), database]
+    command += ["later"] if plans_later else []
     with running(command, f"http://127.0.0.1:{port}/v1/config", folder / "server.log"):
         yield RestServer(f"http://127.0.0.1:{port}", str(warehouse))
 

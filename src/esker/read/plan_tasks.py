@@ -6,8 +6,8 @@ Also `explain`, the same plan as text, and `added_files`, the plan of the files 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from itertools import accumulate
 from typing import overload
@@ -37,6 +37,17 @@ class Funnel:
     rows_kept: int
     bytes_kept: int
     deletes_kept: int = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """The same under the names of Iceberg's scan reports."""
+        found = {
+            "result-data-files": self.files_kept,
+            "skipped-data-files": self.files_total - self.files_kept,
+            "total-file-size-in-bytes": self.bytes_kept,
+            "indexed-delete-files": self.deletes_kept,
+        }
+        return found if self.deletes_kept else {**found, "result-delete-files": 0}
 
     @property
     def said(self) -> str:
@@ -100,6 +111,8 @@ class Plan:
     funnel: Funnel
     filter: Bound
     effects: tuple[TermEffect, ...] = ()
+    manifest_counters: Mapping[str, int] = field(default_factory=dict, repr=False)  # for reports
+    planner: str | None = None  # who planned, if that is worth a word: the catalog, or why it did not
 
     def __repr__(self) -> str:
         return f"<esker.Plan: {self.funnel.said}>"
@@ -137,6 +150,12 @@ def plan_tasks(
             TermEffect(term=part, manifests=listed.rejections[part], files=pruned.rejections[part])
             for part in conjuncts(predicate)
         ),
+        manifest_counters={
+            "total-data-manifests": len(listed.data) + len(listed.dropped),
+            "scanned-data-manifests": len(listed.data),
+            "skipped-data-manifests": len(listed.dropped),
+            "scanned-delete-manifests": len(listed.deletes) if kept else 0,
+        },
     )
 
 
@@ -159,6 +178,7 @@ def explain(plan: Plan) -> str:
     lines = [
         _snapshot_line(plan),
         f"filter     {'none' if plan.filter == TRUE else to_sql(plan.filter, dict(plan.schema.name_by_id))}",
+        *([] if plan.planner is None else [f"planner    {plan.planner}"]),
         f"manifests  {funnel.manifests_read:,} of {funnel.manifests_total:,} opened"
         f"{_share(funnel.manifests_read, funnel.manifests_total)}",
         f"files      {funnel.files_kept:,} of {funnel.files_total:,} to read"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from esker.errors import InvalidInput, Unsupported
 from esker.model.display_text import card, first_of, shortened
@@ -17,6 +16,7 @@ from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
 from esker.model.types import Field
 from esker.ports.engine import Engine, ReadRequest, ScanTask, SparkFrames
+from esker.ports.scan_service import NotServed, ScanQuestion, ScanService, ServedPlan
 from esker.ports.table_format import TableFormat
 from esker.read.attach_deletes import attach_deletes
 from esker.read.metadata_columns import is_deleted_column, metadata_column
@@ -25,6 +25,7 @@ from esker.read.prune_manifest import float_columns, prune_manifests
 from esker.read.prune_manifest_list import prune_manifest_list
 from esker.read.resolve_snapshot import AsOf, Resolved, resolve_snapshot
 from esker.read.result_formats import RowVerbs
+from esker.read.served_plan import plan_served
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Scan(RowVerbs):
     projection: Schema
     limit: int | None = None
     frames: SparkFrames | None = None
+    service: ScanService | None = None  # of a catalog that takes part in scans
 
     def __repr__(self) -> str:
         facts = "; ".join(f"{name} {said}" for name, said in self._facts())
@@ -74,11 +76,43 @@ class Scan(RowVerbs):
 
         orders.scan("amount > 100").plan().funnel.files_kept
         """
-        return self._plan
+        # not a cached_property: until Python 3.12 that has one lock for all scans, and a plan may wait for a server
+        kept: dict[str, Any] = self.__dict__
+        if "_plan" not in kept:
+            kept["_plan"] = self._reported(())
+        found: Plan = kept["_plan"]
+        return found
 
-    @cached_property
-    def _plan(self) -> Plan:
-        return self._planned(())
+    def _reported(self, floats: Sequence[Field]) -> Plan:
+        """The plan, made by the catalog or here, and reported to a catalog that wants reports."""
+        question, service = self._question, self.service
+        if question is None or service is None:
+            return self._planned(floats)
+        began = service.clock_ns()
+        kept: dict[str, Any] = self.__dict__
+        if "_served" not in kept:  # the catalog is asked once
+            kept["_served"] = service.plan(question)
+        served: ServedPlan | NotServed = kept["_served"]
+        if isinstance(served, NotServed):
+            plan = replace(self._planned(floats), planner=served.why)
+        else:
+            plan = self._with_dead(plan_served(question, served))
+        counts = {**plan.funnel.counters, **plan.manifest_counters}
+        service.report(question, counts, service.clock_ns() - began)
+        return plan
+
+    @property
+    def _question(self) -> ScanQuestion | None:
+        """What a catalog is asked; None for an empty table."""
+        if self.resolved.snapshot is None:
+            return None
+        return ScanQuestion(
+            metadata=self.metadata,
+            snapshot=self.resolved.snapshot,
+            schema=self.resolved.schema,
+            filter=self.filter,
+            projection=self.projection,
+        )
 
     def _planned(self, floats: Sequence[Field]) -> Plan:
         snapshot, schema = self.resolved.snapshot, self.resolved.schema
@@ -86,11 +120,14 @@ class Scan(RowVerbs):
         listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
         pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter, floats)
         deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
-        plan = plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter)
-        if any(is_deleted_column(field) for field in self.projection):  # also read for deleted rows
-            dead = [replace(task, deletes=(), taken_by=task.deletes) for task in plan.tasks if task.deletes]
-            plan = replace(plan, tasks=(*plan.tasks, *dead))
-        return plan
+        return self._with_dead(plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter))
+
+    def _with_dead(self, plan: Plan) -> Plan:
+        """The plan, where it is asked for also with the rows that deletes removed."""
+        if not any(is_deleted_column(field) for field in self.projection):
+            return plan
+        dead = [replace(task, deletes=(), taken_by=task.deletes) for task in plan.tasks if task.deletes]
+        return replace(plan, tasks=(*plan.tasks, *dead))
 
     @property
     def schema(self) -> pa.Schema:
@@ -129,7 +166,7 @@ class Scan(RowVerbs):
     def spark_request(self) -> ReadRequest:
         """What Spark reads. The tasks record which float columns may contain NaN or zero."""
         floats = float_columns(self.resolved.schema)
-        plan = self._planned(floats) if floats else self.plan()
+        plan = self._reported(floats) if floats else self.plan()
         return self._request(plan.tasks, self.projection)
 
     def explain(self) -> str:
@@ -164,6 +201,7 @@ def scan(
     ref: str | None,
     limit: int | None,
     frames: SparkFrames | None = None,
+    service: ScanService | None = None,
 ) -> Scan:
     """A scan. Checks everything that can be checked before a file is opened."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
@@ -178,6 +216,7 @@ def scan(
         projection=_project(resolved.schema, columns, metadata),
         limit=limit,
         frames=frames,
+        service=service,
     )
 
 

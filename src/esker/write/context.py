@@ -18,6 +18,7 @@ from esker.ports.catalog import Catalog
 from esker.ports.engine import Engine, SparkFrames, Writer
 from esker.ports.file_rewriting import FileRewriter
 from esker.ports.row_changes import DeleteWriter, RowEngine
+from esker.ports.scan_service import ScanService, ServesScans
 from esker.ports.statistics import Statistics
 from esker.ports.storage import Storage, delete_each
 from esker.ports.table_format import TableFormat, TableFormatWriter
@@ -133,6 +134,11 @@ class Home:
     def tools(self) -> Tools:
         """The tools for writing."""
         return self.get_tools()
+
+    @property
+    def scan_service(self) -> ScanService | None:
+        """What the catalog does for scans of this table; None for a catalog that stores pointers only."""
+        return self.catalog.scan_service(self.name) if isinstance(self.catalog, ServesScans) else None
 
 
 @dataclass(slots=True)

@@ -31,7 +31,8 @@ def server(tmp_path: Path) -> Iterator[FaultyRest]:
 @pytest.fixture
 def table(server: FaultyRest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> esker.Table:
     monkeypatch.setattr(service_module, "_WAIT_S", 0.001)
-    lake = lake_over(open_rest_catalog(server.uri, allowed_roots=[str(tmp_path)]))
+    quiet = {"rest-metrics-reporting-enabled": "false"}  # faults are for commits: no report may take one
+    lake = lake_over(open_rest_catalog(server.uri, allowed_roots=[str(tmp_path)], properties=quiet))
     lake.create_namespace("a")
     return lake.create_table("a.t", "id bigint", properties=QUICK)
 

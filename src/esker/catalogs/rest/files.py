@@ -22,7 +22,7 @@ from esker.catalogs.rest.settings import RestSettings
 from esker.catalogs.warehouse import PATHS, checked_location
 from esker.errors import EskerError, InvalidInput, Unsupported
 from esker.model.table_names import TableName
-from esker.ports.credentials import StorageCredentials
+from esker.ports.credentials import Refresh, StorageCredentials
 from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
@@ -48,12 +48,14 @@ class RestFiles:
         self._local = LocalStorage(roots=[root for root in named if _is_local(root)])
         self._roots = tuple(root.rstrip("/") for root in named if not _is_local(root))
         self._stores: dict[str, tuple[tuple[StorageCredentials, ...], Fenced]] = {}
+        self._readers: dict[str, Fenced] = {}  # by location of a table: credentials of a plan, to read with
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
-                "_stores": dict(self._stores)
+                "_stores": dict(self._stores),
+                "_readers": dict(self._readers),
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -82,6 +84,14 @@ class RestFiles:
                 refresh = CredentialRefresh(service.settings, name, location)
                 store = _store(self._properties, loaded.credentials, refresh, (location, *self._roots))
                 self._stores[location] = loaded.credentials, store
+
+    def admit_reads(self, location: str, credentials: tuple[StorageCredentials, ...], refresh: Refresh) -> None:
+        """Read the files of a table with credentials that came with a plan. They are never used to write."""
+        place = location.rstrip("/")
+        if not _is_local(place):
+            store = _store(self._properties, credentials, refresh, (place, *self._roots))
+            with self._lock:
+                self._readers[place] = store
 
     def check_table(self, new: TableMetadata, base: TableMetadata | None = None) -> None:
         """`InvalidInput` where the table is to be, or to write, outside. What ``base`` has is not asked about."""
@@ -113,14 +123,23 @@ class RestFiles:
         """`InvalidInput` for a location that leads outside."""
         self._of(location).check(location)
 
+    def _to_read(self, location: str) -> Fenced:
+        """The store to read a file from: with the credentials of a plan, where one brought some."""
+        if not self._readers or _is_local(location):
+            return self._of(location)
+        with self._lock:
+            readers = dict(self._readers)
+        found = _longest(readers, location)
+        return self._of(location) if found is None else readers[found]
+
     def _of(self, location: str) -> Fenced:
         if _is_local(location):
             return self._local
         with self._lock:
-            stores = list(self._stores.items())
-        fitting = [place for place, _ in stores if place and f"{location}/".startswith(f"{place}/")]
-        if fitting:
-            return dict(stores)[max(fitting, key=len)][1]
+            stores = dict(self._stores)
+        found = _longest(stores, location)
+        if found is not None:
+            return stores[found][1]
         if any(location == root or location.startswith(f"{root}/") for root in self._roots):
             with self._lock:
                 if "" not in self._stores:  # with the user's own keys
@@ -134,16 +153,16 @@ class RestFiles:
     # ------------------------------------------------------------ the storage
 
     def read(self, location: str) -> bytes:
-        return self._of(location).read(location)
+        return self._to_read(location).read(location)
 
     def open(self, location: str) -> BinaryIO:
-        return self._of(location).open(location)
+        return self._to_read(location).open(location)
 
     def size(self, location: str) -> int:
-        return self._of(location).size(location)
+        return self._to_read(location).size(location)
 
     def exists(self, location: str) -> bool:
-        return self._of(location).exists(location)
+        return self._to_read(location).exists(location)
 
     def local_path(self, location: str) -> str | None:
         return self._of(location).local_path(location)
@@ -191,13 +210,15 @@ class CredentialRefresh:
     settings: RestSettings
     name: TableName
     location: str
+    plan_id: str | None = None  # of the plan that the credentials came with
 
     def __call__(self) -> Sequence[StorageCredentials]:
         service = RestService(self.settings)
         doing = f"get new credentials for {self.name}"
         source = f"the answer of {service.address} for {self.name}"
         operation = Operation.LOAD_CREDENTIALS if service.offers(Operation.LOAD_CREDENTIALS) else Operation.LOAD_TABLE
-        answer = service.ask(operation, self.name, doing)
+        plan = {"planId": self.plan_id} if self.plan_id and operation is Operation.LOAD_CREDENTIALS else None
+        answer = service.ask(operation, self.name, doing, query=plan)
         if not answer.is_success:
             raise EskerError(f"cannot {doing}: the table is gone", table=str(self.name))
         document = service.document(answer, doing)
@@ -205,6 +226,12 @@ class CredentialRefresh:
         config = {str(name): str(value) for name, value in (document.get("config") or {}).items()}
         raw = None if listed is None else msgspec.Raw(msgspec.json.encode(listed))
         return credentials_in(source, raw, config, self.location)
+
+
+def _longest(places: Iterable[str], location: str) -> str | None:
+    """Of places, the longest that a location is below."""
+    fitting = [place for place in places if place and f"{location}/".startswith(f"{place}/")]
+    return max(fitting, key=len, default=None)
 
 
 def _has_keys(credentials: StorageCredentials) -> bool:
@@ -218,7 +245,7 @@ def _is_local(location: str) -> bool:
 def _store(
     properties: Mapping[str, str],
     credentials: tuple[StorageCredentials, ...],
-    refresh: CredentialRefresh | None,
+    refresh: Refresh | None,
     roots: Sequence[str],
 ) -> Fenced:
     from esker.storage.objects.configuration import ObjectConfiguration

@@ -28,11 +28,12 @@ from esker.catalogs.refusals import (
     no_such_namespace,
     table_exists,
 )
-from esker.catalogs.rest.commit_reports import report_commit
 from esker.catalogs.rest.commits import TableCommit, check_transactions, commit_table, commit_tables, identifier
 from esker.catalogs.rest.files import RestFiles
 from esker.catalogs.rest.loaded import LoadedTable, loaded_table
 from esker.catalogs.rest.operations import Operation
+from esker.catalogs.rest.scans.reports import Reports
+from esker.catalogs.rest.scans.rest_scans import MODE, RestScanService
 from esker.catalogs.rest.server_errors import error_in
 from esker.catalogs.rest.service import RestService
 from esker.catalogs.rest.transport import Answer
@@ -62,6 +63,7 @@ from esker.ports.catalog import (
     Unanswered,
     ViewCatalog,
 )
+from esker.ports.scan_service import ScanService
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 
@@ -76,7 +78,9 @@ class RestCatalog:
     def __init__(self, service: RestService, files: RestFiles) -> None:
         self._service = service
         self._files = files
+        self._reports = Reports(service)
         self._etags: OrderedDict[tuple[TableName, str], str] = OrderedDict()
+        self._modes: dict[TableName, str] = {}  # who plans the scans of a table, where the server says so
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------ namespaces
@@ -256,7 +260,7 @@ class RestCatalog:
         if not isinstance(outcome, LoadedTable):
             return outcome
         state = self._admitted(name, outcome).state
-        report_commit(self._service, name, base.metadata, state.metadata)
+        self._reports.commit(name, base.metadata, state.metadata)
         return Accepted(state)
 
     def check_swaps_all(self) -> None:
@@ -330,6 +334,11 @@ class RestCatalog:
 
     def storage(self) -> Storage:
         return self._files
+
+    def scan_service(self, name: TableName) -> ScanService:
+        """What the server does for scans of a table: it may plan them, and may want reports."""
+        said = self._modes.get(name)
+        return RestScanService(service=self._service, files=self._files, reports=self._reports, name=name, said=said)
 
     def view_catalog(self) -> ViewCatalog:
         if not self._service.offers(Operation.LOAD_VIEW):
@@ -414,6 +423,8 @@ class RestCatalog:
     def _admitted(self, name: TableName, loaded: LoadedTable) -> LoadedTable:
         """Let the table's files be used, and keep the ETag of this version."""
         self._files.admit(name, loaded, self._service)
+        if MODE in loaded.config:
+            self._modes[name] = loaded.config[MODE]
         if loaded.etag is not None:
             with self._lock:
                 self._etags[name, loaded.state.metadata_location] = loaded.etag

@@ -126,6 +126,10 @@ class RestService:
         """The properties, the server's included."""
         return self.configuration.settings
 
+    def own(self, name: str) -> str | None:
+        """A property as the user gave it; None where the user gave none."""
+        return self._given.text(name)
+
     @property
     def secrets(self) -> tuple[Any, ...]:
         """What no message may show."""
@@ -159,12 +163,16 @@ class RestService:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        body: object = None,
         **how: Any,
     ) -> Answer:
         """The answer of an operation that changes nothing: a success, 304 or 404; every other status is raised."""
         self.require(operation, doing)
         url = self.url(operation, name, query=query, **how)
-        return self._asked(Request(method=operation.method, url=url, headers=headers or {}), doing)
+        content = b"" if body is None else msgspec.json.encode(body)
+        own = {"Idempotency-Key": str(new_key())} if self.configuration.has_keys and operation in KEYED else {}
+        request = Request(method=operation.method, url=url, headers={**own, **(headers or {})}, body=content)
+        return self._asked(request, doing)
 
     def pages(
         self,

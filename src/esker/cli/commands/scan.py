@@ -88,6 +88,7 @@ def explain_facts(scan: Scan, where: str | None) -> dict[str, Any]:
         "snapshot_id": None if plan.snapshot is None else plan.snapshot.snapshot_id,
         "where": where,
         "filter": to_sql(plan.filter, names),
+        "planner": plan.planner,
         "funnel": asdict(plan.funnel),
         "terms": [
             {

@@ -254,7 +254,8 @@ class Feed:
         schema = scan.resolved.schema
         if piece.whole:
             resolved = Resolved(snapshot=piece.snapshot, schema=schema)
-            return replace(scan, metadata=self._metadata, resolved=resolved).plan().tasks
+            # without the catalog's planner: offsets count files, and only the manifests give them one order
+            return replace(scan, metadata=self._metadata, resolved=resolved, service=None).plan().tasks
         return added_files(self._metadata, scan.table_format, piece.snapshot, schema, scan.filter)
 
     def _head(self) -> Snapshot | None:
