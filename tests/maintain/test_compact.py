@@ -13,8 +13,8 @@ from sound_tables import check_sound, live_files, manifests_of, rows_of
 from with_deletes import commit_deletes, deletion_vectors, equality_delete, position_delete
 
 from esker.errors import Corrupt, InvalidInput
-from esker.maintain.compaction import check_rows
-from esker.maintain.compaction_results import CompactionPlan, CompactionReport
+from esker.maintain.rewriting.compaction import check_rows
+from esker.maintain.rewriting.compaction_results import CompactionPlan, CompactionReport
 from esker.ports.file_rewriting import FileGroup
 from esker.table import Table
 from esker.tree.data_file import DataFile, FileContent

@@ -1,4 +1,4 @@
-"""The methods of a table that rewrite files without changing rows: compaction."""
+"""The methods of a table that rewrite files without changing rows: data files, manifests, position deletes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from esker.ports.catalog import TableState
 
 if TYPE_CHECKING:
-    from esker.maintain.compaction import Progress
-    from esker.maintain.compaction_results import CompactionPlan, CompactionReport
-    from esker.maintain.plan_groups import Strategy
+    from esker.maintain.rewriting.compaction import Progress
+    from esker.maintain.rewriting.compaction_results import CompactionPlan, CompactionReport
+    from esker.maintain.rewriting.plan_groups import Strategy
+    from esker.maintain.rewriting.rewrite_manifests import ManifestPlan, ManifestReport
+    from esker.maintain.rewriting.rewrite_position_deletes import DeletePlan, DeleteReport
     from esker.ports.file_rewriting import EngineName
     from esker.read.scan import Where
     from esker.write.context import Home
@@ -43,7 +45,7 @@ class CompactionArguments(TypedDict, total=False):
 
 
 class RewritingVerbs(ABC):
-    """Compaction of a table's files. ``Table`` inherits these methods."""
+    """Compaction of a table's files and metadata. ``Table`` inherits these methods."""
 
     _state: TableState
 
@@ -108,8 +110,8 @@ class RewritingVerbs(ABC):
 
             orders.compact(where="day >= '2026-01-01'", target_file_size=128 << 20)
         """
-        from esker.maintain.compaction import Compaction, plan_compaction
-        from esker.maintain.compaction_layout import compaction_settings
+        from esker.maintain.rewriting.compaction import Compaction, plan_compaction
+        from esker.maintain.rewriting.compaction_layout import compaction_settings
         from esker.read.scan import bound_filter
         from esker.write.build_snapshot import head_of
         from esker.write.commit import refreshed
@@ -143,3 +145,132 @@ class RewritingVerbs(ABC):
             return run.run(plan)
         finally:
             self._move_to(run.state)
+
+    @overload
+    def rewrite_manifests(
+        self,
+        *,
+        dry_run: Literal[True],
+        target_size: int | None = ...,
+        spec_id: int | None = ...,
+        rewrite_all: bool = ...,
+        max_retries: int = ...,
+        ref: str = ...,
+        summary: Mapping[str, str] | None = ...,
+    ) -> ManifestPlan: ...
+    @overload
+    def rewrite_manifests(
+        self,
+        *,
+        dry_run: Literal[False] = ...,
+        target_size: int | None = ...,
+        spec_id: int | None = ...,
+        rewrite_all: bool = ...,
+        max_retries: int = ...,
+        ref: str = ...,
+        summary: Mapping[str, str] | None = ...,
+    ) -> ManifestReport: ...
+    def rewrite_manifests(
+        self,
+        *,
+        dry_run: bool = False,
+        target_size: int | None = None,
+        spec_id: int | None = None,
+        rewrite_all: bool = False,
+        max_retries: int = 3,
+        ref: str = MAIN,
+        summary: Mapping[str, str] | None = None,
+    ) -> ManifestPlan | ManifestReport:
+        """List the table's files in few manifests, files of the same partition together, so that plans open few.
+        Returns a ``ManifestReport``; with ``dry_run``, a ``ManifestPlan``, and nothing is changed.
+
+        ``target_size`` is by default the table's ``commit.manifest.target-size-bytes`` (8 MiB). ``spec_id`` limits it
+        to manifests of one partition spec. Manifests are rewritten if there are fewer afterwards; with ``rewrite_all``,
+        always. Manifests that other commits add meanwhile stay as they are. Raises ``Conflict`` if other commits
+        changed the old manifests more than ``max_retries`` times.
+
+            orders.rewrite_manifests()
+        """
+        from esker.maintain.rewriting.rewrite_manifests import ManifestOptions, plan_manifests, rewrite_manifests
+        from esker.write.build_snapshot import head_of
+        from esker.write.commit import refreshed
+        from esker.write.summary import checked_extra
+
+        home = self._at_home()
+        base = refreshed(home.catalog, home.name, self._state)
+        given = {
+            "target_size": target_size,
+            "spec_id": spec_id,
+            "rewrite_all": rewrite_all,
+            "max_retries": max_retries,
+        }
+        options = ManifestOptions.of(base.metadata, given)
+        plan = plan_manifests(home.tools, base.metadata, head_of(base.metadata, ref), options)
+        if dry_run:
+            return plan
+        state, report = rewrite_manifests(home, base, plan, options, ref=ref, extra=checked_extra(summary))
+        self._move_to(state)
+        return report
+
+    @overload
+    def rewrite_position_deletes(
+        self,
+        *,
+        dry_run: Literal[True],
+        min_input_files: int = ...,
+        rewrite_all: bool = ...,
+        max_retries: int = ...,
+        ref: str = ...,
+        summary: Mapping[str, str] | None = ...,
+    ) -> DeletePlan: ...
+    @overload
+    def rewrite_position_deletes(
+        self,
+        *,
+        dry_run: Literal[False] = ...,
+        min_input_files: int = ...,
+        rewrite_all: bool = ...,
+        max_retries: int = ...,
+        ref: str = ...,
+        summary: Mapping[str, str] | None = ...,
+    ) -> DeleteReport: ...
+    def rewrite_position_deletes(
+        self,
+        *,
+        dry_run: bool = False,
+        min_input_files: int = 2,
+        rewrite_all: bool = False,
+        max_retries: int = 3,
+        ref: str = MAIN,
+        summary: Mapping[str, str] | None = None,
+    ) -> DeletePlan | DeleteReport:
+        """Fold many position delete files into few, and remove deletes that apply to no data file any more. In format
+        version 3, position delete files become deletion vectors. Returns a ``DeleteReport``; with ``dry_run``, a
+        ``DeletePlan``, and nothing is changed.
+
+        A partition with ``min_input_files`` position delete files is rewritten if there are fewer afterwards; with
+        ``rewrite_all``, always. ``write.delete.granularity`` says whether a new file is about one data file or about a
+        partition. Raises ``Conflict`` if other commits changed the deletes more than ``max_retries`` times.
+
+            orders.rewrite_position_deletes()
+        """
+        from esker.maintain.rewriting.rewrite_position_deletes import (
+            DeleteOptions,
+            plan_position_deletes,
+            rewrite_position_deletes,
+        )
+        from esker.write.build_snapshot import head_of
+        from esker.write.commit import refreshed
+        from esker.write.summary import checked_extra
+
+        home = self._at_home()
+        base = refreshed(home.catalog, home.name, self._state)
+        options = DeleteOptions.of(
+            {"min_input_files": min_input_files, "rewrite_all": rewrite_all, "max_retries": max_retries}
+        )
+        plan = plan_position_deletes(home.tools, base.metadata, head_of(base.metadata, ref), options)
+        if dry_run:
+            return plan
+        state, report = rewrite_position_deletes(home, base, plan, options, ref=ref, extra=checked_extra(summary))
+        self._move_to(state)
+        return report

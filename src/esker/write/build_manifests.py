@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from esker.ports.table_format import EntryColumns, NewSnapshot
 from esker.tree.data_file import DataFile, FileContent
-from esker.tree.manifest import EntryStatus, ManifestEntry
+from esker.tree.manifest import Entries, EntryStatus, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.context import MetadataNames, Scratch, Tools
 from esker.write.properties import switch, whole_number
-from esker.write.steps import listed_name
+from esker.write.steps import ReplaceManifests, listed_name
 
 # ---------------------------------------------------------------- merging small manifests
 #
@@ -99,18 +99,21 @@ class ManifestBuilder:
         added: Sequence[DataFile],
         removed: Mapping[str, Set[str]],
         numbers: Mapping[str, int] | None = None,
+        clustered: Sequence[ReplaceManifests] = (),
     ) -> BuiltManifests:
         """Return new manifests first, then those that lost files, then the others unchanged.
 
         ``numbers`` are the data sequence numbers that added files keep, by path."""
         self._numbers = numbers or {}
         new = [self._of_added(metadata, snapshot, group) for group in _groups(added)]
-        carried = [m for m in manifests if m.path not in removed and m.may_hold_live_files]
+        replaced = {path for step in clustered for path in step.paths}
+        new += [self._of_bin(metadata, snapshot, bin_) for step in clustered for bin_ in step.bins]
+        carried = [m for m in manifests if m.path not in removed and m.path not in replaced and m.may_hold_live_files]
         touched = [m for m in manifests if m.path in removed]
         rewritten = [
             self._without(metadata, snapshot, group, removed) for group in _rewritten_together(touched, removed)
         ]
-        built = BuiltManifests(new=(*new, *rewritten), carried=tuple(carried), replaced=len(touched))
+        built = BuiltManifests(new=(*new, *rewritten), carried=tuple(carried), replaced=len(touched) + len(replaced))
         policy = MergePolicy.of(metadata.properties)
         return built if policy is None else self._merged(metadata, snapshot, built, policy)
 
@@ -159,6 +162,16 @@ class ManifestBuilder:
         ]
         key = ("added", metadata.format_version, files[0].spec_id, tuple(listed_name(file) for file in files))
         return self._write_once(key, metadata, snapshot, entries)
+
+    def _of_bin(self, metadata: TableMetadata, snapshot: NewSnapshot, bin_: tuple[Entries, ...]) -> ManifestFile:
+        """A manifest of files that others listed. They keep their numbers, and the snapshot that added them."""
+        key = ("bin", metadata.format_version, id(bin_))
+        entries = (
+            ManifestEntry(data_file=file, status=EntryStatus.EXISTING, snapshot_id=file.snapshot_id)
+            for batch in bin_
+            for file in batch.data_files()
+        )
+        return self._write_once(key, metadata, snapshot, [] if key in self._written else list(entries))
 
     def _without(
         self,

@@ -120,7 +120,9 @@ class SnapshotChange:
         self._get_settler().settle(metadata, manifests, outcome)
         if not outcome.added and not outcome.removed_files and self.operation is None:
             return None
-        built = self._get_builder().build(metadata, new, manifests, outcome.added, outcome.removed, outcome.numbers)
+        built = self._get_builder().build(
+            metadata, new, manifests, outcome.added, outcome.removed, outcome.numbers, outcome.clustered
+        )
         with self.scratch.writing(location):
             row_ids = self.tools.manifests.write_manifest_list(
                 metadata, location, new, new=built.new, carried=built.carried

@@ -15,7 +15,7 @@ from esker.tree.table_metadata import TableMetadata
 from esker.write.context import Tools
 from esker.write.rows.change_rows import apply_change, planned_tasks
 from esker.write.rows.dangling_deletes import remove_dangling
-from esker.write.rows.replace_files import apply_replacement
+from esker.write.rows.replace_files import apply_new_deletes, apply_new_manifests, apply_replacement
 from esker.write.rows.rewrite_file import Rewriter
 from esker.write.rows.row_change_modes import mode_of
 from esker.write.steps import (
@@ -28,11 +28,15 @@ from esker.write.steps import (
     RemoveFiles,
     RemovePartitions,
     RemoveRows,
+    ReplaceDeletes,
     ReplaceFiles,
+    ReplaceManifests,
     Step,
 )
 
-_Alone = ChangeRows | ReplaceFiles | RemoveDangling  # applied to what the steps before it left
+_Alone = (
+    ChangeRows | ReplaceFiles | ReplaceDeletes | ReplaceManifests | RemoveDangling
+)  # applied to what the steps before it left
 
 
 def apply_steps(
@@ -45,6 +49,10 @@ def apply_steps(
             apply_change(tools, metadata, manifests, segment, outcome)
         elif isinstance(segment, ReplaceFiles):
             apply_replacement(tools, metadata, manifests, segment, outcome)
+        elif isinstance(segment, ReplaceDeletes):
+            apply_new_deletes(tools, metadata, manifests, segment, outcome)
+        elif isinstance(segment, ReplaceManifests):
+            apply_new_manifests(manifests, segment, outcome)
         elif isinstance(segment, RemoveDangling):
             remove_dangling(tools.format, metadata, manifests, outcome)
         else:

@@ -11,6 +11,7 @@ from esker.model.predicates.predicate import Bound
 from esker.ports.row_changes import RowCounts, Verb
 from esker.read.attach_deletes import PartitionKey
 from esker.tree.data_file import DataFile, FileContent
+from esker.tree.manifest import Entries
 from esker.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -100,6 +101,26 @@ class ReplaceFiles:
     format_version: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceDeletes:
+    """Replace position delete files by others that delete the same rows. It is checked against every base: each old
+    delete must still be listed, each data file still be there, and none have got a vector meanwhile."""
+
+    files: tuple[DataFile, ...]
+    added: tuple[DataFile, ...]
+    targets: frozenset[str]  # the data files of the new deletes
+    numbers: Mapping[str, int]  # data sequence numbers that new files keep, by path
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceManifests:
+    """List the files of some manifests in others. Manifests that other commits added stay as they are. A conflict if
+    one of the old manifests is no longer listed."""
+
+    paths: frozenset[str]
+    bins: tuple[tuple[Entries, ...], ...]  # the entries of each new manifest, all of one spec and content
+
+
 @dataclass(frozen=True, slots=True)
 class RemoveDangling:
     """Remove delete files that apply to no data file of the base, as the steps before leave it. It is computed again on
@@ -107,7 +128,16 @@ class RemoveDangling:
 
 
 Step: TypeAlias = (
-    AddFiles | RemoveRows | RemovePartitions | RemoveFiles | ChangeRows | DeleteKeys | ReplaceFiles | RemoveDangling
+    AddFiles
+    | RemoveRows
+    | RemovePartitions
+    | RemoveFiles
+    | ChangeRows
+    | DeleteKeys
+    | ReplaceFiles
+    | ReplaceDeletes
+    | ReplaceManifests
+    | RemoveDangling
 )
 Removal: TypeAlias = RemoveRows | RemovePartitions | RemoveFiles
 Replacement: TypeAlias = RemoveRows | RemovePartitions
@@ -133,6 +163,7 @@ class Outcome:
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by manifest, names of files
     removed_files: list[DataFile] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # data sequence numbers that added files keep, by path
+    clustered: list[ReplaceManifests] = field(default_factory=list)
     lost: dict[str, LostRows] = field(default_factory=dict)  # by path of the data file
     rows: RowCounts | None = None  # that changed; None if nothing was changed, or if the number is unknown
     merged: RowCounts | None = None  # of these, those of merges

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from esker.errors import InvalidInput
-from esker.maintain.plan_groups import CompactionOptions
+from esker.maintain.rewriting.plan_groups import CompactionOptions
 from esker.model.parsing.partition_and_sort_terms import parse_sort_term, sort_field
 from esker.model.partition_and_sort import UNSORTED, SortOrder
 from esker.model.schema import Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from esker.errors import EskerError
-from esker.maintain.plan_groups import PlannedGroup, Strategy
+from esker.maintain.rewriting.plan_groups import PlannedGroup, Strategy
 from esker.model.display_text import card, show_bytes
 from esker.tree.snapshot import Snapshot
 

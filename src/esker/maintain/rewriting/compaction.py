@@ -12,8 +12,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown
-from esker.maintain.compaction_results import CompactionPlan, CompactionReport, FailedGroup, TableSize
-from esker.maintain.plan_groups import CompactionOptions, ListedTask, PlannedGroup, plan_groups
+from esker.maintain.rewriting.compaction_results import CompactionPlan, CompactionReport, FailedGroup, TableSize
+from esker.maintain.rewriting.plan_groups import CompactionOptions, ListedTask, PlannedGroup, plan_groups
 from esker.model.predicates.predicate import TRUE, Bound
 from esker.ports.catalog import TableState
 from esker.ports.file_rewriting import EngineName, FileGroup, RowLayout

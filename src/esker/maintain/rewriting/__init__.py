@@ -1,0 +1,1 @@
+"""Rewrite files without changing rows: data files, manifests, position deletes."""
