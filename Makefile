@@ -71,10 +71,12 @@ bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 conformance: $(STAMP)  ## write the tests column of docs/conformance.md again
 	$(BIN)/python tests/support/conformance.py
 
-interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime and REST server, and Kafka's broker; skipped, aloud, where Maven cannot bring their jars
+interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime and REST server, Nessie, and Kafka's broker; skipped, aloud, where Maven cannot bring their jars
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/kafka $(KAFKA); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/rest $(REST_SERVER); status=$$?; \
+	case $$status in 0|75) ;; *) exit $$status ;; esac
+	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/nessie $(NESSIE); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
 	case $$status in 0) $(MAKE) --no-print-directory interop-jvm-tests ;; 75) ;; *) exit $$status ;; esac
@@ -85,7 +87,7 @@ $(JVM_STAMP): tests/interop_jvm/versions.mk
 	@touch $@
 
 interop-jvm-tests: $(STAMP) $(JVM_STAMP)
-	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 1500 $(BIN)/python -m pytest tests/interop_jvm
+	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 2400 $(BIN)/python -m pytest tests/interop_jvm
 
 golden: $(STAMP)  ## make the golden tables of tests/golden again; where Maven cannot bring the jars, they stay as they are
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \

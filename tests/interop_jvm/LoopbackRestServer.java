@@ -11,6 +11,8 @@ import org.eclipse.jetty.compression.gzip.GzipCompression;
 import org.eclipse.jetty.compression.server.CompressionHandler;
 import org.eclipse.jetty.ee10.servlet.ServletContextHandler;
 import org.eclipse.jetty.ee10.servlet.ServletHolder;
+import org.eclipse.jetty.http.UriCompliance;
+import org.eclipse.jetty.server.HttpConnectionFactory;
 import org.eclipse.jetty.server.Server;
 
 /**
@@ -49,6 +51,13 @@ public class LoopbackRestServer {
     compression.putCompression(new GzipCompression());
     context.insertHandler(compression);
     Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
+    // Jetty refuses an encoded per cent sign by default; a name may hold one.
+    server
+        .getConnectors()[0]
+        .getConnectionFactory(HttpConnectionFactory.class)
+        .getHttpConfiguration()
+        .setUriCompliance(UriCompliance.UNSAFE);
+    context.getServletHandler().setDecodeAmbiguousURIs(true);
     server.setHandler(context);
     server.start();
     server.join();

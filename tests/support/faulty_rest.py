@@ -36,7 +36,7 @@ class Fault:
     applies: bool = False
     cut: bool = False
     half: bool = False  # half of the right answer comes, then the connection ends
-    then: Callable[[Any], None] | None = None  # run on the server's tables after the request was carried out
+    then: Callable[[Any], None] | None = None  # run on the server's tables after the request was carried out or not
 
 
 @dataclass
@@ -213,8 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
                     status, found = server.handle(self.command, parts.path, query, headers, body)
                     if key and status < 500:
                         server.replays[key] = status, found
-                if fault is not None and fault.then is not None:
-                    fault.then(server)
+            if fault is not None and fault.then is not None:
+                fault.then(server)
             etag = f'"{found["metadata-location"].rsplit("/", 1)[1]}"' if found and "metadata-location" in found else ""
         if fault is not None and fault.cut:
             self.close_connection = True

@@ -39,15 +39,17 @@ class Rejected:
     why: str
 
 
+Verdict: TypeAlias = Callable[[TableState], bool | None]
+"""Whether a swap is in a later version of its table: False where it never can be, None where that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unanswered:
     """It is not known whether the swap happened. Keep every file, and look for the snapshot of this commit."""
 
     why: str
     metadata_location: str | None = None  # the file that may have become current
-    verdict: Callable[[TableState], bool | None] | None = None
-    """Whether the swap is in a later version of the table: False where it never can be, None where that is not known.
-    For catalogs that do not compare with the whole base; others leave it out."""
+    verdict: Verdict | None = None  # from catalogs that do not compare with the whole base; others leave it out
 
 
 Swap: TypeAlias = Accepted | Rejected | Unanswered
@@ -71,10 +73,13 @@ class AllAccepted:
 
 @dataclass(frozen=True, slots=True)
 class AllUnanswered:
-    """Nobody said whether the tables changed. All did or none; keep every file and look for our snapshots."""
+    """It is not known whether the tables changed. Keep every file, and look for the snapshots of this commit."""
 
     why: str
     metadata_locations: Mapping[TableName, str] = field(default_factory=dict)  # the files that may be current
+    verdicts: Mapping[TableName, Verdict] = field(default_factory=dict)
+    """From catalogs whose tables may change one after the other: each table is then asked, and all must agree. Without
+    verdicts all tables changed or none, and one clear answer is enough."""
 
 
 SwapAll: TypeAlias = AllAccepted | Rejected | AllUnanswered

@@ -116,16 +116,17 @@ def _swapped(
 def _reconciled(
     catalog: Catalog, swaps: Sequence[TableSwap], unanswered: AllUnanswered, policy: RetryPolicy, names: str
 ) -> dict[TableName, TableState] | Rejected:
-    """Ask the tables whether an unanswered swap happened. All changed or none, so one clear answer is enough."""
+    """Ask the tables whether an unanswered swap happened, until it is certain or the limits are reached."""
+    enough = all if unanswered.verdicts else any
     for _ in policy.status_checks():
         try:
             answers = list(_asked(catalog, swaps, unanswered))
         except Exception as error:
             log.warning("cannot ask %s about an unanswered commit: %s", names, error)
             continue
-        if any(answer is True for _, _, answer in answers):
+        if enough(answer is True for _, _, answer in answers):
             return {swap.name: now or swap.base for swap, now, _ in answers}
-        if any(answer is False for _, _, answer in answers):
+        if enough(answer is False for _, _, answer in answers):
             return Rejected(f"the catalog did not answer ({unanswered.why}), and another writer's commit followed")
     raise OutcomeUnknown(
         f"cannot find out whether the commit to {names} succeeded: {unanswered.why}; "
@@ -145,7 +146,10 @@ def _asked(
         except NotFound:
             yield swap, None, None
             continue
-        yield swap, now, is_in(now, swap.base, swap.new, unanswered.metadata_locations.get(swap.name))
+        if (verdict := unanswered.verdicts.get(swap.name)) is not None:
+            yield swap, now, verdict(now)
+        else:
+            yield swap, now, is_in(now, swap.base, swap.new, unanswered.metadata_locations.get(swap.name))
 
 
 def _finished(proposed: Sequence[_Proposed], changed: dict[TableName, TableState]) -> list[TableState]:

@@ -209,3 +209,104 @@ def test_a_creation_whose_answer_is_lost_is_found_by_its_uuid(server: FaultyRest
     server.faults.append(Fault(path="/tables/u", status=500, applies=True))
     made = lake.create_table("a.u", "id bigint")
     assert server.tables["a", "u"].uuid == made.uuid
+
+
+# ---------------------------------------------------------------- several tables
+
+TOGETHER = "/transactions/commit"
+ALWAYS = [Fault(path=TOGETHER, cut=True)] * service_module.ATTEMPTS
+
+
+@pytest.fixture
+def tables(server: FaultyRest, table: esker.Table) -> esker.Lake:
+    lake = lake_over(open_rest_catalog(server.uri, allowed_roots=[server.warehouse]))
+    lake.create_table("a.u", "id bigint", properties=QUICK)
+    return lake
+
+
+def append_both(lake: esker.Lake) -> None:
+    with lake.transaction() as tx:
+        for name in ("a.t", "a.u"):
+            tx.table(name).append(ROWS)
+
+
+def counted(server: FaultyRest) -> list[int]:
+    lake = lake_over(open_rest_catalog(server.uri, allowed_roots=[server.warehouse]))
+    return [lake.table(name).scan().count() for name in ("a.t", "a.u")]
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_f12_f16_several_tables_applied_and_the_answer_lost_is_a_success(
+    server: FaultyRest, tables: esker.Lake, kind: str
+) -> None:
+    server.faults.append(replace(LOST[kind], path=TOGETHER, applies=True))
+    append_both(tables)
+    assert counted(server) == [2, 2]
+    assert [len(found.snapshots) for found in server.tables.values()] == [1, 1]
+
+
+def test_f12_several_tables_not_applied_and_no_answer_is_unknown_and_keeps_every_file(
+    server: FaultyRest, tables: esker.Lake, tmp_path: Path
+) -> None:
+    server.faults += ALWAYS
+    with pytest.raises(OutcomeUnknown, match=r"cannot find out whether the commit to a\.t, a\.u succeeded") as raised:
+        append_both(tables)
+    assert None not in raised.value.snapshot_ids
+    assert counted(server) == [0, 0]
+    assert data_files(tmp_path) == 2
+
+
+def test_f12_one_of_several_tables_applied_is_no_success(
+    server: FaultyRest, tables: esker.Lake, tmp_path: Path
+) -> None:
+    """A server that commits one table after the other may die between them."""
+    only_t = server.commit_all
+
+    def half(changes: list[object]) -> tuple[int, object]:
+        return only_t([one for one in changes if one["identifier"]["name"] == "t"])  # type: ignore[index]
+
+    server.commit_all = half  # type: ignore[method-assign]
+    server.faults += [replace(ALWAYS[0], applies=True), *ALWAYS[1:]]
+    with pytest.raises(OutcomeUnknown):
+        append_both(tables)
+    assert counted(server) == [2, 0]
+    assert data_files(tmp_path) == 2
+
+
+def test_f12_several_tables_overtaken_by_others_in_all_are_done_again(server: FaultyRest, tables: esker.Lake) -> None:
+    def others(_: FaultyRest) -> None:
+        server.lock.release()
+        try:
+            append_both(lake_over(open_rest_catalog(server.uri, allowed_roots=[server.warehouse])))
+        finally:
+            server.lock.acquire()
+
+    server.faults.append(Fault(path=TOGETHER, status=500, then=others))
+    append_both(tables)
+    assert counted(server) == [4, 4]
+
+
+@pytest.mark.parametrize("left_out", ["t", "u", "tu"])
+def test_a_success_without_the_snapshots_is_no_success(
+    server: FaultyRest, tables: esker.Lake, tmp_path: Path, left_out: str
+) -> None:
+    """Iceberg's own server reports success where another writer was faster, and leaves out the change."""
+    whole = server.commit_all
+
+    def some(changes: list[object]) -> tuple[int, object]:
+        return whole([one for one in changes if one["identifier"]["name"] not in left_out])  # type: ignore[index]
+
+    server.commit_all = some  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown, match="the server reported success, but the new snapshot is not in a") as raised:
+        append_both(tables)
+    assert all(f"a.{name}" in str(raised.value) for name in left_out)
+    assert data_files(tmp_path) == 2
+
+
+def test_a_success_of_one_table_without_the_snapshot_is_no_success(
+    server: FaultyRest, table: esker.Table, tmp_path: Path
+) -> None:
+    server.commit = lambda route, body: (200, server.answer(route))  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown, match="reported success, but the new snapshot is not in its answer"):
+        table.append(ROWS)
+    assert data_files(tmp_path) == 1

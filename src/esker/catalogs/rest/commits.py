@@ -6,7 +6,7 @@ been made: after a time-out or a 5xx, 409 may be the answer to this commit's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esker.catalogs.rest.apply_updates import applied, failed_requirement
@@ -17,7 +17,7 @@ from esker.catalogs.rest.server_errors import error_in, failure, is_unreadable
 from esker.catalogs.rest.service import RestService, Told
 from esker.errors import EskerError, Unsupported
 from esker.model.table_names import TableName
-from esker.ports.catalog import Rejected, TableState, Unanswered
+from esker.ports.catalog import Rejected, TableState, Unanswered, Verdict
 from esker.tree.table_metadata import TableMetadata
 
 
@@ -52,19 +52,26 @@ class TableCommit:
         return failed_requirement(applied(self.base, self.updates), self.requirements) is not None
 
     @property
-    def creates_ref(self) -> bool:
-        """Whether a ref must not be there yet: Nessie 0.99 does not check that."""
-        return any(one.get("snapshot-id", 0) is None for one in self.requirements)
+    def _added(self) -> list[int]:
+        return [one["snapshot"]["snapshot-id"] for one in self.updates if one["action"] == "add-snapshot"]
+
+    @property
+    def adds_snapshots(self) -> bool:
+        """Whether the change can be recognised by a snapshot of its own."""
+        return bool(self._added)
+
+    def has_its_snapshots(self, metadata: TableMetadata) -> bool:
+        """Whether all snapshots that the change adds are in a version of the table."""
+        known = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+        known |= {snapshot.parent_snapshot_id or 0 for snapshot in metadata.snapshots}  # a server may keep few
+        return known.issuperset(self._added)
 
     def is_in(self, now: TableState) -> bool | None:
         """Whether the change is in a later version of the table; None where that cannot be known."""
         if self.base is None:
             return None
-        added = [one["snapshot"]["snapshot-id"] for one in self.updates if one["action"] == "add-snapshot"]
-        if added:
-            known = {snapshot.snapshot_id for snapshot in now.metadata.snapshots}
-            known |= {snapshot.parent_snapshot_id or 0 for snapshot in now.metadata.snapshots}
-            if known.issuperset(added):  # a server may keep the newest alone, which names the one before
+        if self.adds_snapshots:
+            if self.has_its_snapshots(now.metadata):
                 return True
             return False if self._is_overtaken(now.metadata) else None
         return True if _changes_nothing(now.metadata, self.updates) else None
@@ -94,18 +101,29 @@ def identifier(name: TableName) -> Document:
     return {"namespace": list(name.namespace), "name": name.name}
 
 
-def commit_table(service: RestService, commit: TableCommit) -> LoadedTable | Rejected | Unanswered:
-    """Send one change. Raises what the server clearly refuses for another reason than a lost race."""
+def commit_table(
+    service: RestService, commit: TableCommit, *, at: str = "", verdict: Verdict | None = None
+) -> LoadedTable | Rejected | Unanswered:
+    """Send one change. Raises what the server clearly refuses for another reason than a lost race.
+
+    ``at`` is the version of Nessie's catalog that the change is compared with. ``verdict`` says after a lost answer
+    whether the change is in the table; without it the requirements and the snapshots do.
+    """
     doing = f"commit to {commit.name}"
     service.require(Operation.UPDATE_TABLE, doing)
-    told = service.tell(Operation.UPDATE_TABLE, commit.name, commit.document(), resend=commit.compares_all)
+    resend = bool(at) or commit.compares_all
+    told = service.tell(Operation.UPDATE_TABLE, commit.name, commit.document(), resend=resend, at=at)
     answer = told.answer
     if answer is not None and answer.is_success:
         try:
-            return loaded_table(answer, f"the answer of {service.address} for {commit.name}")
+            loaded = loaded_table(answer, f"the answer of {service.address} for {commit.name}")
         except EskerError:
-            return Unanswered("the answer of the server cannot be read", verdict=commit.is_in)
-    return _refused(service, told, doing, commit.is_in)
+            return Unanswered("the answer of the server cannot be read", verdict=verdict or commit.is_in)
+        if commit.has_its_snapshots(loaded.state.metadata):
+            return loaded
+        why = "the server reported success, but the new snapshot is not in its answer"
+        return Unanswered(why, verdict=verdict or commit.is_in)
+    return _refused(service, told, doing, verdict or commit.is_in)
 
 
 def check_transactions(service: RestService, doing: str) -> None:
@@ -118,20 +136,21 @@ def check_transactions(service: RestService, doing: str) -> None:
         )
 
 
-def commit_tables(service: RestService, commits: Sequence[TableCommit]) -> Rejected | Unanswered | None:
-    """Send the changes of several tables, which are all made or none; None where they are made."""
+def commit_tables(
+    service: RestService, commits: Sequence[TableCommit], *, at: str = ""
+) -> Rejected | Unanswered | None:
+    """Send the changes of several tables; None where the server says that all of them are made."""
     doing = f"commit to {', '.join(str(commit.name) for commit in commits)} together"
     check_transactions(service, doing)
     body = {"table-changes": [commit.document() for commit in commits]}
-    told = service.tell(Operation.COMMIT_TRANSACTION, None, body, resend=any(commit.compares_all for commit in commits))
+    resend = bool(at) or any(commit.compares_all for commit in commits)
+    told = service.tell(Operation.COMMIT_TRANSACTION, None, body, resend=resend, at=at)
     if told.answer is not None and told.answer.is_success:
         return None
     return _refused(service, told, doing, None)
 
 
-def _refused(
-    service: RestService, told: Told, doing: str, verdict: Callable[[TableState], bool | None] | None
-) -> Rejected | Unanswered:
+def _refused(service: RestService, told: Told, doing: str, verdict: Verdict | None) -> Rejected | Unanswered:
     if told.may_be_made:
         return Unanswered(told.why, verdict=verdict)
     if told.answer is None:
@@ -142,7 +161,7 @@ def _refused(
             raise failure(told.answer, doing, service.address, service.secrets)
         return Rejected(f"the table was dropped or renamed: {error}")
     if told.answer.status == 409:
-        return Rejected(str(error))
+        return Rejected(f"the table was changed, dropped or renamed: {error}")
     raise failure(told.answer, doing, service.address, service.secrets)
 
 

@@ -5,21 +5,26 @@ Metadata comes from the answer and is never read from ``metadata-location``: tha
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from esker.catalogs.rest.nessie import commit_id
 from esker.catalogs.rest.transport import Answer
 from esker.errors import Corrupt
 from esker.iceberg.json_document import JsonObject, decode_json, decode_raw_fields
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.iceberg.metadata.view_metadata import decode_view_metadata
+from esker.model.table_names import TableName
 from esker.ports.catalog import TableState, ViewState
 from esker.ports.credentials import StorageCredentials
 from esker.storage.location import Location
 
+_REMEMBERED = 1000  # versions of tables
 _STORAGE = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 
@@ -32,6 +37,34 @@ class LoadedTable:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[StorageCredentials, ...] = field(default=(), repr=False)
     etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """How the server names one version of a table."""
+
+    etag: str | None = None
+    commit_id: str | None = None  # Nessie's
+
+
+class KnownVersions:
+    """The names of the versions that were loaded, the newest ones."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[TableName, str], Version] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def remember(self, name: TableName, location: str, loaded: LoadedTable) -> None:
+        """Keep the names that an answer gives to the version at a location."""
+        with self._lock:
+            self._found[name, location] = Version(loaded.etag, commit_id(loaded.state.metadata.properties))
+            while len(self._found) > _REMEMBERED:
+                self._found.popitem(last=False)
+
+    def of(self, name: TableName, state: TableState) -> Version:
+        """The names of a version, without any if it is not known."""
+        with self._lock:
+            return self._found.get((name, state.metadata_location), Version())
 
 
 def loaded_table(answer: Answer, source: str) -> LoadedTable:

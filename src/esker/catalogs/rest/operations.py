@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from urllib.parse import quote, unquote, urlencode
 
+from esker.catalogs.rest.nessie import prefix_at
 from esker.errors import InvalidInput
 from esker.model.table_names import Namespace, TableName
 
@@ -97,6 +98,8 @@ S3_TABLES = frozenset(  # what AWS S3 Tables has, which may advertise nothing
     }
 )
 GLUE = S3_TABLES - {Operation.RENAME_TABLE}
+NESSIE = ASSUMED | VIEWS | {Operation.NAMESPACE_EXISTS}  # 0.99 advertises nothing
+NOT_ON_NESSIE = {Operation.TABLE_EXISTS, Operation.VIEW_EXISTS}  # 400 where the name is of the other kind
 
 
 class Routes:
@@ -116,9 +119,11 @@ class Routes:
         *,
         query: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         plan_id: str = "",
+        at: str = "",
     ) -> str:
-        """The address of an operation on a namespace, a table or a view."""
-        path = operation.template.replace("/{prefix}", f"/{self._prefix}" if self._prefix else "")
+        """The address of an operation on a namespace, a table or a view; ``at`` is a version of Nessie's catalog."""
+        prefix = prefix_at(self._prefix, at) if at else self._prefix
+        path = operation.template.replace("/{prefix}", f"/{prefix}" if prefix else "")
         if isinstance(name, TableName):
             path = path.replace("{table}", _part(name.name)).replace("{view}", _part(name.name))
             path = path.replace("{namespace}", self._namespace(name.namespace))

@@ -2,13 +2,11 @@
 
 A swap is sent as updates with requirements. The server compares what the requirements name: the table's uuid, refs,
 ids of schemas, specs and orders. It does not compare properties. Where the requirements leave out a part of the change,
-the table is looked at before the change is sent.
+the table is looked at before the change is sent. Nessie compares the whole table; ``nessie`` says how.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -23,14 +21,24 @@ from esker.catalogs.refusals import (
     checked_namespace,
     dotted,
     missing,
-    namespace_exists,
-    namespace_in_use,
     no_such_namespace,
     table_exists,
 )
 from esker.catalogs.rest.commits import TableCommit, check_transactions, commit_table, commit_tables, identifier
 from esker.catalogs.rest.files import RestFiles
-from esker.catalogs.rest.loaded import LoadedTable, loaded_table
+from esker.catalogs.rest.loaded import KnownVersions, LoadedTable, loaded_table
+from esker.catalogs.rest.namespaces import RestNamespaces
+from esker.catalogs.rest.nessie import (
+    check_name,
+    check_updates,
+    commit_id,
+    is_address,
+    is_in_history,
+    is_nessie,
+    is_same,
+    keep_own,
+    required_commit_id,
+)
 from esker.catalogs.rest.operations import Operation
 from esker.catalogs.rest.scans.reports import Reports
 from esker.catalogs.rest.scans.rest_scans import MODE, RestScanService
@@ -61,13 +69,13 @@ from esker.ports.catalog import (
     TableState,
     TableSwap,
     Unanswered,
+    Verdict,
     ViewCatalog,
 )
 from esker.ports.scan_service import ScanService
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 
-_REMEMBERED = 1000  # tables whose ETag is kept
 _SERVERS_CHOICE = "s3://chosen-by-the-catalog"
 _PROBE = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "c", "type": "int", "required": False}]}
 
@@ -79,91 +87,37 @@ class RestCatalog:
         self._service = service
         self._files = files
         self._reports = Reports(service)
-        self._etags: OrderedDict[tuple[TableName, str], str] = OrderedDict()
+        self._namespaces = RestNamespaces(service)
+        self._versions = KnownVersions()
         self._modes: dict[TableName, str] = {}  # who plans the scans of a table, where the server says so
-        self._lock = threading.Lock()
 
     # ------------------------------------------------------------ namespaces
 
     def namespaces(self) -> tuple[Namespace, ...]:
-        found: list[Namespace] = []
-        waiting: list[Namespace] = [()]
-        while waiting:
-            below = self._children(waiting.pop())
-            found += below
-            waiting += below
-        return tuple(sorted(set(found)))
+        return self._namespaces.all()
 
     def namespace_properties(self, namespace: Namespace) -> Mapping[str, str]:
-        doing = f"load namespace {dotted(checked_namespace(namespace))}"
-        answer = self._service.ask(Operation.LOAD_NAMESPACE, namespace, doing)
-        if answer.status == 404:
-            raise no_such_namespace(namespace)
-        found = self._service.document(answer, doing).get("properties") or {}
-        return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+        return self._namespaces.properties(namespace)
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        doing = f"create namespace {dotted(checked_namespace(namespace))}"
-        for depth in range(1, len(namespace)):  # servers differ in whether those above must be there
-            above = namespace[:depth]
-            if not self.has_namespace(above):
-                self._service.change(
-                    Operation.CREATE_NAMESPACE, None, {"namespace": list(above), "properties": {}}, doing
-                )
-        body = {"namespace": list(namespace), "properties": dict(properties)}
-        answer = self._service.change(Operation.CREATE_NAMESPACE, None, body, doing)
-        if answer.status == 409:
-            raise namespace_exists(namespace)
-        if answer.status == 404:
-            raise no_such_namespace(namespace[:-1])
+        self._namespaces.create(namespace, properties)
 
     def update_namespace_properties(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
     ) -> None:
-        doing = f"set properties of namespace {dotted(checked_namespace(namespace))}"
-        body = {"removals": [name for name in removals if name not in updates], "updates": dict(updates)}
-        answer = self._service.change(Operation.UPDATE_NAMESPACE, namespace, body, doing)
-        if answer.status == 404:
-            raise no_such_namespace(namespace)
-        self._raise_conflict(answer, doing)
+        self._namespaces.update(namespace, updates, removals)
 
     def drop_namespace(self, namespace: Namespace) -> None:
-        doing = f"drop namespace {dotted(checked_namespace(namespace))}"
-        if held := self._held(namespace):  # some servers drop a namespace that holds others
-            raise namespace_in_use(namespace, held)
-        answer = self._service.change(Operation.DROP_NAMESPACE, namespace, None, doing, needs_body=False)
-        if answer.status == 404:
-            raise no_such_namespace(namespace)
-        if answer.status == 409:
-            raise namespace_in_use(namespace, self._held(namespace) or ["something"])
+        self._namespaces.drop(namespace, self._held)
 
     def _held(self, namespace: Namespace) -> list[str]:
         found = [str(name) for name in self.tables(namespace)]
         found += [str(name) for name in self.view_catalog().views(namespace)]
-        return found + [dotted(child) for child in self._children(namespace)]
-
-    def _children(self, namespace: Namespace) -> list[Namespace]:
-        if namespace and not self._nests:
-            return []
-        doing = f"list namespaces below {dotted(namespace)}" if namespace else "list namespaces"
-        query = {"parent": self._service.configuration.routes.parent(namespace)} if namespace else {}
-        listed = self._service.pages(Operation.LIST_NAMESPACES, None, doing, "namespaces", query)
-        found = [] if listed is None else [tuple(map(str, one)) for one in listed]
-        # a server may give names from the root or from the parent on
-        whole = [one if one[: len(namespace)] == namespace else (*namespace, *one) for one in found]
-        depth = len(namespace) + 1
-        return sorted({one[:depth] for one in whole if len(one) >= depth})
-
-    @property
-    def _nests(self) -> bool:
-        """Whether a namespace can hold others; those of S3 Tables and Glue cannot."""
-        return self._service.settings.text("rest.signing-name") not in ("s3tables", "glue")
+        return found + [dotted(child) for child in self._namespaces.below(namespace)]
 
     def has_namespace(self, namespace: Namespace) -> bool:
         """Whether there is such a namespace."""
-        exists = self._service.offers(Operation.NAMESPACE_EXISTS)
-        operation = Operation.NAMESPACE_EXISTS if exists else Operation.LOAD_NAMESPACE
-        return self._service.ask(operation, namespace, f"look for namespace {dotted(namespace)}").is_success
+        return self._namespaces.has(namespace)
 
     # ------------------------------------------------------------ tables
 
@@ -181,7 +135,7 @@ class RestCatalog:
         return tuple(sorted(name for name in names if name.namespace == namespace))
 
     def location_for(self, name: TableName) -> str:
-        base = self.namespace_properties(checked_name(name).namespace).get("location")
+        base = self.namespace_properties(self.checked(name).namespace).get("location")
         if base:
             self._files.check_place(base, f"the location of namespace {dotted(name.namespace)}")
         if self._stages:
@@ -213,8 +167,8 @@ class RestCatalog:
         return self._known(name, answer)
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        doing = f"load table {checked_name(name)}"
-        etag = None if known is None else self._etags.get((name, known.metadata_location))
+        doing = f"load table {self.checked(name)}"
+        etag = None if known is None else self._versions.of(name, known).etag
         headers = {} if etag is None else {"If-None-Match": etag}
         answer = self._service.ask(Operation.LOAD_TABLE, name, doing, headers=headers)
         if answer.status == 304:
@@ -223,11 +177,14 @@ class RestCatalog:
             return known
         if answer.status == 404:
             raise self._missing(name)
-        state = self._known(name, answer).state
-        return known if known is not None and _is_same(known, state) else state
+        loaded = self._known(name, answer)
+        if known is None or not is_same(known, loaded.state):
+            return loaded.state
+        self._versions.remember(name, known.metadata_location, loaded)
+        return known
 
     def check_place(self, name: TableName, metadata: TableMetadata) -> None:
-        checked_name(name)
+        self.checked(name)
         self._check_stages(name)
         self._files.check_table(metadata)
 
@@ -238,7 +195,7 @@ class RestCatalog:
         outcome = commit_table(self._service, TableCommit.of(name, None, metadata))
         match outcome:
             case LoadedTable():
-                return self._admitted(name, outcome).state
+                return self._committed(name, outcome)
             case Rejected():
                 raise self._taken(name)
             case Unanswered(why):
@@ -249,17 +206,18 @@ class RestCatalog:
         self._files.check_table(new, base.metadata)
         codec_of(new.properties)
         with_log(base, new)  # refuses a setting that no server could follow
-        commit = TableCommit.of(checked_name(name), base.metadata, new)
-        if not commit.updates or not commit.compares_all or commit.creates_ref:
+        commit = self._commit(name, base, new)
+        at = self._commit_id(name, base)
+        if not commit.updates or not (at or commit.compares_all):
             now = self._now(name, base)
-            if now is None or not _is_same(now, base):
+            if now is None or not is_same(now, base):
                 return Rejected(_moved(name, now))
             if not commit.updates:
                 return Accepted(base)
-        outcome = commit_table(self._service, commit)
+        outcome = commit_table(self._service, commit, at=at, verdict=self._verdict(commit, base))
         if not isinstance(outcome, LoadedTable):
             return outcome
-        state = self._admitted(name, outcome).state
+        state = self._committed(name, outcome)
         self._reports.commit(name, base.metadata, state.metadata)
         return Accepted(state)
 
@@ -270,31 +228,44 @@ class RestCatalog:
         for swap in swaps:
             check_same_table(swap.base.metadata, swap.new)
             self._files.check_table(swap.new, swap.base.metadata)
-        commits = [TableCommit.of(checked_name(one.name), one.base.metadata, one.new) for one in swaps]
+        commits = [self._commit(one.name, one.base, one.new) for one in swaps]
+        at = ""
         for one, commit in zip(swaps, commits, strict=True):
-            now = None if commit.compares_all and not commit.creates_ref else self._now(one.name, one.base)
-            if now is not None and not _is_same(now, one.base):
+            if commit.compares_all and not self._is_nessie:
+                continue
+            # on Nessie every table at one version of the catalog, with which the commit is then compared
+            now = self._loaded_at(one.name, at) if self._is_nessie else self._now(one.name, one.base)
+            if now is None or not is_same(now, one.base):
                 return Rejected(_moved(one.name, now))
-        match outcome := commit_tables(self._service, commits):
+            at = at or self._commit_id(one.name, now)
+        verdicts = {one.name: self._verdict(commit, one.base) for one, commit in zip(swaps, commits, strict=True)}
+        match outcome := commit_tables(self._service, commits, at=at):
             case None:
-                return self._all_now(swaps)
+                return self._all_now(commits, verdicts)
             case Unanswered(why):
-                return AllUnanswered(why)
+                return AllUnanswered(why, verdicts=verdicts)
             case _:
                 return outcome
 
-    def _all_now(self, swaps: Sequence[TableSwap]) -> SwapAll:
-        """The tables after a commit of several, whose answer holds none of them."""
+    def _all_now(self, commits: Sequence[TableCommit], verdicts: Mapping[TableName, Verdict]) -> SwapAll:
+        """The tables after a commit to several, whose answer holds none of them. Success needs proof: Iceberg's own
+        server reports success for a table that another writer changed meanwhile, and leaves this commit out."""
         try:
-            return AllAccepted(tuple(self.load(swap.name) for swap in swaps))
+            states = tuple(self.load(commit.name) for commit in commits)
+            found = zip(commits, states, strict=True)
+            lost = [str(one.name) for one, now in found if one.adds_snapshots and verdicts[one.name](now) is not True]
         except EskerError as error:
-            return AllUnanswered(f"the commit was answered, but the tables cannot be loaded: {error}")
+            why = f"the server reported success, but the tables cannot be loaded: {error}"
+            return AllUnanswered(why, verdicts=verdicts)
+        if lost:
+            why = f"the server reported success, but the new snapshot is not in {', '.join(lost)}"
+            return AllUnanswered(why, verdicts=verdicts)
+        return AllAccepted(states)
 
     def register(self, name: TableName, metadata_location: str) -> TableState:
-        doing = f"register table {checked_name(name)}"
+        doing = f"register table {self.checked(name)}"
         self._files.check(metadata_location)
-        if not self.has_namespace(name.namespace):
-            raise no_such_namespace(name.namespace)
+        self._check_free(name)
         body = {"name": name.name, "metadata-location": metadata_location, "overwrite": False}
         answer = self._service.change(Operation.REGISTER_TABLE, name.namespace, body, doing)
         if answer.status == 404:
@@ -304,21 +275,30 @@ class RestCatalog:
         return self._known(name, answer).state
 
     def drop(self, name: TableName) -> None:
-        doing = f"drop table {checked_name(name)}"
-        query = {
-            "purgeRequested": "true" if self._service.settings.text("rest.signing-name") == "s3tables" else "false"
-        }
-        answer = self._service.change(Operation.DROP_TABLE, name, None, doing, needs_body=False, query=query)
+        purges = "true" if self._service.settings.text("rest.signing-name") == "s3tables" else "false"
+        answer = self.dropped(Operation.DROP_TABLE, name, Kind.TABLE, {"purgeRequested": purges})
+        self._raise_conflict(answer, f"drop table {name}")
+
+    def dropped(self, operation: Operation, name: TableName, kind: Kind, query: Mapping[str, str]) -> Answer:
+        """Drop a table or a view. Raises ``NotFound`` where there is none."""
+        doing = f"drop {kind.word} {self.checked(name)}"
+        try:
+            answer = self._service.change(operation, name, None, doing, needs_body=False, query=query)
+        except InvalidInput:
+            there = self.kind_of(name)
+            if there is kind:
+                raise
+            raise missing(name, kind, there) from None  # Nessie answers with 400 where the name is of the other kind
         if answer.status == 404:
-            raise self._missing(name)
-        self._raise_conflict(answer, doing)
+            raise missing(name, kind, self.kind_of(name))
+        return answer
 
     def rename(self, old: TableName, new: TableName) -> None:
         self.renamed(Operation.RENAME_TABLE, old, new, Kind.TABLE)
 
     def renamed(self, operation: Operation, old: TableName, new: TableName, kind: Kind) -> None:
         """Give a table or a view another name."""
-        doing = f"rename {checked_name(old)} to {checked_name(new)}"
+        doing = f"rename {self.checked(old)} to {self.checked(new)}"
         self._service.require(operation, doing)
         if not self.has_namespace(new.namespace):
             raise no_such_namespace(new.namespace)
@@ -389,9 +369,12 @@ class RestCatalog:
 
     def _check_new(self, name: TableName, metadata: TableMetadata) -> None:
         """Refuse before anything is sent what would be refused after."""
-        checked_name(name)
+        self.checked(name)
         codec_of(metadata.properties)
         self._files.check_table(metadata)
+        self._check_free(name)
+
+    def _check_free(self, name: TableName) -> None:
         if not self.has_namespace(name.namespace):
             raise no_such_namespace(name.namespace)
         if (there := self.kind_of(name)) is not None:
@@ -417,19 +400,66 @@ class RestCatalog:
         except NotFound:
             return None
 
+    @property
+    def _is_nessie(self) -> bool:
+        return is_nessie(self._service.settings)
+
+    def _commit(self, name: TableName, base: TableState, new: TableMetadata) -> TableCommit:
+        if not self._is_nessie:
+            return TableCommit.of(checked_name(name), base.metadata, new)
+        commit = TableCommit.of(self.checked(name), base.metadata, keep_own(base.metadata, new))
+        check_updates(name, commit.updates)
+        return commit
+
+    def checked(self, name: TableName) -> TableName:
+        """The name, if this server can have a table or a view of that name. Raises ``InvalidInput``."""
+        checked_name(name)
+        if self._is_nessie:
+            check_name(name)
+        return name
+
+    def _commit_id(self, name: TableName, base: TableState) -> str:
+        """The version of Nessie's catalog that holds ``base``; empty for other servers."""
+        if not self._is_nessie:
+            return ""
+        return self._versions.of(name, base).commit_id or required_commit_id(base.metadata.properties, f"table {name}")
+
+    def _verdict(self, commit: TableCommit, base: TableState) -> Verdict:
+        """Says after a lost answer whether the change is in the table."""
+        if not self._is_nessie:
+            return commit.is_in
+        return lambda now: is_in_history(
+            now,
+            is_ours=lambda state: commit.is_in(state) is True,
+            is_base=lambda state: is_same(state, base),
+            load_at=lambda version: self._loaded_at(commit.name, version),
+        )
+
+    def _loaded_at(self, name: TableName, version: str) -> TableState | None:
+        """The table at a version of Nessie's catalog, the newest where none is named; None where it is not there."""
+        answer = self._service.ask(Operation.LOAD_TABLE, name, f"load table {name}", at=version)
+        return None if answer.status == 404 else self._known(name, answer).state
+
+    def _committed(self, name: TableName, loaded: LoadedTable) -> TableState:
+        """The version that a commit made. Nessie answers with an address of its own; the file is asked for."""
+        state = self._admitted(name, loaded).state
+        version = commit_id(state.metadata.properties)
+        if version is None or not is_address(state):
+            return state
+        try:
+            return self._loaded_at(name, version) or state
+        except EskerError:  # the commit is made
+            return state
+
     def _known(self, name: TableName, answer: Answer) -> LoadedTable:
         return self._admitted(name, loaded_table(answer, f"the answer of {self._service.address} for {name}"))
 
     def _admitted(self, name: TableName, loaded: LoadedTable) -> LoadedTable:
-        """Let the table's files be used, and keep the ETag of this version."""
+        """Let the table's files be used, and remember this version."""
         self._files.admit(name, loaded, self._service)
         if MODE in loaded.config:
             self._modes[name] = loaded.config[MODE]
-        if loaded.etag is not None:
-            with self._lock:
-                self._etags[name, loaded.state.metadata_location] = loaded.etag
-                while len(self._etags) > _REMEMBERED:
-                    self._etags.popitem(last=False)
+        self._versions.remember(name, loaded.state.metadata_location, loaded)
         return loaded
 
     def _missing(self, name: TableName) -> NotFound:
@@ -441,22 +471,6 @@ class RestCatalog:
     def _raise_conflict(self, answer: Answer, doing: str) -> None:
         if answer.status == 409:
             raise Conflict(f"cannot {doing}: {error_in(answer, self._service.secrets)}")
-
-
-def _is_same(one: TableState, other: TableState) -> bool:
-    """Whether both are one version. Nessie answers a commit with an address of its own, and a load with a file's."""
-    if one.metadata_location == other.metadata_location:
-        return True
-    if not any(state.metadata_location.startswith(("http:", "https:")) for state in (one, other)):
-        return False
-    return _facts(one.metadata) == _facts(other.metadata)
-
-
-def _facts(metadata: TableMetadata) -> tuple[object, ...]:
-    return (
-        *(metadata.uuid, metadata.last_updated_ms, metadata.last_sequence_number, metadata.all_refs),
-        *(metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id),
-    )
 
 
 def _moved(name: TableName, now: TableState | None) -> str:

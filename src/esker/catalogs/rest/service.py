@@ -19,7 +19,19 @@ from uuid import UUID
 import msgspec
 
 from esker.catalogs.rest.auth import Auth, auth_of
-from esker.catalogs.rest.operations import ASSUMED, DEFAULT_SEPARATOR, GLUE, KEYED, S3_TABLES, VIEWS, Operation, Routes
+from esker.catalogs.rest.nessie import is_nessie
+from esker.catalogs.rest.operations import (
+    ASSUMED,
+    DEFAULT_SEPARATOR,
+    GLUE,
+    KEYED,
+    NESSIE,
+    NOT_ON_NESSIE,
+    S3_TABLES,
+    VIEWS,
+    Operation,
+    Routes,
+)
 from esker.catalogs.rest.server_errors import RENEWED, error_in, failure, is_unknown, is_unreadable, may_be_asked_again
 from esker.catalogs.rest.settings import RestSettings, same_origin, shown_address
 from esker.catalogs.rest.transport import Answer, HttpTransport, NoAnswer, Request, Transport
@@ -339,12 +351,15 @@ def new_key() -> UUID:
 def _operations(listed: Any, settings: RestSettings) -> frozenset[Operation]:
     if isinstance(listed, list):
         named = {" ".join(str(one).split()) for one in listed}
-        return frozenset(one for one in Operation if one.value in named)
+        found = frozenset(one for one in Operation if one.value in named)
+        return found - NOT_ON_NESSIE if is_nessie(settings) else found
     service = settings.text("rest.signing-name") if settings.flag("rest.sigv4-enabled") else None
     if service == "s3tables":
         return S3_TABLES
     if service == "glue":
         return GLUE
+    if is_nessie(settings):
+        return NESSIE
     return ASSUMED | VIEWS if settings.flag("view-endpoints-supported") else ASSUMED
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from esker.catalogs.refusals import (
     Kind,
-    checked_name,
     checked_namespace,
     dotted,
     missing,
@@ -19,6 +18,7 @@ from esker.catalogs.rest.commits import identifier
 from esker.catalogs.rest.files import RestFiles
 from esker.catalogs.rest.loaded import loaded_view
 from esker.catalogs.rest.metadata_updates import LAST_ADDED, Document
+from esker.catalogs.rest.nessie import commit_id, is_address, is_nessie, required_commit_id
 from esker.catalogs.rest.operations import Operation
 from esker.catalogs.rest.server_errors import error_in, failure
 from esker.catalogs.rest.service import RestService
@@ -50,13 +50,13 @@ class RestViews:
         return self._tables.listed(Operation.LIST_VIEWS, namespace, doing)
 
     def load_view(self, name: TableName) -> ViewState:
-        answer = self._service.ask(Operation.LOAD_VIEW, checked_name(name), f"load view {name}")
+        answer = self._service.ask(Operation.LOAD_VIEW, self._tables.checked(name), f"load view {name}")
         if answer.status == 404:
             raise missing(name, Kind.VIEW, self._tables.kind_of(name))
         return self._loaded(name, answer)
 
     def create_view(self, name: TableName, metadata: ViewMetadata) -> ViewState:
-        doing = f"create view {checked_name(name)}"
+        doing = f"create view {self._tables.checked(name)}"
         self._files.check_view(metadata.location)
         if not self._tables.has_namespace(name.namespace):
             raise no_such_namespace(name.namespace)
@@ -79,19 +79,20 @@ class RestViews:
     def swap_view(self, name: TableName, base: ViewState, new: ViewMetadata) -> ViewSwap:
         if new.uuid.lower() != base.metadata.uuid.lower():
             raise InvalidInput(f"cannot change view {name}: its uuid is {base.metadata.uuid}, the new one's {new.uuid}")
-        doing = f"change view {checked_name(name)}"
+        doing = f"change view {self._tables.checked(name)}"
         self._service.require(Operation.REPLACE_VIEW, doing)
-        if not self._is_current(name, base):  # a server compares the uuid alone
+        at = required_commit_id(base.metadata.properties, f"view {name}") if is_nessie(self._service.settings) else ""
+        if not at and not self._is_current(name, base):  # a server compares the uuid alone
             return Rejected(f"view {name} was changed, dropped or renamed")
         body = {
             "identifier": identifier(name),
             "requirements": [{"type": "assert-view-uuid", "uuid": base.metadata.uuid}],
             "updates": view_updates(base.metadata, new),
         }
-        told = self._service.tell(Operation.REPLACE_VIEW, name, body, resend=False)
+        told = self._service.tell(Operation.REPLACE_VIEW, name, body, resend=bool(at), at=at)
         if told.answer is not None and told.answer.is_success:
             try:
-                return ViewAccepted(self._loaded(name, told.answer))
+                return ViewAccepted(self._committed(name, self._loaded(name, told.answer)))
             except EskerError:
                 return Unanswered("the answer of the server cannot be read")
         if told.may_be_made:
@@ -104,13 +105,21 @@ class RestViews:
         raise failure(told.answer, doing, self._service.address, self._service.secrets)
 
     def drop_view(self, name: TableName) -> None:
-        doing = f"drop view {checked_name(name)}"
-        answer = self._service.change(Operation.DROP_VIEW, name, None, doing, needs_body=False)
-        if answer.status == 404:
-            raise missing(name, Kind.VIEW, self._tables.kind_of(name))
+        self._tables.dropped(Operation.DROP_VIEW, name, Kind.VIEW, {})
 
     def rename_view(self, old: TableName, new: TableName) -> None:
         self._tables.renamed(Operation.RENAME_VIEW, old, new, Kind.VIEW)
+
+    def _committed(self, name: TableName, state: ViewState) -> ViewState:
+        """The version that a commit made. Nessie answers with an address of its own; the file is asked for."""
+        version = commit_id(state.metadata.properties)
+        if version is None or not is_address(state):
+            return state
+        try:
+            answer = self._service.ask(Operation.LOAD_VIEW, name, f"load view {name}", at=version)
+            return self._loaded(name, answer) if answer.is_success else state
+        except EskerError:  # the commit is made
+            return state
 
     def _is_current(self, name: TableName, base: ViewState) -> bool:
         try:
