@@ -1,8 +1,8 @@
 """A program that writes to tables and dies by SIGKILL at a step it is told: one JSON command a line, one answer each.
 
 Everything is imported once; each command is done by a fork, which leaves a trace of the steps it took on a pipe. A
-step is a call that makes something durable or visible: fsync, a link or a rename, and a database's COMMIT, each before
-and after it is done.
+step is a call that makes something durable or visible: fsync, a link or a rename, a request that changes an object
+store, and a database's COMMIT, each before and after it is done.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from esker.catalogs.sqlite import SqliteDatabase
+from esker.lake import Lake
+from esker.storage.objects.object_storage import ObjectStorage
 from esker.table import Table
 from esker.wiring import connect
 
@@ -46,21 +49,36 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "update": lambda table: table.update({"id": "id + 100"}, "id in (1, 4)"),
     "upsert": lambda table: table.upsert(_rows([1, 10], "eu"), on=["id"]),
 }
+LAKE_VERBS: dict[str, Callable[[Lake, str], object]] = {
+    "create": lambda lake, name: lake.create_table(name, "id bigint not null, region string, n int"),
+    "drop": lambda lake, name: lake.drop_table(name),
+    "purge": lambda lake, name: lake.drop_table(name, purge=True),
+    "transaction": lambda lake, name: _both(lake, name),
+}
+
+
+def _both(lake: Lake, name: str) -> None:
+    with lake.transaction() as tx:
+        tx.table(name).append(_rows([10, 11], "jp"))
+        tx.table(f"{name}_totals").delete("id in (1, 4)")
 
 
 class Steps:
-    """Counts steps, tells them, and dies at one."""
+    """Counts steps, tells them, and dies at one; with ``lag``, so many seconds after the call has begun."""
 
-    def __init__(self, trace: int, at: int | None) -> None:
+    def __init__(self, trace: int, at: int | None, lag: float = 0) -> None:
         self._trace = trace
         self._at = at
+        self._lag = lag
         self._count = 0
 
     def step(self, label: str) -> None:
         """One more; the last, if it is the one."""
         self._count += 1
         os.write(self._trace, (label + "\n").encode())
-        if self._count == self._at:
+        if self._count == self._at and self._lag:
+            threading.Timer(self._lag, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        elif self._count == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self) -> None:
@@ -82,6 +100,22 @@ class Steps:
         defaults["connection"] = Watched
         if psycopg is not None:
             self._watch_postgres()
+        self._watch_objects()
+
+    def _watch_objects(self) -> None:
+        steps = self
+        asked = ObjectStorage._told
+
+        def told(storage: ObjectStorage, operation: str, location: str, call: Callable[[], Any]) -> Any:
+            if operation not in ("create", "write", "delete"):
+                return asked(storage, operation, location, call)
+            label = f"{operation} {kind_of(location)}"
+            steps.step(f"before {label}")
+            result = asked(storage, operation, location, call)
+            steps.step(f"after {label}")
+            return result
+
+        ObjectStorage._told = told  # type: ignore[method-assign,assignment]
 
     def _watch_postgres(self) -> None:
         steps = self
@@ -131,11 +165,13 @@ def _do(command: dict[str, Any]) -> dict[str, Any]:
         os.close(reading)
         status = 1
         try:
-            steps = Steps(writing, command["at"])
+            steps = Steps(writing, command["at"], command.get("lag", 0))
             steps.watch()
-            lake = connect(command["uri"])
-            table = lake.table(command["name"])
-            VERBS[command["verb"]](table)
+            lake = connect(command["uri"], **({"warehouse": command["warehouse"]} if "warehouse" in command else {}))
+            if command["verb"] in LAKE_VERBS:
+                LAKE_VERBS[command["verb"]](lake, command["name"])
+            else:
+                VERBS[command["verb"]](lake.table(command["name"]))
             status = 0
         finally:
             os._exit(status)

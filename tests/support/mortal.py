@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import esker
 class Mortal:
     """Speaks to one of the programs beside this file that die where they are told to."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, environment: Mapping[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name(program))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={"PYTHONPATH": str(Path(esker.__file__).parents[1]), "PATH": ""},
+            env={"PYTHONPATH": str(Path(esker.__file__).parents[1]), "PATH": "", **(environment or {})},
         )
 
     def run(self, **command: Any) -> tuple[int, list[str]]:

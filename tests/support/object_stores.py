@@ -41,10 +41,18 @@ def bucket(s3: S3Server) -> str:
 @pytest.fixture
 def s3_environment(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment as a user of S3 has it; processes that a test starts have it too."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for name, value in environment_of(s3).items():
+        monkeypatch.setenv(name, value)
+
+
+def environment_of(server: S3Server) -> dict[str, str]:
+    """The variables by which a process finds the server."""
+    return {
+        "AWS_ENDPOINT_URL": server.endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_REGION": "us-east-1",
+    }
 
 
 @pytest.fixture
