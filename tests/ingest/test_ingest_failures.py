@@ -25,7 +25,7 @@ from esker.ingest.otlp.ingest_otlp import Asked, ingest_otlp
 from esker.ingest.otlp.replay import pending_receipts, replay_receipts
 from esker.ingest.receipts import Delivery, Receipt
 from esker.lake import Lake
-from esker.ports.catalog import Rejected
+from esker.ports.catalog import Rejected, TableState
 
 T = TypeVar("T")
 
@@ -287,3 +287,28 @@ def test_a_row_that_is_missing_is_not_made_up_for_by_one_that_is_there_twice(tmp
         account.expect(1, [Delivery(table=table, uuid=None, spec_id=0, rows=rows, paths=(), files="")])
     account.check(held.lake(), application)
     assert (account.lost, account.duplicated, account.holds) == (1, 1, False)
+
+
+def test_a_catalog_that_keeps_only_the_newest_snapshot_proves_batches_by_the_property(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nessie's tables have no history: one snapshot, without a parent."""
+    load = PointerCatalog.load
+
+    def newest_only(self: PointerCatalog, *given: Any) -> TableState:
+        state = load(self, *given)
+        kept = tuple(replace(one, parent_snapshot_id=None) for one in state.metadata.snapshots[-1:])
+        return replace(state, metadata=replace(state.metadata, snapshots=kept, snapshot_log=(), metadata_log=()))
+
+    monkeypatch.setattr(PointerCatalog, "load", newest_only)
+    held = MemoryLake()
+    for number in range(3):
+        write(tmp_path / "in", f"{number}.jsonl", spans([number]))
+    account = ingest_otlp(held.lake(), replace(asked(tmp_path), batch_bytes=1))
+    assert (account.holds, account.tables["otel.spans"], account.batches) == (True, 3, 3)
+    table = held.lake().table("otel.spans")
+    assert len(table.metadata.snapshots) == 1
+    missing = Account(received=5)
+    missing.expect(77, [Delivery(table="otel.spans", uuid=None, spec_id=0, rows=5, paths=(), files="")])
+    missing.check(held.lake(), table.current_snapshot.summary["esker.application"])  # type: ignore[union-attr]
+    assert (missing.lost, missing.holds) == (5, False)

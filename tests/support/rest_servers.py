@@ -111,6 +111,49 @@ def free_port() -> int:
 @contextmanager
 def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
     """Nessie, with tables in an S3 server."""
+    server, command = _nessie(folder, s3)
+    with running(command, f"{server.uri}/v1/config", folder / "nessie.log"):
+        yield server
+
+
+@dataclass
+class MortalServer:
+    """A server on a database of its own, to be killed and started again at the same address."""
+
+    server: RestServer
+    command: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self.log.open("a") as out:
+            self.process = subprocess.Popen(self.command, stdout=out, stderr=subprocess.STDOUT)
+        _wait(self.process, f"{self.server.uri}/v1/config", self.log)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(20)
+
+
+@contextmanager
+def mortal_nessie(folder: Path, s3: S3Server) -> Iterator[MortalServer]:
+    """Nessie, running, with its database on disk."""
+    database = folder / "database"
+    kept = {"nessie.version.store.type": "ROCKSDB", "nessie.version.store.persist.rocks.database-path": str(database)}
+    made = MortalServer(*_nessie(folder, s3, kept), folder / "nessie.log")
+    try:
+        made.start()
+        yield made
+    finally:
+        if made.process is not None and made.process.poll() is None:
+            made.kill()
+
+
+def _nessie(folder: Path, s3: S3Server, further: Mapping[str, str] | None = None) -> tuple[RestServer, list[str]]:
+    """Where a Nessie would be, and the command that starts it."""
     jar = next((JARS / "nessie").glob("nessie-quarkus-*-runner.jar"), None)
     java = newer_java(21)
     if jar is None or java is None:
@@ -132,11 +175,11 @@ def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
         f"{store}.access-key": "urn:nessie-secret:quarkus:k",
         "k.name": ACCESS_KEY,
         "k.secret": SECRET_KEY,
+        **(further or {}),
     }
     command = [java, "-Xmx700m", *(f"-D{name}={value}" for name, value in settings.items()), "-jar", str(jar)]
     uri = f"http://127.0.0.1:{port}/iceberg"
-    with running(command, f"{uri}/v1/config", folder / "nessie.log"):
-        yield RestServer(uri, f"s3://{bucket}/wh", s3.properties)
+    return RestServer(uri, f"s3://{bucket}/wh", s3.properties), command
 
 
 def newer_java(version: int) -> str | None:

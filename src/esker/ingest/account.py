@@ -21,8 +21,8 @@ from esker.ingest.files.source_files import SourceFile, holds_first
 from esker.ingest.receipts import DEAD_LETTER_TABLE, BatchCounts, Delivery
 from esker.lake import Lake
 from esker.model.predicates.column import col
-from esker.write.exactly_once import APPLICATION, NUMBER
-from esker.write.table_changes import ancestors
+from esker.write.exactly_once import APPLICATION, NUMBER, last_applied
+from esker.write.table_changes import MAIN, ancestors
 
 # ---------------------------------------------------------------- the account
 
@@ -152,20 +152,21 @@ class Account:
 
 
 def _committed(lake: Lake, name: str, application: str, expected: dict[int, int]) -> Counter[int]:
-    """Rows that the snapshots of the batches added. If a batch's snapshot has expired, the table's property proves the
-    batch."""
+    """Rows that the snapshots of the batches added. If the table does not have its whole history, because snapshots
+    have expired or its catalog keeps only the newest one, the table's property proves a batch."""
     metadata = lake.table(name).metadata
     found: Counter[int] = Counter()
     seen: set[int] = set()
-    oldest_parent = None
+    oldest = None
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-        oldest_parent = snapshot.parent_snapshot_id
+        oldest = snapshot
         if snapshot.summary.get(APPLICATION) == application and snapshot.summary.get(NUMBER, "").isdecimal():
             number = int(snapshot.summary[NUMBER])
             seen.add(number)
             found[number] += int(snapshot.summary.get(ADDED, "0"))
-    if oldest_parent is not None:  # there were older ones
-        found.update({number: rows for number, rows in expected.items() if number not in seen})
+    if oldest is not None and (oldest.parent_snapshot_id is not None or oldest.sequence_number > 1):
+        last = last_applied(metadata, MAIN, metadata.current_snapshot_id, application)
+        found.update({number: rows for number, rows in expected.items() if number not in seen and number <= last})
     return found
 
 

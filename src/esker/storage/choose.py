@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from esker.errors import Unsupported
+from esker.errors import InvalidInput, Unsupported
 from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
 from esker.storage.local import LocalStorage
-from esker.storage.location import Location
+from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.object_storage import ObjectStorage
 
@@ -120,3 +120,73 @@ class RoutedStorage:
 
     def delete(self, location: str) -> None:
         self._of(location).delete(location)
+
+
+class PlacedStorage(RoutedStorage):
+    """Files on this machine, and objects below certain places, each place with a store and credentials of its own.
+
+    The longest place that a location is below decides; the place "" is for all others. ``readers`` are used for reading
+    instead, where one covers the location. This is what workers get of a catalog that vends credentials: it needs no
+    catalog.
+    """
+
+    def __init__(
+        self, local: FencedStorage, stores: Mapping[str, FencedStorage], readers: Mapping[str, FencedStorage]
+    ) -> None:
+        self._local = local
+        self._stores = dict(stores)
+        self._readers = dict(readers)
+
+    def _of(self, location: str) -> FencedStorage:
+        if not is_remote(location):
+            return self._local
+        found = _longest(self._stores, location)
+        if found is None:
+            raise InvalidInput(
+                f"cannot use {location}: it is outside the tables that were loaded; {how_to_allow(location)}",
+                file=location,
+            )
+        return found
+
+    def _to_read(self, location: str) -> FencedStorage:
+        return _longest(self._readers, location) or self._of(location)
+
+    def read(self, location: str) -> bytes:
+        return self._to_read(location).read(location)
+
+    def open(self, location: str) -> BinaryIO:
+        return self._to_read(location).open(location)
+
+    def size(self, location: str) -> int:
+        return self._to_read(location).size(location)
+
+    def exists(self, location: str) -> bool:
+        return self._to_read(location).exists(location)
+
+    @property
+    def is_shared(self) -> bool:
+        return all(store.is_shared for store in (self._local, *self._stores.values()))
+
+    @property
+    def parallel_reads(self) -> int:
+        """As many as the store that allows most."""
+        return max(map(parallel_reads, self._stores.values()), default=1)
+
+    def delete_many(self, locations: Iterable[str]) -> None:
+        """Remove files and objects, by few requests for each place."""
+        groups: dict[int, tuple[FencedStorage, list[str]]] = {}
+        for location in locations:
+            store = self._of(location)
+            groups.setdefault(id(store), (store, []))[1].append(location)
+        for store, places in groups.values():
+            if isinstance(store, RemoteStorage):
+                store.delete_many(places)
+            else:
+                for place in places:
+                    store.delete(place)
+
+
+def _longest(stores: Mapping[str, FencedStorage], location: str) -> FencedStorage | None:
+    """The store with the longest place that a location is below; None if there is none."""
+    fitting = [place for place in stores if not place or f"{location}/".startswith(f"{place}/")]
+    return stores[max(fitting, key=len)] if fitting else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -367,6 +369,34 @@ def test_files_of_a_store_are_used_below_loaded_tables_alone(server: FaultyRest)
     again = pickle.loads(pickle.dumps(files))
     again.check(f"{location}/data/x.parquet")
     assert "AK" not in repr(again)
+
+
+def test_workers_need_nothing_of_the_catalog_for_the_files_of_its_tables(server: FaultyRest) -> None:
+    """Until the credentials expire: then the code of the catalog is needed, and an error says so."""
+    server.warehouse = "s3://bucket/wh"
+    config = {"s3.access-key-id": "AK", "s3.session-token-expires-at-ms": "1"}
+    server.extra = {"storage-credentials": [{"prefix": "s3://bucket/wh", "config": config}]}
+    catalog = open_rest_catalog(server.uri, properties={"s3.endpoint": "http://127.0.0.1:9"})
+    location = catalog.location_for(T)
+    program = (
+        "import pickle, sys\n"
+        "for name in ('esker.catalogs', 'msgspec', 'urllib3'): sys.modules[name] = None\n"
+        "files = pickle.loads(sys.stdin.buffer.read())\n"
+        f"files.check({location + '/data/x.parquet'!r})\n"
+        "print(files.is_shared, files.parallel_reads > 1)\n"
+        "(store,) = files._stores.values()\n"
+        "for call in (lambda: files.check('s3://other/x'), store.configuration.refresh):\n"
+        "    try: call()\n"
+        "    except Exception as error: print(type(error).__name__, error.facts.get('retryable'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=pickle.dumps(catalog.storage()),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.decode().splitlines() == ["True True", "InvalidInput None", "StorageFailed True"], done.stderr
 
 
 def test_a_server_that_only_signs_requests_is_refused(server: FaultyRest) -> None:

@@ -24,6 +24,7 @@ from esker.errors import EskerError, InvalidInput, Unsupported
 from esker.model.table_names import TableName
 from esker.ports.credentials import Refresh, StorageCredentials
 from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
+from esker.storage.choose import PlacedStorage
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
 from esker.tree.table_metadata import TableMetadata
@@ -51,16 +52,14 @@ class RestFiles:
         self._readers: dict[str, Fenced] = {}  # by location of a table: credentials of a plan, to read with
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What workers get: the stores of the tables that are loaded now. Workers have nothing of the catalog."""
+        if self._roots:
+            self._own_store()
         with self._lock:
-            return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
-                "_stores": dict(self._stores),
-                "_readers": dict(self._readers),
-            }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.Lock()
+            stores = {place: store for place, (_, store) in self._stores.items()}
+            readers = dict(self._readers)
+        return PlacedStorage, (self._local, stores, readers)
 
     @property
     def is_shared(self) -> bool:
@@ -141,14 +140,18 @@ class RestFiles:
         if found is not None:
             return stores[found][1]
         if any(location == root or location.startswith(f"{root}/") for root in self._roots):
-            with self._lock:
-                if "" not in self._stores:  # with the user's own keys
-                    self._stores[""] = (), _store(self._properties, (), None, self._roots)
-                return self._stores[""][1]
+            return self._own_store()
         raise InvalidInput(
             f"cannot use {location}: it is outside the tables that were loaded; {how_to_allow(location)}",
             file=location,
         )
+
+    def _own_store(self) -> Fenced:
+        """The store of the places that the user named, with the user's own keys."""
+        with self._lock:
+            if "" not in self._stores:
+                self._stores[""] = (), _store(self._properties, (), None, self._roots)
+            return self._stores[""][1]
 
     # ------------------------------------------------------------ the storage
 

@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 _ROOT = "esker"
 _UNPACK = "esker.spark.workers.unpack_modules"
 _FAILURES = "esker.spark.workers.worker_failures"
+_REFRESH, _REFRESHES = "esker.catalogs.rest.files", b"SentRefresh"
 
 
 def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
-    """Return a function for Spark that calls ``run(order, rows)`` of an Esker module in the worker."""
-    parcel, digest, unpack = _packed(entry)
+    """Return a function for Spark that calls ``run(order, rows)`` of an Esker module in the worker.
+
+    ``order`` is a pickle. If it contains credentials that expire, the code that renews them is sent too.
+    """
+    parcel, digest, unpack = _packed(entry, refreshes=order is not None and _REFRESHES in order)
     failures = _FAILURES
 
     # PySpark sends a nested function by value. It may use only the variables above, and nothing else outside itself.
@@ -53,9 +57,9 @@ def shipped(entry: str, order: bytes | None) -> Callable[[Any], Any]:
 
 
 @cache
-def _packed(entry: str) -> tuple[bytes, str, bytes]:
+def _packed(entry: str, *, refreshes: bool = False) -> tuple[bytes, str, bytes]:
     """Return the modules as bytes, a digest that identifies them, and the code that unpacks them."""
-    sources = modules_of(entry) | modules_of(_FAILURES)
+    sources = modules_of(entry) | modules_of(_FAILURES) | (modules_of(_REFRESH) if refreshes else {})
     modules = {name: (is_package, _compiled(text, name)) for name, (is_package, text) in sorted(sources.items())}
     parcel = zlib.compress(marshal.dumps(modules))
     unpack = marshal.dumps(_compiled(modules_of(_UNPACK)[_UNPACK][1], _UNPACK))

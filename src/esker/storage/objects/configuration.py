@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Self
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, StorageFailed
 from esker.ports.credentials import Refresh, StorageCredentials
 from esker.storage.location import Location
 from esker.storage.objects.environment import captured, settings_of
@@ -112,13 +112,35 @@ def _rebuild(
     return ObjectConfiguration(properties=properties, environment=environment, vended=vended, refresh=refresh)
 
 
+@dataclass(frozen=True, slots=True)
+class SentRefresh:
+    """A call-back that was sent to another process. It is unpacked when credentials expire, not before: a worker that
+    lacks the code of the catalog, or a library, can use the credentials that it was given."""
+
+    pickled: bytes = field(repr=False)
+
+    def __call__(self) -> Sequence[StorageCredentials]:
+        try:
+            refresh: Refresh = pickle.loads(self.pickled)
+        except ImportError as error:
+            raise StorageFailed(
+                f"cannot renew the credentials of the store in this process: {error}; start the job again, or install "
+                "urllib3 and msgspec where it runs",
+                retryable=True,
+                operation="renew credentials",
+                reason=str(error),
+            ) from error
+        return refresh()
+
+
 def _travelling(refresh: Refresh | None) -> Refresh | None:
     """The call-back, if it can be sent to another process; a worker without it uses the credentials it was given."""
+    if refresh is None or isinstance(refresh, SentRefresh):
+        return refresh
     try:
-        pickle.dumps(refresh)
+        return SentRefresh(pickle.dumps(refresh))
     except Exception:  # whatever a foreign object raises when it cannot be pickled
         return None
-    return refresh
 
 
 class HiddenProperties(dict[str, str]):
