@@ -15,6 +15,7 @@ from esker.write.table_changes import next_ms
 
 if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Delete, Expiry
+    from esker.maintain.remove_orphans import Mismatch, OrphanRemoval
     from esker.maintain.tended_table import TendedTable
     from esker.maintain.verify.findings import Verification
     from esker.ports.catalog import TableState
@@ -90,6 +91,48 @@ class CleaningVerbs:
         report, state = expire(table, home.catalog, home.name, policy, delete=delete)
         self._move_to(state)
         return report
+
+    def remove_orphans(
+        self,
+        *,
+        older_than: AsOf | timedelta | None = None,
+        location: str | None = None,
+        quarantine: str | None = None,
+        under_24_hours: bool = False,
+        mismatch: Mismatch = "error",
+        dry_run: bool = False,
+    ) -> OrphanRemoval:
+        """Delete files below the table's location that no version of it reaches. Returns an ``OrphanRemoval``.
+
+        - ``older_than`` is a time or an age, by default 3 days, by the clock of the store. Files younger than 24 hours
+          may belong to a writer at work: ``under_24_hours`` allows them.
+        - ``location`` is a folder of the table to search in.
+        - ``quarantine`` is a folder that the files are moved to, instead of being deleted.
+        - ``mismatch`` says what happens if the table records a file with the same path in another store: ``"error"``,
+          or ``"ignore"``, which keeps it.
+        - With ``dry_run``, nothing is changed, and the result is the plan.
+
+        Raises ``InvalidInput`` if another table overlaps with this one, if ``gc.enabled`` is false, and if the time is
+        too young; ``Unsupported`` for encrypted tables. If anything cannot be read, an error is raised and nothing is
+        deleted.
+
+            orders.remove_orphans(older_than=timedelta(days=7), dry_run=True).files
+        """
+        from esker.maintain.remove_orphans import DEFAULT_AGE_MS, OrphanPolicy, remove_orphans
+
+        home = self._at_home()
+        is_age = isinstance(older_than, timedelta)
+        policy = OrphanPolicy(
+            now_ms=next_ms(self._state.metadata),
+            age_ms=older_than // timedelta(milliseconds=1) if isinstance(older_than, timedelta) else DEFAULT_AGE_MS,
+            older_than_ms=None if is_age else _moment(older_than, 0),
+            location=location,
+            quarantine=quarantine,
+            under_24_hours=under_24_hours,
+            mismatch=mismatch,
+        )
+        table = self._tended(refreshed(home.catalog, home.name, self._state))
+        return remove_orphans(table, home.catalog, home.name, policy, dry_run=dry_run)
 
     def _tended(self, state: TableState | None = None) -> TendedTable:
         from esker.maintain.tended_table import TendedTable

@@ -14,12 +14,12 @@ from itertools import chain
 from typing import Literal
 from uuid import uuid4
 
-from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchSnapshot
+from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchSnapshot, Unsupported
 from esker.maintain.reachable_files import DATA, Losses, LostFile, OwnPlaces, equality_ids, every_manifest, reached
 from esker.maintain.tended_table import TendedTable, in_groups, keys_of, log
 from esker.model.display_text import card, show_bytes
 from esker.model.table_names import TableName
-from esker.ports.catalog import Catalog, TableState
+from esker.ports.catalog import Catalog, SelfTending, TableState
 from esker.ports.storage import Storage, delete_each
 from esker.tree.table_metadata import TableMetadata
 from esker.write.commit import commit
@@ -171,6 +171,8 @@ def expire(
     nothing is removed.
     """
     check_may_delete(table.metadata, delete)
+    if delete != "never":
+        check_tended_here(catalog, "delete files of expired snapshots")
     based_on: list[TableMetadata] = [table.metadata]
 
     def apply(metadata: TableMetadata) -> TableMetadata:
@@ -212,6 +214,15 @@ def check_may_delete(metadata: TableMetadata, delete: Delete) -> None:
         raise InvalidInput(
             "cannot delete files of the table: its property gc.enabled is false, so other tables may use its files; "
             "set it to true, or expire snapshots with delete='never'"
+        )
+
+
+def check_tended_here(catalog: Catalog, doing: str) -> None:
+    """Raise ``Unsupported`` if the catalog's service removes files itself and refuses that clients do."""
+    if isinstance(catalog, SelfTending) and catalog.tended_by is not None:
+        raise Unsupported(
+            f"cannot {doing}: {catalog.tended_by} removes files of its tables itself and lets no client do it",
+            feature=f"maintenance of {catalog.tended_by}",
         )
 
 

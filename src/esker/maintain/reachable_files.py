@@ -110,13 +110,27 @@ def equality_ids(table: TendedTable, manifests: Sequence[ManifestFile]) -> set[i
     return found
 
 
-def reached(table: TendedTable) -> KeySet:
-    """The keys of everything that the table reaches: metadata files, lists, manifests, files and statistics."""
+def every_location(table: TendedTable) -> Iterator[list[str]]:
+    """Everything that the table reaches, in parts: metadata files, statistics, lists, manifests, and files.
+
+    Raises what the storage and the reader raise: if a list or manifest cannot be read, nothing is known.
+    """
     metadata = table.metadata
-    manifests, keys = every_manifest(table, metadata.snapshots)
-    keys.add(keys_of([table.state.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)]))
-    keys.add(keys_of(_statistics(metadata)))
-    return live_keys(table, list(manifests.values()), keys)
+    yield [table.state.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)]
+    yield list(_statistics(metadata))
+    yield [place for snapshot in metadata.snapshots for place in _list_of(snapshot)]
+    manifests, _ = every_manifest(table, metadata.snapshots)
+    yield list(manifests)
+    for batch in table.format.entries(metadata, list(manifests.values()), _PATHS):
+        yield batch.take(batch.is_live).path.to_pylist()
+
+
+def reached(table: TendedTable) -> KeySet:
+    """The keys of everything that the table reaches."""
+    keys = KeySet()
+    for locations in every_location(table):
+        keys.add(keys_of(locations))
+    return keys
 
 
 def _statistics(metadata: TableMetadata) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from esker.model.table_names import Namespace, TableName
 from esker.ports.storage import Storage
@@ -166,6 +166,16 @@ class Catalog(Protocol):
 
     def view_catalog(self) -> ViewCatalog:
         """The views of this catalog. If the catalog cannot have views, there are none."""
+        ...
+
+
+@runtime_checkable
+class SelfTending(Protocol):
+    """What a catalog offers besides, if it may belong to a service that maintains its tables itself."""
+
+    @property
+    def tended_by(self) -> str | None:
+        """The name of the service that removes files itself and lets no client do it; None if there is none."""
         ...
 
 

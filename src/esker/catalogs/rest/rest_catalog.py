@@ -115,6 +115,11 @@ class RestCatalog:
         found += [str(name) for name in self.view_catalog().views(namespace)]
         return found + [dotted(child) for child in self._namespaces.below(namespace)]
 
+    @property
+    def tended_by(self) -> str | None:
+        """S3 Tables removes files of its tables itself, and lets no client do it."""
+        return "S3 Tables" if self._service.settings.text("rest.signing-name") == "s3tables" else None
+
     def has_namespace(self, namespace: Namespace) -> bool:
         """Whether there is such a namespace."""
         return self._namespaces.has(namespace)
