@@ -14,7 +14,6 @@ SOURCE = ROOT / "src" / "esker"
 # What only the tests use, and why it stays.
 KEPT = {
     "encode_name_mapping": "the counterpart of the reader, which the tests write mappings with",
-    "pending_files": "files that an ingest still has to commit, for the removal of orphans",
     "sealed_segments": "what the receiver's spool holds",
 }
 

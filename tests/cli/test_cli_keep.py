@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,25 @@ def test_expire_takes_ids_and_a_number(catalog: str, orders: Table) -> None:
     assert later["journal"] is not None
     assert run_json(*asked, "--yes")["finished"] == later["files_total"]
     assert run(*asked, "--retain-last", "0").exit_code == 2
+
+
+def test_orphans_shows_its_plan_and_acts_only_with_yes(catalog: str, orders: Table) -> None:
+    folder = Path(orders.location.removeprefix("file://"))
+    lost = folder / "data" / "lost.parquet"
+    lost.write_bytes(b"12345")
+    os.utime(lost, (1, 1))
+    asked = ("--catalog", catalog, "orphans", "s.orders")
+    plan = run_json(*asked)
+    assert (plan["done"], plan["orphans"], plan["total_bytes"]) == (False, 1, 5)
+    assert [Path(file).name for file in plan["files"]] == ["lost.parquet"]
+    assert lost.exists()
+    shown = run(*asked, "--limit", "0")
+    assert "Would have deleted 1 file  of s.orders" in shown.output
+    assert "1 more file not shown" in shown.output
+    assert run(*asked, "--older-than", "1h").exit_code == 2
+    done = run(*asked, "--yes")
+    assert done.exit_code == 0, done.output
+    assert "Deleted 1 file" in done.output
+    assert f"{plan['listed']} before, {plan['listed'] - 1} after" in done.output
+    assert not lost.exists()
+    assert orders.verify().ok

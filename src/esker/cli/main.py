@@ -34,7 +34,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
-    "Keep": ("expire",),
+    "Keep": ("expire", "orphans"),
     "Feed": ("ingest", "receive", "replay"),
 }
 
@@ -49,6 +49,7 @@ _HOMES: Mapping[str, str] = {
     "manifests": "files",
     "explain": "scan",
     "expire": "keep",
+    "orphans": "keep",
     "replay": "ingest",
 }
 

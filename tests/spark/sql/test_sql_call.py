@@ -115,6 +115,39 @@ def test_calls_that_cannot_be_done_say_why(do: Answers, text: str, error: type[E
     assert snapshots(do) == before
 
 
+def test_snapshots_expire_and_orphans_go(do: Answers) -> None:
+    table = do.lake.table("s.t")
+    table.overwrite(pa.table({"id": [7]}))
+    with table.alter() as change:
+        change.set_properties({"history.expire.max-snapshot-age-ms": "1"})
+    assert do("CALL system.expire_snapshots(table => 's.t', retain_last => 4)") == [(0, 0, 0, 0, 0, 0)]
+    assert do("CALL system.expire_snapshots('s.t')") == [(3, 0, 0, 3, 3, 0)]
+    assert len(snapshots(do)) == 1
+    assert do("CALL system.remove_orphan_files(table => 's.t', dry_run => true)") == []
+    assert do("CALL system.remove_orphan_files(table => 's.t', prefix_mismatch_mode => 'IGNORE')") == []
+    with pytest.raises(Unsupported, match="never deleted"):
+        do("CALL system.remove_orphan_files(table => 's.t', prefix_mismatch_mode => 'DELETE')")
+    with pytest.raises(Unsupported, match="with file_list_view"):
+        do("CALL system.remove_orphan_files(table => 's.t', file_list_view => 'v')")
+
+
+@pytest.mark.spark
+def test_snapshots_expire_by_time_and_id(tmp_path: Path, spark: Any) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), spark=spark)
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", "id bigint")
+    for n in range(4):
+        table.append(pa.table({"id": [n]}))
+    first = table.snapshots[0].snapshot_id
+    named = lake.sql(f"CALL system.expire_snapshots(table => 's.t', snapshot_ids => array({first}))").collect()
+    assert tuple(named[0]) == (0, 0, 0, 0, 1, 0)
+    late = "TIMESTAMP '2100-01-01 00:00:00'"
+    assert tuple(lake.sql(f"CALL system.expire_snapshots('s.t', {late}, 2)").collect()[0]) == (0, 0, 0, 0, 1, 0)
+    assert len(table.refresh().snapshots) == 2
+    with pytest.raises(InvalidInput, match="younger than 24 hours"):
+        lake.sql(f"CALL system.remove_orphan_files('s.t', {late})")
+
+
 @pytest.mark.spark
 def test_times_and_changes_are_computed_by_spark(tmp_path: Path, spark: Any) -> None:
     lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), spark=spark)

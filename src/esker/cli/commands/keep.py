@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from esker.cli.commands.refs import Age
-from esker.cli.shared_options import shared_options, showing_progress, yes_option
+from esker.cli.shared_options import chosen_limit, limit_options, shared_options, showing_progress, yes_option
 
 if TYPE_CHECKING:
     from esker.cli.screen import Screen
     from esker.maintain.expire_snapshots import Expiry
+    from esker.maintain.remove_orphans import OrphanRemoval
+
+ORPHANS = 20  # that are shown
 
 
 # ---------------------------------------------------------------- ``esker expire``
@@ -106,4 +109,102 @@ def _show_expiry(screen: Screen, facts: dict[str, Any]) -> None:
     for file in facts["failed"][:10]:
         screen.warning(f"could not delete {file}")
     if not done:
+        screen.note("Nothing was changed; --yes does it.")
+
+
+# ---------------------------------------------------------------- ``esker orphans``
+
+
+@click.command("orphans")
+@click.argument("table")
+@click.option(
+    "--older-than", type=Age(), metavar="AGE", help="Files older than this, by the store's clock [default: 3d]."
+)
+@click.option("--location", metavar="FOLDER", help="A folder of the table to search [default: all of it].")
+@click.option("--quarantine", metavar="FOLDER", help="Move the files there instead of deleting them.")
+@click.option("--under-24-hours", is_flag=True, help="Allow younger files: only if no writer is at work.")
+@click.option("--keep-mismatches", is_flag=True, help="Keep files that the table records in another store.")
+@limit_options(ORPHANS, "files")
+@yes_option
+@shared_options
+def orphans_command(
+    table: str,
+    older_than: int | None,
+    location: str | None,
+    quarantine: str | None,
+    under_24_hours: bool,
+    keep_mismatches: bool,
+    limit: int | None,
+    every: bool,
+    yes: bool,
+) -> None:
+    """Delete files below TABLE that no version of it refers to, left by writers that failed."""
+    from datetime import timedelta
+
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_to_change
+
+    shown = chosen_limit(limit, every, ORPHANS)
+    opened = open_to_change(table)
+    with showing_progress():
+        result = opened.remove_orphans(
+            older_than=None if older_than is None else timedelta(milliseconds=older_than),
+            location=location,
+            quarantine=quarantine,
+            under_24_hours=under_24_hours,
+            mismatch="ignore" if keep_mismatches else "error",
+            dry_run=not yes,
+        )
+    facts = orphan_facts(result, shown)
+    answer(facts, lambda screen: _show_orphans(screen, facts))
+
+
+def orphan_facts(result: OrphanRemoval, limit: int | None) -> dict[str, Any]:
+    """The plan or the report as a document."""
+    from esker.cli.answer import iso
+
+    return {
+        "name": result.name,
+        "done": result.done,
+        "location": result.location,
+        "older_than": iso(result.older_than_ms),
+        "older_than_ms": result.older_than_ms,
+        "listed": result.listed,
+        "in_use": result.reached,
+        "young": result.young,
+        "spared": result.spared,
+        "orphans": len(result.files),
+        "total_bytes": result.total_bytes,
+        "quarantine": result.quarantine,
+        "failed": list(result.failed),
+        "files": list(result.files[:limit]),
+    }
+
+
+def _show_orphans(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted, number, size
+
+    verb = "moved" if facts["quarantine"] else "deleted"
+    verb = verb.capitalize() if facts["done"] else f"Would have {verb}"
+    screen.title(f"{verb} {counted(facts['orphans'] - len(facts['failed']), 'file')}", f"of {facts['name']}")
+    before = facts["listed"]
+    after = before - facts["orphans"] + len(facts["failed"])
+    screen.card(
+        [
+            ("files", f"{number(before)} before, {number(after)} after"),
+            ("orphans", f"{number(facts['orphans'])} ({size(facts['total_bytes'])})"),
+            ("in use", number(facts["in_use"])),
+            ("too young", number(facts["young"]) if facts["young"] else ""),
+            ("spared", number(facts["spared"]) if facts["spared"] else ""),
+            ("older than", facts["older_than"] or ""),
+            ("moved to", facts["quarantine"] or ""),
+        ]
+    )
+    for file in facts["files"]:
+        screen.line(file)
+    if facts["orphans"] > len(facts["files"]):
+        screen.note(f"{counted(facts['orphans'] - len(facts['files']), 'more file')} not shown; --all shows them.")
+    for file in facts["failed"][:10]:
+        screen.warning(f"could not delete {file}")
+    if not facts["done"]:
         screen.note("Nothing was changed; --yes does it.")

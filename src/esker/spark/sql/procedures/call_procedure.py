@@ -10,7 +10,7 @@ from esker.model.display_text import show_ms
 from esker.spark.sql.grammar.statements import Call
 from esker.spark.sql.grammar.words import Words
 from esker.spark.sql.procedures.call_arguments import Caller, Given, Procedure, mapping_of, text_of
-from esker.spark.sql.procedures.cleaning import expire_snapshots
+from esker.spark.sql.procedures.cleaning import expire_snapshots, remove_orphan_files
 from esker.spark.sql.procedures.migrate_files import add_files, migrate, snapshot
 from esker.spark.sql.queries.query_frames import Answer, changelog_frame, changelog_range
 from esker.table import Table
@@ -21,7 +21,6 @@ _LATER = frozenset(
         "rewrite_data_files",
         "rewrite_manifests",
         "rewrite_position_delete_files",
-        "remove_orphan_files",
         "compute_table_stats",
         "compute_partition_stats",
         "rewrite_table_path",
@@ -194,6 +193,13 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
             "clean_expired_metadata",
         ),
         expire_snapshots,
+    ),
+    "remove_orphan_files": (
+        (
+            *("table", "older_than", "location", "dry_run", "max_concurrent_deletes", "file_list_view"),
+            *("equal_schemes", "equal_authorities", "prefix_mismatch_mode", "prefix_listing"),
+        ),
+        remove_orphan_files,
     ),
     "add_files": (("table", "source_table", "partition_filter", "check_duplicate_files", "parallelism"), add_files),
     "snapshot": (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from esker.errors import Unsupported
 from esker.maintain.expire_snapshots import deleted_counts
-from esker.spark.sql.procedures.call_arguments import Caller, Given
+from esker.maintain.remove_orphans import Mismatch
+from esker.spark.sql.procedures.call_arguments import Caller, Given, text_of
 from esker.spark.sql.queries.query_frames import Answer
 
 _EXPIRED = (
@@ -28,3 +30,37 @@ def expire_snapshots(given: Given, caller: Caller) -> Answer:
         clean_expired_metadata=bool(given.flag("clean_expired_metadata")),
     )
     return Answer(_EXPIRED, [deleted_counts(report)])
+
+
+def remove_orphan_files(given: Given, caller: Caller) -> Answer:
+    """Remove orphans, and return their locations."""
+    table = caller.table(given.need("table"))
+    for name in ("file_list_view", "equal_schemes", "equal_authorities"):
+        if given.get(name) is not None:
+            raise Unsupported(
+                f"cannot call remove_orphan_files with {name}: Esker lists the files itself, and compares locations by "
+                "its own rules; leave the argument out",
+                feature=f"remove_orphan_files({name})",
+            )
+    location = given.get("location")
+    report = table.remove_orphans(
+        older_than=given.moment("older_than"),
+        location=None if location is None else text_of("location", location),
+        mismatch=_mismatch(given),
+        dry_run=bool(given.flag("dry_run")),
+    )
+    return Answer("orphan_file_location string", [(file,) for file in report.files])
+
+
+def _mismatch(given: Given) -> Mismatch:
+    """What happens to files that the table records in another store. They are never deleted."""
+    mode = str(given.get("prefix_mismatch_mode") or "error").lower()
+    if mode == "delete":
+        raise Unsupported(
+            "cannot call remove_orphan_files with prefix_mismatch_mode 'DELETE': files that the table may use are "
+            "never deleted; write 'ERROR' or 'IGNORE'",
+            feature="prefix_mismatch_mode DELETE",
+        )
+    if mode not in ("error", "ignore"):
+        raise given.refused(f"takes ERROR or IGNORE for prefix_mismatch_mode, not {mode!r}", "prefix_mismatch_mode")
+    return "ignore" if mode == "ignore" else "error"
