@@ -82,7 +82,7 @@ def applied(table: Table, kind: str, what: Any, number: int) -> None:
 
 @settings(max_examples=40)
 @given(STEPS, st.integers(0, 12), st.integers(1, 4), st.sampled_from([1, 2, 3]))
-def test_an_expiry_removes_exactly_what_was_reached_and_is_not(
+def test_k3_an_expiry_removes_exactly_what_was_reached_and_is_not(
     steps: list[tuple[str, Any]], cut: int, last: int, version: int
 ) -> None:
     mode = {"write.delete.mode": "merge-on-read"} if version > 1 else {}
@@ -114,7 +114,7 @@ def test_an_expiry_removes_exactly_what_was_reached_and_is_not(
 
 
 @pytest.mark.slow
-def test_a_thousand_snapshots_with_tags_and_branches() -> None:
+def test_k2_a_thousand_snapshots_with_tags_and_branches() -> None:
     table = orders(1)
     table.branch("audit", min_snapshots_to_keep=40)
     for n in range(1, 1000):
