@@ -326,7 +326,7 @@ def after_listing(table: Table, monkeypatch: pytest.MonkeyPatch, act: Callable[[
 
 
 @pytest.mark.parametrize("deletes", [0, 1, 4])
-def test_f10_a_second_run_finishes_a_removal_that_stopped(monkeypatch: pytest.MonkeyPatch, deletes: int) -> None:
+def test_f09_a_second_run_finishes_a_removal_that_stopped(monkeypatch: pytest.MonkeyPatch, deletes: int) -> None:
     table = orders()
     lost = {stray(table, f"data/{n}.parquet") for n in range(5)}
     storage = table._workings.storage
