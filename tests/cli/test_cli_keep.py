@@ -86,3 +86,49 @@ def test_orphans_shows_its_plan_and_acts_only_with_yes(catalog: str, orders: Tab
     assert f"{plan['listed']} before, {plan['listed'] - 1} after" in done.output
     assert not lost.exists()
     assert orders.verify().ok
+
+
+def test_stats_shows_its_plan_and_computes_only_with_yes(catalog: str) -> None:
+    lake = esker.connect(catalog)
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", "id bigint, place string", partition_by=["place"])
+    table.append({"id": [1, 2, 3], "place": ["eu", "eu", None]})
+    asked = ("--catalog", catalog, "stats", "s.t")
+    before = run_json(*asked)
+    assert (before["columns_of"], before["columns"], before["partitions"], before["plan"]) == (None, [], [], None)
+    plan = run_json(*asked, "--compute")
+    assert (plan["done"], plan["plan"]["files"], plan["plan"]["columns"]) == (False, 2, None)
+    assert not table.refresh().metadata.statistics
+    shown = run(*asked, "--compute").output
+    assert "No distinct values are recorded." in shown
+    assert "would read 2 files" in shown
+    assert "Nothing was changed; --yes does it." in shown
+    done = run_json(*asked, "--compute", "--yes")
+    assert (done["done"], done["plan"]) == (True, None)
+    assert done["columns"] == [{"column": "id", "distinct_values": 3}, {"column": "place", "distinct_values": 2 - 1}]
+    assert [(one["partition"], one["data_record_count"]) for one in done["partitions"]] == [
+        ({"place": None}, 1),
+        ({"place": "eu"}, 2),
+    ]
+    table.refresh().append({"id": [9], "place": ["us"]})
+    later = run(*asked, "--limit", "1").output
+    assert f"Of snapshot {done['snapshot_id']}, an ancestor." in later
+    assert "place=null" in later
+    assert "1 more partition not shown; --all shows them." in later
+
+
+def test_stats_of_chosen_columns_and_of_a_table_without_partitions(catalog: str, orders: Table) -> None:
+    asked = ("--catalog", catalog, "stats", "s.orders", "--compute", "--yes", "--column", "id")
+    first = orders.snapshots[0].snapshot_id
+    assert run_json(*asked, "--snapshot-id", str(first))["columns"] == [{"column": "id", "distinct_values": 1}]
+    done = run_json(*asked)
+    assert done["columns"] == [{"column": "id", "distinct_values": 4}]
+    assert (done["partitions_of"], done["partitions_total"]) == (None, 0)
+    assert "No partition statistics are recorded." in run("--catalog", catalog, "stats", "s.orders").output
+
+
+def test_stats_takes_its_options_together(catalog: str, orders: Table) -> None:
+    for option in (["--yes"], ["--column", "id"]):
+        refused = run("--catalog", catalog, "stats", "s.orders", *option)
+        assert refused.exit_code == 2
+        assert "--compute" in refused.output

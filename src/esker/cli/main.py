@@ -34,7 +34,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
-    "Keep": ("expire", "orphans"),
+    "Keep": ("expire", "orphans", "stats"),
     "Feed": ("ingest", "receive", "replay"),
 }
 

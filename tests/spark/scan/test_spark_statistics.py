@@ -43,3 +43,6 @@ def test_spark_and_arrow_compute_the_same_sketches(spark: Any, tmp_path: Path, m
     monkeypatch.setattr(sketch_scan, "sketch_on_spark", lambda *args: seen.append(1) or whole(*args))
     assert blobs(lake, table.compute_statistics(columns)) == wanted
     assert seen == [1]
+    (row,) = lake.sql("CALL system.compute_table_stats('db.t', columns => array('id', 's'))").collect()
+    assert row.asDict() == {"statistics_file": lake.table("db.t").metadata.statistics[0].path}
+    assert seen == [1, 1]

@@ -189,3 +189,22 @@ def test_times_and_changes_are_computed_by_spark(tmp_path: Path, spark: Any) -> 
         lake.sql(f"CALL system.rollback_to_timestamp('s.t', timestamp_millis({first.timestamp_ms}))")
     moment = f"timestamp_millis({first.timestamp_ms + 1})"
     assert rows(f"CALL system.rollback_to_timestamp('s.t', {moment})") == [(second.snapshot_id, first.snapshot_id)]
+
+
+def test_statistics_are_computed_under_the_names_of_iceberg(do: Answers) -> None:
+    first = snapshots(do)[0]
+    ((path,),) = do("CALL system.compute_table_stats('s.t')")
+    ((old,),) = do(f"CALL system.compute_table_stats(table => 's.t', snapshot_id => {first})")
+    table = do.lake.table("s.t")
+    assert {file.path for file in table.metadata.statistics} == {path, old}
+    assert (table.distinct_values(), table.distinct_values(first)) == ({"id": 3}, {"id": 1})
+    do("CREATE TABLE s.p (id bigint, place string) PARTITIONED BY (place)")
+    assert do("CALL system.compute_partition_stats('s.p')") == []
+    assert do("CALL system.compute_table_stats('s.p')") == []
+    do.lake.table("s.p").append(pa.table({"id": [1], "place": ["eu"]}))
+    ((path,),) = do("CALL system.compute_partition_stats(table => 's.p')")
+    assert [file.path for file in do.lake.table("s.p").metadata.partition_statistics] == [path]
+    with pytest.raises(InvalidInput, match="takes an array of names for columns, not 'id'"):
+        do("CALL system.compute_table_stats(table => 's.t', columns => 'id')")
+    with pytest.raises(InvalidInput, match="not partitioned"):
+        do("CALL system.compute_partition_stats('s.t')")

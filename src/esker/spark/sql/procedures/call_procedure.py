@@ -21,8 +21,6 @@ _LATER = frozenset(
         "rewrite_data_files",
         "rewrite_manifests",
         "rewrite_position_delete_files",
-        "compute_table_stats",
-        "compute_partition_stats",
         "rewrite_table_path",
     )
 )
@@ -166,6 +164,22 @@ def _create_changelog_view(given: Given, caller: Caller) -> Answer:
     return Answer("changelog_view string", [(view,)])
 
 
+def _compute_table_stats(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    named = given.get("columns")
+    if isinstance(named, str):
+        raise given.refused(f"takes an array of names for columns, not {named!r}", "columns")
+    columns = None if named is None else [text_of("columns", name) for name in named]
+    file = table.compute_statistics(columns, given.number("snapshot_id"))
+    return Answer("statistics_file string", [] if file is None else [(file.path,)])
+
+
+def _compute_partition_stats(given: Given, caller: Caller) -> Answer:
+    table = caller.table(given.need("table"))
+    file = table.compute_partition_statistics(given.number("snapshot_id"))
+    return Answer("partition_statistics_file string", [] if file is None else [(file.path,)])
+
+
 def _current(table: Table) -> int | None:
     return None if table.current_snapshot is None else table.current_snapshot.snapshot_id
 
@@ -210,6 +224,8 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
         ("table", "properties", "drop_backup", "backup_table_name", "parallelism", "ignore_missing_files"),
         migrate,
     ),
+    "compute_table_stats": (("table", "snapshot_id", "columns"), _compute_table_stats),
+    "compute_partition_stats": (("table", "snapshot_id"), _compute_partition_stats),
     "create_changelog_view": (
         ("table", "changelog_view", "options", "compute_updates", "identifier_columns", "net_changes"),
         _create_changelog_view,
