@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from corpus import ABSENT, skips_for_want_of_it
 from hypothesis import HealthCheck, settings
-from object_stores import bucket, s3, s3_environment, s3_server, s3_storage
+from object_stores import bucket, checking_s3, checking_s3_server, s3, s3_environment, s3_server, s3_storage
 from postgres_server import PostgresServer, start_postgres
 
-__all__ = ["bucket", "s3", "s3_environment", "s3_server", "s3_storage"]  # fixtures for all tests
+# fixtures for all tests
+__all__ = ["bucket", "checking_s3", "checking_s3_server", "s3", "s3_environment", "s3_server", "s3_storage"]
 
 SPARK = ("tests/spark/", "tests/cli/test_cli_sql.py")  # where tests that start it are
 # Of these, what takes telemetry in, and streams.

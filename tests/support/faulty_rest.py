@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
+from request_signing import signed
+
 from esker.catalogs.rest.apply_updates import applied, failed_requirement
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
@@ -56,6 +58,8 @@ class FaultyRest:
     token: str | None = None  # what requests must bear
     tokens: list[dict[str, Any]] = field(default_factory=list)  # what the token endpoint gives, in turn
     page_size: int = 0
+    signs_with: tuple[str, str] | None = None  # the key that requests to a store are signed with
+    sent_headers: dict[str, tuple[str, str]] = field(default_factory=dict)  # by a part of the path
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def requests(self, method: str, part: str = "") -> list[tuple[str, str, dict[str, str], bytes]]:
@@ -84,6 +88,8 @@ class FaultyRest:
                 return (200 if "access_token" in found else 401), found
             case _ if self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
                 return error(401, "NotAuthorizedException", f"not {headers.get('authorization')}")
+            case "POST", ["aws", "s3", "sign"] if self.signs_with:
+                return 200, signed(body, *self.signs_with)
             case "GET", ["namespaces"]:
                 return self.page([[name] for name in sorted(self.namespaces)] if "parent" not in query else [], query)
             case "POST", ["namespaces"]:
@@ -119,6 +125,8 @@ class FaultyRest:
                 return 200, {"metadata": document(probe), **self.extra}
             case "POST", ["tables", name]:
                 return self.commit((namespace, name), body)
+            case "POST", ["tables", _, "sign"] if self.signs_with:  # also for a table that is only staged
+                return 200, signed(body, *self.signs_with)
             case "POST", ["tables", _, "metrics"]:
                 return 204, None
             case (_, ["tables", name, *_]) if (namespace, name) not in self.tables:
@@ -221,6 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         text = json.dumps(found).encode() if found is not None else b""
         extra = [("ETag", etag)] if etag else []
+        extra += [header for part, header in server.sent_headers.items() if part in parts.path]
         if fault is not None and fault.status:
             status, text, extra = fault.status, fault.body.encode(), list(fault.headers)
         self.send_response(status)

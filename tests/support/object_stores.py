@@ -24,6 +24,26 @@ def s3_server() -> Iterator[S3Server]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def checking_s3_server() -> Iterator[S3Server]:
+    """A running S3 server that checks signatures and rights."""
+    for library in ("obstore", "moto", "flask", "flask_cors"):
+        pytest.importorskip(library, reason="make test installs it")
+    server = S3Server.start(checks_keys=True)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def checking_s3(checking_s3_server: S3Server) -> Iterator[S3Server]:
+    """The server that checks signatures, without a fault."""
+    checking_s3_server.heal()
+    yield checking_s3_server
+    checking_s3_server.heal()
+
+
 @pytest.fixture
 def s3(s3_server: S3Server) -> Iterator[S3Server]:
     """The server without a fault."""

@@ -69,13 +69,20 @@ class S3Server:
         self._direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     @classmethod
-    def start(cls) -> Self:
-        """Start one and wait until it answers."""
+    def start(cls, *, checks_keys: bool = False) -> Self:
+        """Start one and wait until it answers. With ``checks_keys`` it takes only requests that a key of
+        ``make_key`` signed, and that the key's policy allows."""
         process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(Path(__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "MOTO_ACCOUNT_ID": "1" * 12},
+            env={
+                **os.environ,
+                "AWS_ACCESS_KEY_ID": "x",
+                "AWS_SECRET_ACCESS_KEY": "x",
+                "MOTO_ACCOUNT_ID": "1" * 12,
+                **({"INITIAL_NO_AUTH_ACTION_COUNT": "0"} if checks_keys else {}),
+            },
         )
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -108,6 +115,15 @@ class S3Server:
         """An empty bucket, as a location."""
         self._control({"bucket": name})
         return f"s3://{name}"
+
+    def make_key(self, *prefixes: str) -> tuple[str, str]:
+        """A key and its secret, which may do everything with objects below locations such as ``s3://bucket/a``."""
+        found = self._control({"key": [prefix.removeprefix("s3://") for prefix in prefixes]})
+        return found["id"], found["secret"]
+
+    def drop_key(self, id_: str) -> None:
+        """A key that is worth nothing from now on."""
+        self._control({"drop_key": id_})
 
     def fail(self, action: str, *, method: str = "", key: str = "", skip: int = 0, times: int = 1) -> None:
         """From now on: let ``skip`` requests of that method and key (a pattern) pass, then fail ``times`` of them."""
@@ -231,6 +247,10 @@ class Faulty:
         with self._lock:
             if "bucket" in order:
                 self._s3().create_bucket(order["bucket"], "us-east-1")
+            if "key" in order:
+                answer = _new_key(order["key"])
+            if "drop_key" in order:
+                _drop_key(order["drop_key"])
             if "fault" in order:
                 self._faults.append(order["fault"])
             if "refuse_one_in" in order:
@@ -249,6 +269,30 @@ class Faulty:
         from moto.s3.models import s3_backends
 
         return s3_backends["1" * 12]["aws"]
+
+
+def _new_key(prefixes: list[str]) -> dict[str, str]:
+    from moto.iam.models import iam_backends
+
+    iam = iam_backends["1" * 12]["aws"]
+    name = f"user-{len(iam.users)}"
+    iam.create_user("us-east-1", name)
+    objects = [f"arn:aws:s3:::{prefix}/*" for prefix in prefixes]
+    buckets = sorted({f"arn:aws:s3:::{prefix.partition('/')[0]}" for prefix in prefixes})
+    allowed = {"Effect": "Allow", "Action": "s3:*", "Resource": [*objects, *buckets]}
+    iam.put_user_policy(name, "policy", json.dumps({"Version": "2012-10-17", "Statement": [allowed]}))
+    key = iam.create_access_key(name)
+    return {"id": key.access_key_id, "secret": key.secret_access_key}
+
+
+def _drop_key(id_: str) -> None:
+    from moto.iam.models import iam_backends
+
+    iam = iam_backends["1" * 12]["aws"]
+    for user in list(iam.users.values()):
+        if any(key.access_key_id == id_ for key in user.access_keys):
+            user.access_keys = []
+            iam.access_keys.pop(id_, None)
 
 
 class _Body:

@@ -399,13 +399,6 @@ def test_workers_need_nothing_of_the_catalog_for_the_files_of_its_tables(server:
     assert done.stdout.decode().splitlines() == ["True True", "InvalidInput None", "StorageFailed True"], done.stderr
 
 
-def test_a_server_that_only_signs_requests_is_refused(server: FaultyRest) -> None:
-    server.warehouse = "s3://bucket/wh"
-    server.extra = {"config": {"s3.remote-signing-enabled": "true"}}
-    with pytest.raises(Unsupported, match="the server signs requests for its files"):
-        opened(server).location_for(T)
-
-
 def test_new_credentials_are_asked_for(server: FaultyRest) -> None:
     server.config["endpoints"] = [operation.value for operation in Operation]
     lake_over(opened(server)).create_table("a.t", "id bigint")

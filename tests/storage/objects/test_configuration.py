@@ -138,7 +138,7 @@ def test_half_a_key_is_refused() -> None:
 
 
 def test_remote_signing_is_refused_by_name() -> None:
-    with pytest.raises(Unsupported, match="vended credentials") as raised:
+    with pytest.raises(Unsupported, match="only a REST catalog can sign requests") as raised:
         make_store(ObjectConfiguration.of({"s3.remote-signing-enabled": "true"}, {}), "s3://bucket/a")
     assert raised.value.feature == "remote signing"
 

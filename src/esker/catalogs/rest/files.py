@@ -17,19 +17,18 @@ import msgspec
 
 from esker.catalogs.rest.loaded import LoadedTable, credentials_in
 from esker.catalogs.rest.operations import Operation
+from esker.catalogs.rest.remote_signing import ENABLED, RemoteSigner, SigningConfig
 from esker.catalogs.rest.service import RestService
 from esker.catalogs.rest.settings import RestSettings
 from esker.catalogs.warehouse import PATHS, checked_location
-from esker.errors import EskerError, InvalidInput, Unsupported
+from esker.errors import EskerError, InvalidInput
 from esker.model.table_names import TableName
-from esker.ports.credentials import Refresh, StorageCredentials
+from esker.ports.credentials import Refresh, Signer, StorageCredentials
 from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
 from esker.storage.choose import PlacedStorage
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
 from esker.tree.table_metadata import TableMetadata
-
-_SIGNING = "s3.remote-signing-enabled"
 
 
 class Fenced(Storage, Protocol):
@@ -71,18 +70,24 @@ class RestFiles:
         if _is_local(location):
             self._local.check(f"{location}/")
             return
-        if loaded.config.get(_SIGNING, "").lower() == "true" and not any(map(_has_keys, loaded.credentials)):
-            raise Unsupported(
-                f"cannot use table {name}: the server signs requests for its files instead of vending credentials; "
-                "set header.X-Iceberg-Access-Delegation to vended-credentials, or give the lake keys of its own",
-                feature="remote signing",
-            )
         with self._lock:
             known = self._stores.get(location)
             if known is None or known[0] != loaded.credentials:
                 refresh = CredentialRefresh(service.settings, name, location)
-                store = _store(self._properties, loaded.credentials, refresh, (location, *self._roots))
+                signer = self._signer(name, loaded, service)
+                store = _store(self._properties, loaded.credentials, refresh, (location, *self._roots), signer)
                 self._stores[location] = loaded.credentials, store
+
+    def _signer(self, name: TableName, loaded: LoadedTable, service: RestService) -> Signer | None:
+        """What signs requests for the table's files; None where there are keys, which need nobody to ask."""
+        config = dict(loaded.config)
+        for one in loaded.credentials:
+            config.update(one.config)
+        if config.get(ENABLED, "").lower() != "true" or any(map(_has_keys, loaded.credentials)):
+            return None
+        if "s3.access-key-id" in self._properties:
+            return None  # the user's own
+        return RemoteSigner(service.settings, name, SigningConfig.of(service, name, config, loaded.signing))
 
     def admit_reads(self, location: str, credentials: tuple[StorageCredentials, ...], refresh: Refresh) -> None:
         """Read the files of a table with credentials that came with a plan. They are never used to write."""
@@ -250,9 +255,10 @@ def _store(
     credentials: tuple[StorageCredentials, ...],
     refresh: Refresh | None,
     roots: Sequence[str],
+    signer: Signer | None = None,
 ) -> Fenced:
     from esker.storage.objects.configuration import ObjectConfiguration
     from esker.storage.objects.object_storage import ObjectStorage
 
     configuration = ObjectConfiguration.of(properties).with_vended(credentials, refresh if credentials else None)
-    return ObjectStorage(configuration, roots=roots)
+    return ObjectStorage(configuration.with_signer(signer), roots=roots)

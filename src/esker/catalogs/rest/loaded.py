@@ -36,6 +36,7 @@ class LoadedTable:
     state: TableState
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[StorageCredentials, ...] = field(default=(), repr=False)
+    signing: Mapping[str, Any] = field(default_factory=dict, repr=False)  # how requests to be signed are sent
     etag: str | None = None
 
 
@@ -81,6 +82,7 @@ def loaded_table(answer: Answer, source: str) -> LoadedTable:
         state=TableState(metadata=metadata, metadata_location=place),
         config=config,
         credentials=credentials_in(source, fields.get("storage-credentials"), config, metadata.location),
+        signing=_object(source, fields.get("remote-signing-config")),
         etag=answer.headers.get("etag"),
     )
 
@@ -125,6 +127,13 @@ def expiry(config: Mapping[str, str]) -> int | None:
 def _text(source: str, raw: msgspec.Raw | None) -> str | None:
     value: Any = None if raw is None else decode_json(source, raw, "'metadata-location'")
     return value if isinstance(value, str) else None
+
+
+def _object(source: str, raw: msgspec.Raw | None) -> dict[str, Any]:
+    value = {} if raw is None else decode_json(source, raw, "'remote-signing-config'") or {}
+    if not isinstance(value, dict):
+        raise Corrupt(source, "'remote-signing-config' must be an object")
+    return value
 
 
 def _texts(source: str, raw: msgspec.Raw | None, what: str) -> dict[str, str]:

@@ -186,6 +186,16 @@ class RestService:
         request = Request(method=operation.method, url=url, headers={**own, **(headers or {})}, body=content)
         return self._asked(request, doing)
 
+    def ask_at(self, url: str, body: object, doing: str, *, headers: Mapping[str, str] | None = None) -> Answer:
+        """The answer of an address that the server named, to a request that changes nothing; every status but a
+        success is raised."""
+        self.settings.check_plain_text(url)
+        request = Request(method="POST", url=url, headers=headers or {}, body=msgspec.json.encode(body))
+        answer = self._asked(request, doing)
+        if not answer.is_success:
+            raise failure(answer, doing, self.address, self.secrets)
+        return answer
+
     def pages(
         self,
         operation: Operation,

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any, Self
 
 from esker.errors import InvalidInput, StorageFailed
-from esker.ports.credentials import Refresh, StorageCredentials
+from esker.ports.credentials import Refresh, SignedRequest, Signer, StorageCredentials
 from esker.storage.location import Location
 from esker.storage.objects.environment import captured, settings_of
 
@@ -39,6 +39,7 @@ _NAMES = frozenset(
         *(name for names in _CREDENTIALS.values() for name in names),
         *(f"{family}.{name}" for family in _CREDENTIALS for name in _RETRIES),
         *("s3.endpoint", "s3.region", "s3.path-style-access", "s3.force-virtual-addressing", "s3.proxy-uri"),
+        *("s3.remote-signing-enabled", "s3.signer", "s3.signer.uri", "s3.signer.endpoint"),
         *("s3.server-side-encryption", "s3.sse-kms-key-id", "gcs.service.host", "gcs.project-id"),
         *("adls.account-name", "adls.account-host"),
         *("client.region", "client.access-key-id", "client.secret-access-key", "client.session-token"),
@@ -58,6 +59,7 @@ class ObjectConfiguration:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     vended: tuple[StorageCredentials, ...] = field(default=(), repr=False)
     refresh: Refresh | None = field(default=None, repr=False)
+    signer: Signer | None = field(default=None, repr=False)  # of a catalog that signs requests and vends no keys
 
     @classmethod
     def of(cls, properties: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Self:
@@ -69,6 +71,10 @@ class ObjectConfiguration:
     ) -> ObjectConfiguration:
         """The same with credentials of a catalog. ``refresh`` is called before they expire."""
         return replace(self, vended=tuple(credentials), refresh=refresh)
+
+    def with_signer(self, signer: Signer | None) -> ObjectConfiguration:
+        """The same with requests to S3 that a catalog signs."""
+        return replace(self, signer=signer)
 
     def vended_for(self, location: str) -> StorageCredentials | None:
         """The credentials with the longest prefix of a location."""
@@ -100,7 +106,11 @@ class ObjectConfiguration:
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (dict(self.properties), dict(self.environment), self.vended, _travelling(self.refresh))
+        signer = self.signer
+        if signer is not None and not isinstance(signer, SentSigner):
+            signer = SentSigner(pickle.dumps(signer))
+        refresh = _travelling(self.refresh)
+        return _rebuild, (dict(self.properties), dict(self.environment), self.vended, refresh, signer)
 
 
 def _rebuild(
@@ -108,8 +118,11 @@ def _rebuild(
     environment: dict[str, str],
     vended: tuple[StorageCredentials, ...],
     refresh: Refresh | None,
+    signer: Signer | None = None,
 ) -> ObjectConfiguration:
-    return ObjectConfiguration(properties=properties, environment=environment, vended=vended, refresh=refresh)
+    return ObjectConfiguration(
+        properties=properties, environment=environment, vended=vended, refresh=refresh, signer=signer
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +133,39 @@ class SentRefresh:
     pickled: bytes = field(repr=False)
 
     def __call__(self) -> Sequence[StorageCredentials]:
-        try:
-            refresh: Refresh = pickle.loads(self.pickled)
-        except ImportError as error:
-            raise StorageFailed(
-                f"cannot renew the credentials of the store in this process: {error}; start the job again, or install "
-                "urllib3 and msgspec where it runs",
-                retryable=True,
-                operation="renew credentials",
-                reason=str(error),
-            ) from error
+        refresh: Refresh = _unpacked(self.pickled, "renew the credentials of the store", "start the job again, or ")
         return refresh()
+
+
+@dataclass(slots=True)
+class SentSigner:
+    """A signer that was sent to another process. It is unpacked when the first request is to be signed."""
+
+    pickled: bytes = field(repr=False)
+    _signer: Signer | None = field(default=None, repr=False, compare=False)
+
+    def sign(
+        self, method: str, uri: str, headers: Mapping[str, str], *, region: str, fresh: bool = False
+    ) -> SignedRequest:
+        if self._signer is None:
+            self._signer = _unpacked(self.pickled, "have requests to the store signed", "")
+        assert self._signer is not None
+        return self._signer.sign(method, uri, headers, region=region, fresh=fresh)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SentSigner, (self.pickled,)
+
+
+def _unpacked(pickled: bytes, doing: str, advice: str) -> Any:
+    try:
+        return pickle.loads(pickled)
+    except ImportError as error:
+        raise StorageFailed(
+            f"cannot {doing} in this process: {error}; {advice}install urllib3 and msgspec where it runs",
+            retryable=True,
+            operation=doing,
+            reason=str(error),
+        ) from error
 
 
 def _travelling(refresh: Refresh | None) -> Refresh | None:

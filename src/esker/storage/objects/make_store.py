@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from esker.errors import InvalidInput, Unsupported
 from esker.ports.credentials import StorageCredentials
@@ -157,27 +157,22 @@ def _expiry(vended: StorageCredentials | None, settings: Mapping[str, str], fami
 def _s3(making: _Making) -> ObjectStore:
     from obstore.store import S3Store
 
-    if making.is_set("remote-signing-enabled") or making.get("signer"):
-        raise Unsupported(
-            f"cannot reach s3://{making.place.authority}: the catalog wants to sign every request itself; ask it for "
-            "vended credentials",
-            feature="remote signing",
-        )
     bucket = making.place.authority
     if not bucket:
         raise InvalidInput(f"cannot reach {making.place}: it names no bucket, as in s3://bucket/warehouse")
+    endpoint, virtual = _s3_endpoint(making, bucket)
+    if making.configuration.signer is not None:
+        return _signed_s3(making, bucket, endpoint, virtual)
+    if making.is_set("remote-signing-enabled") or making.get("signer"):
+        raise Unsupported(
+            f"cannot reach s3://{bucket}: only a REST catalog can sign requests; give the lake keys of its own",
+            feature="remote signing",
+        )
     needs_boto3 = _add_profile(making)
-    endpoint = making.get("endpoint")
+    endpoint, virtual = _s3_endpoint(making, bucket)  # a profile may name it
     config: dict[str, Any] = {"region": making.get("region") or "us-east-1"}
-    virtual = making.is_set("force-virtual-addressing")
-    if virtual is None:
-        virtual = not making.is_set("path-style-access") if making.get("path-style-access") else endpoint is None
-    if "." in bucket and endpoint is None:
-        virtual = False  # the certificate of the service covers one level of names
     config["virtual_hosted_style_request"] = virtual
     if endpoint:
-        scheme, _, host = endpoint.rstrip("/").partition("://")
-        endpoint = f"{scheme}://{bucket}.{host}" if virtual else endpoint.rstrip("/")
         config["endpoint"] = config["aws_endpoint_url_s3"] = endpoint
     if making.is_set("anonymous"):
         config["skip_signature"] = True
@@ -191,6 +186,42 @@ def _s3(making: _Making) -> ObjectStore:
         retry_config=making.retries(),
         credential_provider=_boto3_provider(making) if needs_boto3 else making.provider(_s3_credentials),
     )
+
+
+def _s3_endpoint(making: _Making, bucket: str) -> tuple[str | None, bool]:
+    """The address of the store, with the bucket in it where that is its style; and whether it is."""
+    endpoint = making.get("endpoint")
+    virtual = making.is_set("force-virtual-addressing")
+    if virtual is None:
+        virtual = not making.is_set("path-style-access") if making.get("path-style-access") else endpoint is None
+    if "." in bucket and endpoint is None:
+        virtual = False  # the certificate of the service covers one level of names
+    if endpoint:
+        scheme, _, host = endpoint.rstrip("/").partition("://")
+        endpoint = f"{scheme}://{bucket}.{host}" if virtual else endpoint.rstrip("/")
+    return endpoint, virtual
+
+
+def _signed_s3(making: _Making, bucket: str, endpoint: str | None, virtual: bool) -> ObjectStore:
+    from esker.storage.objects.signed_s3 import S3Address, SignedS3
+
+    assert making.configuration.signer is not None
+    region = making.get("region") or "us-east-1"
+    host = endpoint or f"https://{f'{bucket}.' if virtual else ''}s3.{region}.amazonaws.com"
+    named = (("server-side-encryption", ""), ("sse-kms-key-id", "-aws-kms-key-id"))
+    encryption = {
+        f"x-amz-server-side-encryption{rest}": value for name, rest in named if (value := making.get(name)) is not None
+    }
+    address = S3Address(
+        base=host if virtual else f"{host}/{bucket}",
+        region=region,
+        connect_timeout_s=making.number("connect-timeout", 5),
+        timeout_s=making.number("request-timeout", 60),
+        retries=int(making.number("retry.num-retries", _RETRIES)),
+        first_wait_s=making.number("retry.min-wait-ms", _MIN_WAIT_MS) / 1000,
+        headers=encryption,
+    )
+    return cast("ObjectStore", SignedS3(address, making.configuration.signer))
 
 
 def _add_profile(making: _Making) -> bool:

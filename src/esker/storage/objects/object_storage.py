@@ -21,6 +21,7 @@ from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.files import PART, TAIL, ObjectFile, PartWriter, Tail, TailCache, Upload
 from esker.storage.objects.make_store import make_store
+from esker.storage.objects.signed_s3 import SignedS3
 from esker.storage.objects.store_failures import SPOILED, ForeignAnswer, failure_of_store, is_refusal
 
 if TYPE_CHECKING:
@@ -335,16 +336,12 @@ class _Parts(PartWriter):
     """An object in parts. Its last request is not conditional: that the name is free is looked up before it."""
 
     def __init__(self, storage: ObjectStorage, store: ObjectStore, key: str, location: str, attempt: str) -> None:
-        import obstore
-
         self._storage = storage
         self._store = store
         self._key = key
         self._location = location
         self._attempt = attempt
-        self._writer = obstore.open_writer(
-            store, key, buffer_size=PART, max_concurrency=4, attributes={ATTEMPT: attempt}
-        )
+        self._writer: Any = storage._told("create", location, lambda: _open_writer(store, key, {ATTEMPT: attempt}))
 
     def write(self, data: bytes) -> None:
         self._storage._told("create", self._location, lambda: self._writer.write(data))
@@ -367,6 +364,14 @@ class _Parts(PartWriter):
     def abort(self) -> None:
         with suppress(Exception):  # what fails here must not hide why the upload was given up
             self._writer.__exit__(ValueError, ValueError(), None)
+
+
+def _open_writer(store: ObjectStore, key: str, attributes: dict[str, str]) -> Any:
+    if isinstance(store, SignedS3):
+        return store.open_writer(key, part=PART, attributes=attributes)
+    import obstore
+
+    return obstore.open_writer(store, key, buffer_size=PART, max_concurrency=4, attributes=attributes)
 
 
 def _of_store(facts: Any) -> Any:
