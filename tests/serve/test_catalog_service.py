@@ -245,7 +245,7 @@ def _snapshot(lake: Lake, **changed: Any) -> dict[str, Any]:
         ({"action": "set-default-spec", "spec-id": 4}, "none with this id"),
         ({"action": "set-default-sort-order", "sort-order-id": 4}, "none with this id"),
         ({"action": "add-schema", "schema": {"type": "list"}}, "struct"),
-        ({"action": "add-schema", "schema": SCHEMA, "last-column-id": 1}, "go back"),
+        ({"action": "add-schema", "schema": SCHEMA, "last-column-id": "1"}, "last-column-id"),
         ({"action": "add-spec", "spec": {"fields": [{"source-id": 99, "name": "x", "transform": "day"}]}}, "99"),
         ({"action": "add-spec", "spec": {"fields": [{"source-id": 2, "name": "x", "transform": "day"}]}}, "day"),
         ({"action": "set-location", "location": "/etc/tables"}, "outside"),

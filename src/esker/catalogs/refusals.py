@@ -94,7 +94,9 @@ def no_such_namespace(namespace: Namespace) -> NoSuchNamespace:
 def table_exists(name: TableName, there: Kind = Kind.TABLE, *, new: Kind = Kind.TABLE) -> AlreadyExists:
     """The error for a name that a table or a view has already."""
     return AlreadyExists(
-        f"cannot create {new.word} {name}: a {there.word} of that name exists", **{new.word: str(name)}
+        f"cannot create {new.word} {name}: a {there.word} of that name exists",
+        **{new.word: str(name)},
+        there=there.word,
     )
 
 

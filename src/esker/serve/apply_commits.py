@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -68,13 +68,49 @@ class Commit:
         failed = failed_requirement(metadata, self.requirements)
         if failed is None:
             return
-        if failed["type"] == _CREATE:
-            raise CommitRefused(f"cannot commit to {self.name}: requirement failed: the table exists already")
-        raise CommitRefused(f"cannot commit to {self.name}: requirement failed: {failed['type']} of {_shown(failed)}")
+        raise CommitRefused(f"Requirement failed: {_failure(failed, metadata)}; load table {self.name} again")
 
 
-def _shown(requirement: Document) -> str:
-    return ", ".join(f"{name} {value}" for name, value in requirement.items() if name != "type")[:200]
+def _failure(requirement: Document, metadata: TableMetadata | None) -> str:
+    """What is not as required, in the words of Iceberg's own catalogs: some clients read them."""
+    if requirement["type"] == _CREATE:
+        return "table already exists"
+    if metadata is None:
+        return "table does not exist"
+    match requirement["type"]:
+        case "assert-table-uuid":
+            return f"UUID does not match: expected {metadata.uuid} != {requirement['uuid']}"
+        case "assert-ref-snapshot-id":
+            ref, wanted = metadata.all_refs.get(requirement["ref"]), requirement["snapshot-id"]
+            if ref is None:
+                return f"branch or tag {requirement['ref']} is missing, expected {wanted}"
+            if wanted is None:
+                return f"{ref.kind.value} {requirement['ref']} was created concurrently"
+            return f"{ref.kind.value} {requirement['ref']} has changed: expected id {wanted} != {ref.snapshot_id}"
+        case kind:
+            words, name, now = _IDS[kind](metadata)
+            return f"{words} changed: expected id {requirement[name]} != {now}"
+
+
+_IDS: Mapping[str, Callable[[TableMetadata], tuple[str, str, int]]] = {
+    "assert-last-assigned-field-id": lambda table: (
+        "last assigned field id",
+        "last-assigned-field-id",
+        table.last_column_id,
+    ),
+    "assert-current-schema-id": lambda table: ("current schema", "current-schema-id", table.current_schema_id),
+    "assert-last-assigned-partition-id": lambda table: (
+        "last assigned partition id",
+        "last-assigned-partition-id",
+        table.last_partition_id,
+    ),
+    "assert-default-spec-id": lambda table: ("default partition spec", "default-spec-id", table.default_spec_id),
+    "assert-default-sort-order-id": lambda table: (
+        "default sort order",
+        "default-sort-order-id",
+        table.default_sort_order_id,
+    ),
+}
 
 
 def _all(document: JsonObject, name: str, singular: str) -> list[JsonObject]:
@@ -175,7 +211,9 @@ class Commits:
         try:
             return self._catalog.create(commit.name, replace(metadata, schemas=schemas))
         except AlreadyExists as error:
-            raise CommitRefused(error.message) from error
+            if error.facts.get("there") == "view":
+                raise
+            raise CommitRefused("Requirement failed: table already exists") from error
 
     def _found(self, name: TableName, location: str | None, why: str) -> TableState:
         """The table, if the swap that was not answered can be seen in it. Raises ``OutcomeUnknown`` if not."""

@@ -135,11 +135,7 @@ def _version(at: _Progress, update: JsonObject) -> Document:
 def _new_schema(at: _Progress, update: JsonObject) -> Document:
     schema = decode_schema(REQUEST, update.required("schema"))
     check_schema(schema, at.table.format_version)
-    last = update.integer_or_none("last-column-id", at_least=0)
-    if last is not None and last < at.table.last_column_id and at.table.location:
-        raise InvalidInput(
-            f"cannot add the schema: last-column-id would go back from {at.table.last_column_id} to {last}"
-        )
+    update.integer_or_none("last-column-id", at_least=0)  # the highest id of this schema; the table's never goes back
     same = (one.schema_id for one in at.table.schemas if replace(schema, schema_id=one.schema_id) == one)
     ids = [one.schema_id for one in at.table.schemas]
     id_ = next((one for one in same if one >= 0), max(ids, default=-1) + 1)

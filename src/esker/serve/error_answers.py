@@ -13,6 +13,7 @@ from esker.errors import (
     Corrupt,
     EskerError,
     InvalidInput,
+    NoSuchFile,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
@@ -31,6 +32,10 @@ class CommitRefused(Conflict):
 
 class NotEmpty(InvalidInput):
     """A namespace that still contains something."""
+
+
+class BadArgument(InvalidInput):
+    """An argument that Iceberg's own clients know as illegal."""
 
 
 class NotOffered(Unsupported):
@@ -61,7 +66,9 @@ _KINDS: tuple[tuple[type[EskerError], int, str], ...] = (
     (AlreadyExists, 409, "AlreadyExistsException"),
     (NotEmpty, 409, "NamespaceNotEmptyException"),
     (Conflict, 409, "CommitFailedException"),
+    (NoSuchFile, 404, "NotFoundException"),
     (OutcomeUnknown, 500, "CommitStateUnknownException"),
+    (BadArgument, 400, "IllegalArgumentException"),
     (InvalidInput, 400, "BadRequestException"),
     (Unsupported, 406, "UnsupportedOperationException"),
     (Corrupt, 500, "InternalServerError"),
@@ -76,11 +83,33 @@ def answer_to(error: Exception) -> Answer:
         return error_answer(500, "InternalServerError", error.message)
     for kind, status, name in _KINDS:
         if isinstance(error, kind):
-            return error_answer(status, name, error.message)
+            return error_answer(status, name, _in_the_words_of_clients(error))
     if isinstance(error, EskerError):
         return error_answer(500, "InternalServerError", error.message)
     log.error("a request failed", exc_info=error)
     return error_answer(500, "InternalServerError", "the server met an error that it does not know; see its log")
+
+
+def _in_the_words_of_clients(error: EskerError) -> str:
+    """The message. For what is missing or exists it begins with the words that every Iceberg catalog uses."""
+    facts = error.facts
+    match error:
+        case NoSuchNamespace() if "namespace" in facts:
+            return f"Namespace does not exist: {facts['namespace']}"
+        case NoSuchTable() if "table" in facts:
+            return f"Table does not exist: {facts['table']}"
+        case NoSuchView() if "view" in facts:
+            return f"View does not exist: {facts['view']}"
+        case NoSuchFile() if "file" in facts:
+            return f"Failed to open input stream for file: {facts['file']}"
+        case AlreadyExists() if "namespace" in facts:
+            return f"Namespace already exists: {facts['namespace']}"
+        case AlreadyExists() if "there" in facts:
+            new = "table" if "table" in facts else "view"
+            other = "" if new == facts["there"] else " with same name"
+            return f"{facts['there'].capitalize()}{other} already exists: {facts[new]}"
+        case _:
+            return error.message
 
 
 def error_answer(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Answer:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from esker.catalogs.refusals import no_such_namespace
+from esker.catalogs.refusals import dotted, no_such_namespace
 from esker.errors import InvalidInput, NoSuchNamespace
 from esker.iceberg.json_document import JsonObject
 from esker.model.table_names import Namespace, namespace_changes
@@ -71,7 +71,7 @@ class Namespaces:
         except NoSuchNamespace:
             raise
         except InvalidInput as error:
-            raise NotEmpty(error.message) from error
+            raise NotEmpty(f"Namespace {dotted(namespace)} is not empty: {error.message}") from error
         return NOTHING
 
     def update(self, call: Call) -> Answer:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from esker.catalogs.refusals import table_exists
-from esker.errors import InvalidInput, NoSuchTable
+from esker.errors import AlreadyExists, InvalidInput, NoSuchTable
 from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.model.table_names import TableName
 from esker.ports.catalog import TableState
@@ -123,8 +124,10 @@ class Tables:
     def rename(self, call: Call) -> Answer:
         """Give a table another name."""
         source, target = renaming(call)
+        self._catalog.load(source)
         self._catalog.namespace_properties(target.namespace)
-        self._catalog.rename(source, target)
+        with naming_both(source, target):
+            self._catalog.rename(source, target)
         return NOTHING
 
     def credentials(self, call: Call) -> Answer:
@@ -158,6 +161,16 @@ def named(names: tuple[TableName, ...]) -> list[dict[str, Any]]:
 def identifier_in_namespace(call: Call, name: str) -> TableName:
     """A name of the body in the namespace of the path. Raises ``InvalidInput`` for a name that cannot exist."""
     return Call(path={**call.path, "table": name}).table
+
+
+@contextmanager
+def naming_both(source: TableName, target: TableName) -> Iterator[None]:
+    """Let the error for a name that exists tell both names."""
+    try:
+        yield
+    except AlreadyExists as error:
+        there = str(error.facts.get("there", "table")).capitalize()
+        raise AlreadyExists(f"Cannot rename {source} to {target}. {there} already exists") from error
 
 
 def renaming(call: Call) -> tuple[TableName, TableName]:

@@ -19,9 +19,9 @@ from esker.model.schema import Schema
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, ViewState
 from esker.serve.call import NOTHING, REQUEST, Answer, Call, answer_json
-from esker.serve.error_answers import CommitRefused
+from esker.serve.error_answers import BadArgument, CommitRefused
 from esker.serve.namespace_operations import paged
-from esker.serve.table_operations import identifier_in_namespace, named, renaming
+from esker.serve.table_operations import identifier_in_namespace, named, naming_both, renaming
 from esker.tree.view_metadata import VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.view_versions import checked_view_properties, commit_view, with_kept_versions
 
@@ -72,8 +72,10 @@ class Views:
     def rename(self, call: Call) -> Answer:
         """Give a view another name."""
         source, target = renaming(call)
+        self._catalog.load_view(source)
         self._tables.namespace_properties(target.namespace)
-        self._catalog.rename_view(source, target)
+        with naming_both(source, target):
+            self._catalog.rename_view(source, target)
         return NOTHING
 
 
@@ -105,11 +107,20 @@ def _first(document: JsonObject, location: str) -> ViewMetadata:
 
 
 def _decoded(document: Mapping[str, Any]) -> ViewMetadata:
+    for version in document["versions"]:
+        _check_dialects(version)
     found = decode_view_metadata(REQUEST, msgspec.json.encode(document))
     for version in found.versions:
         if not version.representations:
             raise InvalidInput("cannot create a version of a view without a query")
     return found
+
+
+def _check_dialects(version: Mapping[str, Any]) -> None:
+    queries = version.get("representations")
+    dialects = [str(one.get("dialect")).lower() for one in queries or () if isinstance(one, dict)]
+    if twice := next((one for one in dialects if dialects.count(one) > 1), None):
+        raise BadArgument(f"Invalid view version: Cannot add multiple queries for dialect {twice}")
 
 
 def _check_requirements(name: TableName, base: ViewMetadata, document: JsonObject) -> None:
