@@ -15,7 +15,7 @@ PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
 MOST_ENTRIES = {SOURCE: 29}  # the rings themselves; every other package has at most
 MOST_IN_A_PACKAGE = 21
-MOST_MODULES = 500  # a third format and the rest of maintenance are still to come
+MOST_MODULES = 560  # a second format and the tools of maintenance are still to come
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 RINGS = PAGE.split("```")[1]
 SAME_NAME = {  # the same noun on purpose: what it is, how Iceberg writes it, what users see of it
