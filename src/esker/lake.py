@@ -21,7 +21,7 @@ from esker.errors import (
 )
 from esker.model.display_text import card
 from esker.model.table_names import Namespace, TableName, namespace_changes, parse_namespace
-from esker.ports.catalog import Catalog, TableState
+from esker.ports.catalog import Catalog, TableState, UnregistersTables
 from esker.ports.outer_names import find
 from esker.table import Table
 from esker.view import Analyse, CheckView, ViewVerbs
@@ -375,6 +375,26 @@ class Lake(ViewVerbs):
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
             return self._open_table(parsed, self._catalog.register(parsed, metadata_location))
+
+    def unregister_table(self, name: str) -> str:
+        """Remove a table from the catalog and return its last metadata file. Its files stay: another catalog can
+        take the table over with ``register_table``. Every commit that was made before is in that file, and every later
+        one fails.
+
+        Raises ``NoSuchTable``, and ``Unsupported`` for a catalog that cannot do this in one step. Only a REST catalog
+        can; elsewhere use ``drop_table``, which keeps the files, too.
+
+            file = lake.unregister_table("sales.orders")
+        """
+        parsed = TableName.parse(name)
+        if not isinstance(self._catalog, UnregistersTables):
+            raise Unsupported(
+                f"cannot unregister {parsed}: this catalog cannot remove a table and read its last version in one "
+                "step; note table.metadata_location and use drop_table, which keeps the files",
+                feature="unregister table",
+            )
+        with self._helped(parsed.namespace, parsed):
+            return self._catalog.unregister(parsed).metadata_location
 
     def _check_view(self, name: TableName, sql: str, namespace: Namespace) -> None:
         if self._make_check is not None:

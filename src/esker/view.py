@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchView
+from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchView, Unsupported
 from esker.model.display_text import card, first_of, shortened
 from esker.model.schema import Schema
 from esker.model.table_names import Namespace, TableName, parse_namespace
-from esker.ports.catalog import Catalog, ViewCatalog, ViewState
+from esker.ports.catalog import Catalog, RegistersViews, ViewCatalog, ViewState
 from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.view_versions import COMMENT, QUERY_COLUMNS
 
@@ -239,6 +239,19 @@ class ViewVerbs(ABC):
             state = self._catalog.view_catalog().load_view(source)
             self._catalog.view_catalog().rename_view(source, target)
         return self._opened_view(target, state)
+
+    def register_view(self, name: str, metadata_location: str) -> View:
+        """Add an existing view to the catalog by its newest metadata file, and return it. Raises ``AlreadyExists`` if
+        the name is in use, and ``Unsupported`` for a catalog that cannot do this. Only a REST catalog can."""
+        parsed = TableName.parse(name)
+        views = self._catalog.view_catalog()
+        if not isinstance(views, RegistersViews):
+            raise Unsupported(
+                f"cannot register view {parsed}: this catalog cannot add a view by its file; use create_view",
+                feature="register view",
+            )
+        with self._helped(parsed.namespace):
+            return self._opened_view(parsed, views.register_view(parsed, metadata_location))
 
     def _opened_view(self, name: TableName, state: ViewState) -> View:
         return View(name=str(name), state=state, catalog=self._catalog.view_catalog())

@@ -50,6 +50,7 @@ class FaultyRest:
     config: dict[str, Any] = field(default_factory=lambda: {"defaults": {}, "overrides": {}})
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     tables: dict[Route, TableMetadata] = field(default_factory=dict)
+    views: dict[Route, bytes] = field(default_factory=dict)  # metadata of views that can be registered
     versions: dict[Route, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     seen: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
@@ -119,6 +120,9 @@ class FaultyRest:
             case "GET", ["tables"]:
                 names = sorted(name for where, name in self.tables if where == namespace)
                 return 200, {"identifiers": [{"namespace": [namespace], "name": name} for name in names]}
+            case "POST", ["register-view"]:
+                metadata = json.loads(self.views[namespace, body["name"]])
+                return 200, {"metadata-location": body["metadata-location"], "metadata": metadata}
             case "POST", ["tables"]:
                 place = f"{self.warehouse}/{namespace}/{body['name']}-{uuid4().hex[:6]}"
                 probe = empty(place)
@@ -133,6 +137,10 @@ class FaultyRest:
                 return error(404, "NoSuchTableException", "no such table")
             case (("GET" | "HEAD"), ["tables", name]):
                 return self.loaded((namespace, name), headers)
+            case "POST", ["tables", name, "unregister"]:
+                found = self.answer((namespace, name))
+                del self.tables[namespace, name]
+                return 200, found
             case "GET", ["tables", _, "credentials"]:
                 return 200, {"storage-credentials": self.extra.get("storage-credentials", [])}
             case "DELETE", ["tables", name]:

@@ -231,3 +231,25 @@ class ViewCatalog(Protocol):
     def rename_view(self, old: TableName, new: TableName) -> None:
         """Rename a view."""
         ...
+
+
+# ---------------------------------------------------------------- What only some catalogs can do
+
+
+@runtime_checkable
+class UnregistersTables(Protocol):
+    """A catalog that can remove a table and say in the same step which version was its last."""
+
+    def unregister(self, name: TableName) -> TableState:
+        """Remove the table; its files stay. Returns the version with every commit that was made before, so that another
+        catalog can take it over. Raises ``NoSuchTable``."""
+        ...
+
+
+@runtime_checkable
+class RegistersViews(Protocol):
+    """Views that can be added by their metadata file."""
+
+    def register_view(self, name: TableName, metadata_location: str) -> ViewState:
+        """Add an existing view. Raises ``AlreadyExists`` if the name exists."""
+        ...

@@ -279,6 +279,14 @@ class RestCatalog:
             raise self._taken(name)
         return self._known(name, answer).state
 
+    def unregister(self, name: TableName) -> TableState:
+        doing = f"unregister table {self.checked(name)}"
+        answer = self._service.change(Operation.UNREGISTER_TABLE, name, None, doing)
+        if answer.status == 404:
+            raise self._missing(name)
+        self._raise_conflict(answer, doing)
+        return loaded_table(answer, f"the answer of {self._service.address} for {name}").state
+
     def drop(self, name: TableName) -> None:
         purges = "true" if self._service.settings.text("rest.signing-name") == "s3tables" else "false"
         answer = self.dropped(Operation.DROP_TABLE, name, Kind.TABLE, {"purgeRequested": purges})

@@ -104,6 +104,19 @@ class RestViews:
             return Rejected(f"view {name} was changed, dropped or renamed: {said}")
         raise failure(told.answer, doing, self._service.address, self._service.secrets)
 
+    def register_view(self, name: TableName, metadata_location: str) -> ViewState:
+        doing = f"register view {self._tables.checked(name)}"
+        self._files.check_view(metadata_location)
+        if not self._tables.has_namespace(name.namespace):
+            raise no_such_namespace(name.namespace)
+        body = {"name": name.name, "metadata-location": metadata_location}
+        answer = self._service.change(Operation.REGISTER_VIEW, name.namespace, body, doing)
+        if answer.status == 404:
+            raise NotFound(f"cannot {doing}: {error_in(answer, self._service.secrets)}", file=metadata_location)
+        if answer.status == 409:
+            raise table_exists(name, self._tables.kind_of(name) or Kind.VIEW, new=Kind.VIEW)
+        return self._loaded(name, answer)
+
     def drop_view(self, name: TableName) -> None:
         self._tables.dropped(Operation.DROP_VIEW, name, Kind.VIEW, {})
 
