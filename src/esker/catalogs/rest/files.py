@@ -45,6 +45,7 @@ class RestFiles:
     def __init__(self, settings: RestSettings, roots: Iterable[str]) -> None:
         named = tuple(roots)
         self._properties = dict(settings.properties)
+        self._is_tended = settings.text("rest.signing-name") == "s3tables"
         self._local = LocalStorage(roots=[root for root in named if _is_local(root)])
         self._roots = tuple(root.rstrip("/") for root in named if not _is_local(root))
         self._stores: dict[str, tuple[tuple[StorageCredentials, ...], Fenced]] = {}
@@ -188,6 +189,8 @@ class RestFiles:
         return self._of(prefix).list(prefix)
 
     def delete(self, location: str) -> None:
+        if self._is_tended:
+            return  # the service rejects deletes, and removes what no table uses itself
         self._of(location).delete(location)
 
     @property
@@ -199,6 +202,8 @@ class RestFiles:
 
     def delete_many(self, locations: Iterable[str]) -> None:
         """Remove objects by few requests."""
+        if self._is_tended:
+            return
         groups: dict[int, tuple[Fenced, list[str]]] = {}
         for location in locations:
             store = self._of(location)

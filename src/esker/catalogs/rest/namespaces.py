@@ -10,7 +10,7 @@ from esker.catalogs.refusals import checked_namespace, dotted, namespace_exists,
 from esker.catalogs.rest.operations import Operation
 from esker.catalogs.rest.server_errors import error_in
 from esker.catalogs.rest.service import RestService
-from esker.errors import Conflict
+from esker.errors import Conflict, Unsupported
 from esker.model.table_names import Namespace
 
 _ATTEMPTS = 12
@@ -45,6 +45,11 @@ class RestNamespaces:
     def create(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
         """Create a namespace and those above it. Raises ``AlreadyExists`` if it exists."""
         doing = f"create namespace {dotted(checked_namespace(namespace))}"
+        if len(namespace) > 1 and not self._nests:
+            raise Unsupported(
+                f"cannot {doing}: namespaces of the REST catalog at {self._service.address} have one level",
+                feature="nested namespaces",
+            )
         for depth in range(1, len(namespace)):  # servers differ in whether those above must be there
             above = namespace[:depth]
             if not self.has(above):
