@@ -25,6 +25,7 @@ from s3_server import (
     ANSWER_500,
     CONFLICT,
     CUT_BODY,
+    DENY,
     DUPLICATE,
     FAIL_412,
     FAIL_500,
@@ -207,12 +208,12 @@ class Sweep:
         assert len(requests) < MANY
         return requests
 
-    def run(self, operation: Operation, at: int, fault: str) -> str:
-        """One run with a fault at request ``at``, checked; how it was reported."""
+    def run(self, operation: Operation, at: int, fault: str, *, times: int = 1) -> str:
+        """One run with a fault at request ``at`` and maybe those after it, checked; how it was reported."""
         name = self.new(operation)
         before = self.objects(name)
         lake = self.connect()
-        self.s3.fail(fault, skip=at - 1)
+        self.s3.fail(fault, skip=at - 1, times=times)
         with self.s3.counted() as requests:
             report = outcome_of(lambda: operation.act(lake, name))
         self.s3.heal()
@@ -270,3 +271,14 @@ def test_f16_f19_f23_f43_a_table_is_whole_whichever_request_fails(s3: S3Server, 
         assert sweep.run(OPERATIONS[title], at, fault) == "made", (title, fault, at, requests[title][at - 1])
         tried += 1
     assert tried > 50
+
+
+@pytest.mark.parametrize("fault", [DENY, FAIL_500, LOSE_ANSWER, HTML_AFTER])
+def test_f16_f17_f41_a_store_that_fails_for_good_from_any_request_on_hides_no_outcome(
+    s3: S3Server, opened: Opened, fault: str
+) -> None:
+    """A store that is full, that no longer knows the key, or that is out of reach: a typed error, and a whole table."""
+    sweep = Sweep(s3, opened)
+    requests = sweep.requests_of(OPERATIONS["append"])
+    reports = {sweep.run(OPERATIONS["append"], at, fault, times=9999) for at in range(1, len(requests) + 1)}
+    assert reports <= {"failed", "unknown"}

@@ -102,6 +102,7 @@ def test_a_stale_writer_loses_whoever_it_is(
 
 def test_both_write_rows_in_turns(ours: Catalog, theirs: sql.SqlCatalog) -> None:
     import pyarrow as pa
+    from pyiceberg.types import StringType
 
     theirs.create_namespace("sales")
     first = theirs.create_table("sales.orders", pa.schema([("id", pa.int64())]))
@@ -119,6 +120,15 @@ def test_both_write_rows_in_turns(ours: Catalog, theirs: sql.SqlCatalog) -> None
     lake.table("sales.orders").delete("id < 3")
     assert sorted(theirs.load_table("sales.orders").scan().to_arrow()["id"].to_pylist()) == [3, 4, 5, 6]
     assert len(lake.table("sales.orders").snapshots) == 8
+    theirs.load_table("sales.orders").delete("id == 4")
+    assert sorted(lake.table("sales.orders").to_arrow()["id"].to_pylist()) == [3, 5, 6]
+    with theirs.load_table("sales.orders").update_schema() as update:
+        update.add_column("note", StringType())
+    noted = pa.table({"id": pa.array([7], pa.int64()), "note": ["ours"]})
+    lake.table("sales.orders").append(noted)
+    theirs.load_table("sales.orders").overwrite(noted.set_column(1, "note", [["theirs"]]), "id == 7")
+    found = lake.table("sales.orders").to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["note"]) for row in found] == [(3, None), (5, None), (6, None), (7, "theirs")]
 
 
 def test_nested_namespaces_are_the_same_for_both(ours: Catalog, theirs: sql.SqlCatalog) -> None:

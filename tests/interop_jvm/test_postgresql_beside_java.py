@@ -46,9 +46,38 @@ def test_views_of_either_are_seen_by_both(on_postgresql) -> None:
     assert shared.lake.views(shared.namespace) == [shared.name("theirs")]
     assert shared.lake.tables(shared.namespace) == [shared.name("t")]
     assert "WHERE id > 1" in shared.lake.view(shared.name("theirs")).sql
+    columns = "id bigint"
+    shared.lake.create_view(shared.name("ours"), "SELECT id FROM t WHERE id < 3", schema=columns)
+    assert sorted(shared.sql("SELECT id FROM {ours}").rows) == [(1,), (2,)]
+    shared.run("ALTER VIEW {ours} SET TBLPROPERTIES ('by' = 'java')")
+    assert shared.lake.view(shared.name("ours")).properties["by"] == "java"
+    shared.lake.create_view(shared.name("ours"), "SELECT id FROM t WHERE id = 3", schema=columns, replace=True)
+    assert shared.sql("SELECT id FROM {ours}").rows == [(3,)]
+    shared.run("DROP VIEW {ours}")
+    assert shared.lake.views(shared.namespace) == [shared.name("theirs")]
     shared.lake.drop_view(shared.name("theirs"))
     listed = shared.sql("SHOW VIEWS IN {catalog}.{namespace}").dicts()
     assert [row for row in listed if not row["isTemporary"]] == []  # other tests leave temporary ones
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_each_changes_rows_that_the_other_wrote(on_postgresql, mode: str) -> None:
+    shared = on_postgresql
+    modes = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}
+    shared.lake.create_table(shared.name("t"), "id bigint, name string", properties=modes)
+    shared.table("t").append(pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"]}))
+    shared.run("DELETE FROM {t} WHERE id = 1", "INSERT INTO {t} VALUES (5, 'e')")
+    shared.table("t").delete("id = 2")
+    shared.table("t").update({"name": "'ours'"}, "id = 5")
+    shared.run("UPDATE {t} SET name = 'theirs' WHERE id = 3", "ALTER TABLE {t} ADD COLUMN note string")
+    shared.table("t").upsert(pa.table({"id": [4, 6], "name": ["D", "f"], "note": ["x", "y"]}), on=["id"])
+    rows = shared.assert_same("t")
+    assert sorted((row["id"], row["name"], row["note"]) for row in rows) == [
+        (3, "theirs", None),
+        (4, "D", "x"),
+        (5, "ours", None),
+        (6, "f", "y"),
+    ]
 
 
 @pytest.mark.parametrize("rounds", [6])

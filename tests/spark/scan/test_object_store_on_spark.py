@@ -46,3 +46,29 @@ def test_no_key_is_in_a_plan_or_a_setting(lake: Lake, spark: SparkSession) -> No
     settings = "\n".join(f"{name}={value}" for name, value in spark.sparkContext.getConf().getAll())
     for secret in (ACCESS_KEY, SECRET_KEY):
         assert secret not in shown + settings
+
+
+def test_s05_s07_rows_elsewhere_are_refused_by_spark(
+    s3: S3Server, lake: Lake, bucket: str, spark: SparkSession
+) -> None:
+    """Another bucket, whose name begins with that of the lake's: nothing is read or written there."""
+    elsewhere = s3.make_bucket(f"{bucket.removeprefix('s3://')}2") + "/warehouse"
+    assert lake.address is not None
+    allowing = esker.connect(**{**lake.address, "allowed_roots": [elsewhere]}, spark=spark)
+    with allowing.table("sales.orders").alter() as change:
+        change.set_properties({"write.data.path": elsewhere})
+    allowing.sql("INSERT INTO sales.orders VALUES (4, 'far')")
+    assert allowing.sql("SELECT count(*) AS n FROM sales.orders").collect()[0].n == 4
+    with s3.counted() as requests:
+        for act in (
+            lambda: lake.sql("SELECT * FROM sales.orders").collect(),
+            lambda: lake.table("sales.orders").to_spark().collect(),
+            lambda: lake.table("sales.orders").append(spark.range(20, 23).selectExpr("id", "'new' AS name")),
+            lambda: lake.sql("INSERT INTO sales.orders VALUES (5, 'near')"),
+            lambda: lake.sql("UPDATE sales.orders SET name = upper(name) WHERE id % 2 = 0"),
+            lambda: lake.sql("MERGE INTO sales.orders t USING sales.orders s ON t.id = s.id WHEN MATCHED THEN DELETE"),
+        ):
+            with pytest.raises(esker.InvalidInput, match=r"allowed_roots"):
+                act()
+    assert not [request for request in requests if elsewhere.removeprefix("s3://") in request]
+    assert allowing.sql("SELECT count(*) AS n FROM sales.orders").collect()[0].n == 4

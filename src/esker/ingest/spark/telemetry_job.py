@@ -149,7 +149,7 @@ class SparkOtlpJob:
     ) -> DecodeOrder:
         return DecodeOrder(
             slices=slices,
-            tables={name: table_order(files) for name, files in writing.items()},
+            tables={name: table_order(files, self._storage) for name, files in writing.items()},
             storage=self._storage,
             options=self._options,
             batch_id=batch_id,
@@ -222,14 +222,16 @@ def run_shares(tasks: DataFrame, worker: str, order: bytes, *, shares: int, batc
     return reports
 
 
-def table_order(files: DataFiles) -> TableOrder:
-    """How workers write the files of a table."""
+def table_order(files: DataFiles, storage: Storage) -> TableOrder:
+    """How workers write the files of a table. Raises ``InvalidInput`` for a place that the lake may not use."""
     metadata = files.metadata
+    locations = data_locations(metadata)
+    storage.local_folder(locations.base)  # checked here, not in a task
     return TableOrder(
         layout=file_layout(metadata, metadata.schema),
         spec=metadata.spec,
         partition_types=partition_types(metadata),
-        locations=data_locations(metadata),
+        locations=locations,
     )
 
 

@@ -50,7 +50,7 @@ class SparkRows:
         session = self._get_spark()
         order = RowsOrder(
             shares=tuple(balanced(list(_pieces(files, reading)), session)),
-            table=table_order(writing),
+            table=table_order(writing, self._storage),
             storage=self._storage,
             reading=reading,
             operation_id=str(uuid4()),

@@ -92,13 +92,15 @@ class SparkWriter:
         frame: DataFrame = request.data
         operation_id = f"{request.operation_id}-s{next(self._calls)}"
         file_name(0, operation_id, 0)
+        locations = data_locations(request.metadata)
+        storage.local_folder(locations.base)  # a place that the lake may not use is refused here, not in a task
         return Order(
             names=tuple(frame.columns),
             storage=storage,
             layout=file_layout(request.metadata, request.schema, request.order),
             spec=request.metadata.spec,
             partition_types=partition_types(request.metadata),
-            locations=data_locations(request.metadata),
+            locations=locations,
             operation_id=operation_id,
             limits=self._limits,
         )
