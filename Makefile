@@ -71,12 +71,14 @@ bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 conformance: $(STAMP)  ## write the tests column of docs/conformance.md again
 	$(BIN)/python tests/support/conformance.py
 
-interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime and REST server, Nessie, and Kafka's broker; skipped, aloud, where Maven cannot bring their jars
+interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime and REST server, Nessie, Kafka's broker, Hadoop's S3; skipped, aloud, where Maven cannot bring their jars
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/kafka $(KAFKA); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/rest $(REST_SERVER); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/nessie $(NESSIE); status=$$?; \
+	case $$status in 0|75) ;; *) exit $$status ;; esac
+	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/s3a $(HADOOP_AWS); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
 	case $$status in 0) $(MAKE) --no-print-directory interop-jvm-tests ;; 75) ;; *) exit $$status ;; esac

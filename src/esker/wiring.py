@@ -79,7 +79,13 @@ def connect(
         chosen, warehouse=warehouse, allowed_roots=folders, must_exist=must_exist, properties=properties
     )
     address = catalog_address(chosen, warehouse=warehouse, allowed_roots=folders, properties=properties)
-    return lake_over(catalog, spark=spark, address=address, trusted_views=trust.everything or sorted(trust.names))
+    return lake_over(
+        catalog,
+        spark=spark,
+        address=address,
+        trusted_views=trust.everything or sorted(trust.names),
+        reader=checked_reader(properties),
+    )
 
 
 def _with_secrets(
@@ -98,17 +104,30 @@ def _with_secrets(
     return found
 
 
+def checked_reader(properties: Mapping[str, str] | None) -> str | None:
+    """Who reads files in Spark, if the properties say so. Raises ``InvalidInput`` for an unknown word."""
+    if not properties:
+        return None
+    from esker.spark.scan.hadoop_systems import READER, choice_of
+
+    return choice_of(properties[READER], {}).value if READER in properties else None
+
+
 def lake_over(
     catalog: Catalog,
     *,
     spark: SparkSession | None = None,
     address: Mapping[str, Any] | None = None,
     trusted_views: bool | Sequence[str] = False,
+    reader: str | None = None,
 ) -> Lake:
-    """Return the lake of any catalog. The embedded engine and Spark read and write its files."""
+    """Return the lake of any catalog. The embedded engine and Spark read and write its files.
+
+    ``reader`` chooses who reads files in Spark, before what tables say.
+    """
     storage = catalog.storage()
     sessions = SessionSource(spark)
-    workings = workings_on(storage, sessions)
+    workings = workings_on(storage, sessions, reader)
 
     @cache
     def get_tools() -> Tools:
@@ -203,6 +222,7 @@ def open_table(
         esker.open_table("/data/orders").scan("id = 5").to_arrow()
     """
     text = os.fspath(path)
+    reader = checked_reader(properties)
     if is_remote(text):
         return _open_object_table(text, _listed(allowed_roots), properties)
     if "://" in text or text.startswith("file:"):
@@ -222,11 +242,12 @@ def open_table(
         return TableState(metadata=metadata, metadata_location=str(metadata_file)), storage
 
     state, storage = load()
-    return Table(name=text, state=state, workings=workings_on(storage), reload=lambda: load()[0])
+    return Table(name=text, state=state, workings=workings_on(storage, reader=reader), reload=lambda: load()[0])
 
 
 def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[str, str] | None) -> Table:
     check_names(properties or {})
+    reader = checked_reader(properties)
     whole = place.rstrip("/")
     folder = whole.rpartition("/")[0] if is_metadata_file(whole) else whole
     root = folder.removesuffix("/metadata") if is_metadata_file(whole) else folder
@@ -240,12 +261,12 @@ def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[s
         return TableState(metadata=metadata, metadata_location=file), storage
 
     state, storage = load()
-    return Table(name=place, state=state, workings=workings_on(storage), reload=lambda: load()[0])
+    return Table(name=place, state=state, workings=workings_on(storage, reader=reader), reload=lambda: load()[0])
 
 
-def workings_on(storage: Storage, sessions: SessionSource | None = None) -> Workings:
+def workings_on(storage: Storage, sessions: SessionSource | None = None, reader: str | None = None) -> Workings:
     """What a table needs to work with files in this store."""
-    make_frames = partial(_spark, sessions or SessionSource())
+    make_frames = partial(_spark, sessions or SessionSource(), reader)
     return Workings(storage=storage, make_format=_iceberg, make_engine=_arrow, make_frames=make_frames)
 
 
@@ -264,12 +285,12 @@ def _arrow(storage: Storage) -> Engine:
     return ArrowEngine(storage, parse_name_mapping=partial(decode_name_mapping, f"table property {PROPERTY}"))
 
 
-def _spark(sessions: SessionSource, storage: Storage, engine: Engine) -> SparkFrames:
+def _spark(sessions: SessionSource, reader: str | None, storage: Storage, engine: Engine) -> SparkFrames:
     from esker.arrow.arrow_engine import ArrowEngine
     from esker.spark.scan.late_frames import LateFrames
 
     assert isinstance(engine, ArrowEngine)  # made above
-    return LateFrames(storage, engine, sessions)
+    return LateFrames(storage, engine, sessions, reader)
 
 
 def _exists(place: Path) -> bool:

@@ -5,6 +5,8 @@ JVM_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 org.xerial:
 KAFKA := org.apache.kafka:kafka_2.13:4.3.1
 # A REST catalog that is not Iceberg's own; it needs Java 21 or newer.
 NESSIE := org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner
+# Hadoop's file system for S3, in the release that PySpark's newest one has, and the AWS SDK that it needs (700 MB).
+HADOOP_AWS := org.apache.hadoop:hadoop-aws:3.5.0
 # Iceberg's own REST catalog server, over its JDBC catalog; the newest release that has one.
 REST_SERVER := org.apache.iceberg:iceberg-open-api:1.11.0:jar:test-fixtures org.apache.iceberg:iceberg-core:1.11.0 \
 	org.apache.iceberg:iceberg-core:1.11.0:jar:tests org.apache.iceberg:iceberg-api:1.11.0:jar:tests \

@@ -228,3 +228,7 @@ class SparkFrames(Protocol):
     def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
         """The changed rows that pass ``predicate``, not read yet and in no order."""
         ...
+
+    def explained(self, request: ReadRequest) -> str | None:
+        """One line: who reads the files in Spark, and why. None if no session is running; none is started."""
+        ...

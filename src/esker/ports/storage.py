@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from esker.errors import EskerError
@@ -114,3 +114,36 @@ def delete_each(storage: Storage, locations: Iterable[str]) -> list[tuple[str, E
         except (EskerError, OSError) as error:
             failed.append((place, error))
     return failed
+
+
+# ---------------------------------------------------------------- the same files for Hadoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HadoopAccess:
+    """How Hadoop's file systems, which Spark's own readers use, reach a store. The settings contain secrets."""
+
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    obstacle: str = ""  # why they cannot reach it as Esker does, if they cannot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HadoopFile:
+    """A file under the name that Hadoop has for it."""
+
+    uri: str
+    access: HadoopAccess = HadoopAccess()
+
+
+@runtime_checkable
+class HadoopNames(Protocol):
+    """What a storage offers besides if Hadoop has another name for its files, or needs settings to reach them."""
+
+    def hadoop_file(self, location: str) -> HadoopFile:
+        """The file as Hadoop finds it. Raises ``InvalidInput`` for a location that may not be used."""
+        ...
+
+
+def hadoop_file(storage: Storage, location: str) -> HadoopFile:
+    """The file as Hadoop finds it; under its own location if the storage knows no other name."""
+    return storage.hadoop_file(location) if isinstance(storage, HadoopNames) else HadoopFile(uri=location)

@@ -172,9 +172,14 @@ class Scan(RowVerbs):
     def explain(self) -> str:
         """How much each level of the tree skips, and which part of the filter does it, as text.
 
+        If a Spark session is running, the last line says who would read the files there, and why.
+
         print(orders.scan("amount > 100").explain())
         """
-        return explain(self.plan())
+        plan = self.plan()
+        request = self._request(plan.tasks, self.projection)
+        on_spark = None if self.frames is None else self.frames.explained(request)
+        return explain(plan) if on_spark is None else f"{explain(plan)}\non Spark   {on_spark}"
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         return self.engine.read(self._request(self.plan().tasks, self.projection))

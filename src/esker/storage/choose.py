@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from esker.errors import InvalidInput, Unsupported
-from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
+from esker.ports.storage import HadoopFile, RemoteStorage, Storage, StoredFile, hadoop_file, parallel_reads
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
@@ -105,6 +105,9 @@ class RoutedStorage:
 
     def local_path(self, location: str) -> str | None:
         return self._of(location).local_path(location)
+
+    def hadoop_file(self, location: str) -> HadoopFile:
+        return hadoop_file(self._of(location), location)
 
     def local_folder(self, location: str) -> str | None:
         return self._of(location).local_folder(location)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from esker.errors import InvalidInput
-from esker.ports.storage import Storage, StoredFile, parallel_reads
+from esker.ports.storage import HadoopFile, Storage, StoredFile, hadoop_file, parallel_reads
 from esker.storage.location import Location, climbs, how_to_allow
 
 
@@ -111,6 +111,9 @@ class RelocatedStorage:
 
     def local_path(self, location: str) -> str | None:
         return self._inner.local_path(self.where(location))
+
+    def hadoop_file(self, location: str) -> HadoopFile:
+        return hadoop_file(self._inner, self.where(location))
 
     def local_folder(self, location: str) -> str | None:
         return None

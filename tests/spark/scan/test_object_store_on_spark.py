@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pytest
+from mixed_tables import mixed_table, scans
+from object_stores import storage_on
 from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from spark_tables import agrees
 
 import esker
 from esker.lake import Lake
+from esker.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,3 +77,86 @@ def test_s05_s07_rows_elsewhere_are_refused_by_spark(
                 act()
     assert not [request for request in requests if elsewhere.removeprefix("s3://") in request]
     assert allowing.sql("SELECT count(*) AS n FROM sales.orders").collect()[0].n == 4
+
+
+WHY = "on Spark   Arrow in the workers for 1 file: the session has no file system for s3a; put hadoop-aws on it"
+
+
+def plan_of(frame: object) -> str:
+    return str(frame._jdf.queryExecution().toString())  # type: ignore[attr-defined]
+
+
+def test_an_explanation_says_that_arrow_reads_and_why(lake: Lake) -> None:
+    assert lake.table("sales.orders").scan().explain().splitlines()[-1] == WHY
+    [row] = lake.sql("EXPLAIN UPDATE sales.orders SET name = 'q' WHERE id = 1").collect()
+    assert WHY in row.plan.splitlines()
+
+
+def test_the_native_reader_is_refused_by_name_where_the_jar_is_missing(s3: S3Server, lake: Lake, bucket: str) -> None:
+    lake.sql("ALTER TABLE sales.orders SET TBLPROPERTIES ('read.spark.reader' = 'native')")
+    with pytest.raises(esker.Unsupported, match="own reader: the session has no file system for s3a; put hadoop-aws"):
+        lake.table("sales.orders").scan().to_spark()
+    properties = {**s3.properties, "read.spark.reader": "auto"}  # what the lake says wins
+    other = esker.connect(f"{bucket}/warehouse", properties=properties, spark=lake.spark)
+    assert other.table("sales.orders").scan().to_spark().count() == 3
+    lake.sql("ALTER TABLE sales.orders SET TBLPROPERTIES ('read.spark.reader' = 'jar')")
+    with pytest.raises(esker.InvalidInput, match="reader=jar: it is auto, native or arrow"):
+        lake.table("sales.orders").scan().to_spark()
+    with pytest.raises(esker.InvalidInput, match="auto, native or arrow"):
+        esker.connect(f"{bucket}/warehouse", properties={**properties, "read.spark.reader": "x"})
+
+
+@pytest.mark.parametrize("place", ["t", "odd folder %41+é/t"])
+def test_workers_read_deletes_evolved_columns_and_odd_names(
+    s3: S3Server, bucket: str, spark: SparkSession, place: str
+) -> None:
+    table = mixed_table(storage_on(s3), f"{bucket}/{place}").table()
+    for name, scan in scans(table).items():
+        assert agrees(scan, spark) > 0, name
+
+
+def test_arrow_can_be_chosen_for_local_files(tmp_path: Path, spark: SparkSession) -> None:
+    table = mixed_table(LocalStorage(), f"{tmp_path}/t").table(properties={"read.spark.reader": "arrow"})
+    assert "FileScan" not in plan_of(table.scan().to_spark(spark))
+    assert agrees(table.scan(), spark) == 489
+
+
+class Mounted(LocalStorage):
+    """Files on this machine that Hadoop knows under another scheme, and Esker by no path."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+
+    def _here(self, location: str) -> str:
+        return location.replace("viewfs://mounted/data", str(self._root))
+
+    def local_path(self, location: str) -> str | None:
+        return None
+
+    def open(self, location: str) -> BinaryIO:
+        return super().open(self._here(location))
+
+    def read(self, location: str) -> bytes:
+        return super().read(self._here(location))
+
+    def size(self, location: str) -> int:
+        return super().size(self._here(location))
+
+    def write_new(self, location: str, data: bytes) -> None:
+        super().write_new(self._here(location), data)
+
+
+def test_a_scheme_of_hadoop_alone_is_read_by_sparks_own_reader(tmp_path: Path, spark: SparkSession) -> None:
+    key = "fs.viewfs.mounttable.mounted.link./data"
+    spark.conf.set(key, tmp_path.as_uri())
+    try:
+        table = mixed_table(Mounted(tmp_path), "viewfs://mounted/data/odd folder %41+é", all_formats=False).table()
+        assert "Spark's own reader through viewfs for 12 files" in table.scan().explain()
+        for name in ("all columns", "a filter", "a filter on a partition"):
+            scan = scans(table)[name]
+            frame = scan.to_spark(spark)
+            assert "FileScan parquet" in plan_of(frame), name
+            assert agrees(scan, spark) > 0, name
+    finally:
+        spark.conf.unset(key)

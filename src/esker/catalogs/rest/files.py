@@ -24,7 +24,7 @@ from esker.catalogs.warehouse import PATHS, checked_location
 from esker.errors import EskerError, InvalidInput
 from esker.model.table_names import TableName
 from esker.ports.credentials import Refresh, Signer, StorageCredentials
-from esker.ports.storage import RemoteStorage, Storage, StoredFile, parallel_reads
+from esker.ports.storage import HadoopFile, RemoteStorage, Storage, StoredFile, hadoop_file, parallel_reads
 from esker.storage.choose import PlacedStorage
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
@@ -175,6 +175,9 @@ class RestFiles:
 
     def local_path(self, location: str) -> str | None:
         return self._of(location).local_path(location)
+
+    def hadoop_file(self, location: str) -> HadoopFile:
+        return hadoop_file(self._of(location), location)
 
     def local_folder(self, location: str) -> str | None:
         return self._of(location).local_folder(location)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from esker.ports.storage import Storage
-from esker.tree.data_file import DataFile
+from esker.spark.scan.hadoop_systems import Opening
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -22,26 +20,7 @@ class PlacedFile:
     uri: str
     size: int
     number: int
-
-
-def place(storage: Storage, file: DataFile, number: int) -> PlacedFile | None:
-    """Return the file for Spark. Returns None if Spark cannot reach it, or would skip it without an error."""
-    local = storage.local_path(file.path)
-    if local is None:  # Spark's own reader needs jars for object stores; Arrow in the workers needs none
-        return None
-    # The size decides which part of a file a task reads. Manifests of other writers may have a wrong size.
-    size, uri = Path(local).stat().st_size, f"file:{local}"
-    return PlacedFile(uri, size, number) if size > 0 and not _is_hidden(uri) else None
-
-
-def _is_hidden(uri: str) -> bool:
-    """Return whether Spark skips the file because of its name or streaming log, or Hadoop fails on a colon in the
-    name."""
-    name = uri.rpartition("/")[2]
-    if ":" in name:
-        return True
-    dropped = name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-    return dropped or "/_spark_metadata" in uri
+    opening: Opening | None = None  # None: it is on this machine
 
 
 NUMBER, POSITION = "__esker_file", "__esker_pos"
@@ -66,8 +45,14 @@ class FileScan:
     schema: StructType
     files: Sequence[PlacedFile]
     by_id: bool
+    opening: Opening | None = None  # how all of them are opened
     with_number: bool = False  # adds NUMBER
     with_position: bool = False  # adds POSITION, which Spark has for Parquet files only
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that Spark's reader gets. They may contain secrets."""
+        return {**OPTIONS, **dict(self.opening.options if self.opening is not None else ())}
 
     @property
     def digest(self) -> str:

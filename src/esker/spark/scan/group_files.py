@@ -8,7 +8,7 @@ only if the plan does not say enough.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
@@ -30,7 +30,6 @@ from esker.model.partition_and_sort import PartitionSpec
 from esker.model.schema import walk
 from esker.model.types import Field, ListType, MapType, TimestampType, UnknownType, is_floating
 from esker.ports.engine import ReadRequest, ScanTask
-from esker.ports.storage import Storage
 from esker.spark.scan.file_layouts import (
     Layout,
     Survey,
@@ -42,7 +41,9 @@ from esker.spark.scan.file_layouts import (
     reads_by_name,
     spread,
 )
-from esker.spark.scan.file_scan import PlacedFile, place
+from esker.spark.scan.file_scan import PlacedFile
+from esker.spark.scan.hadoop_systems import Opening
+from esker.spark.scan.place_files import Places
 from esker.spark.scan.protected_columns import UNPROTECTED, Protected, Protection, cut_columns
 from esker.spark.scan.stored_columns import members_kept_their_names
 from esker.tree.data_file import DataFile, FileContent
@@ -63,6 +64,7 @@ class Kind:
     equality: tuple[str, ...]  # the equality delete files that apply
     takes: bool = False  # whether only rows at some positions are meant
     protected: Protected = UNPROTECTED  # columns that Spark must push no filter to
+    opening: Opening | None = None  # how Spark opens files that are not on this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,9 @@ class Grouped:
     through_arrow: list[ScanTask] = field(default_factory=list)
 
 
-def kind_of(task: ScanTask, layout: Layout | None, protected: Protected = UNPROTECTED) -> Kind:
+def kind_of(
+    task: ScanTask, layout: Layout | None, protected: Protected = UNPROTECTED, opening: Opening | None = None
+) -> Kind:
     """Return the group of a task that Spark's readers read."""
     deletes = task.deletes
     return Kind(
@@ -93,6 +97,7 @@ def kind_of(task: ScanTask, layout: Layout | None, protected: Protected = UNPROT
         equality=tuple(sorted(d.path for d in deletes if d.content is FileContent.EQUALITY_DELETES)),
         takes=task.taken_by is not None,
         protected=protected,
+        opening=opening,
     )
 
 
@@ -102,7 +107,7 @@ def group(placed: Sequence[Placed], through_arrow: Iterable[ScanTask]) -> Groupe
     choices = {one.protected for one in placed}
     shared = reduce(or_, choices) if len(choices) > MOST_CHOICES else None
     for one in placed:
-        kind = kind_of(one.task, one.layout, one.protected if shared is None else shared)
+        kind = kind_of(one.task, one.layout, one.protected if shared is None else shared, one.file.opening)
         grouped.native[kind].append((one.task, one.file))
     for kind in sorted(grouped.native, key=lambda kind: -len(grouped.native[kind]))[MOST_GROUPS:]:
         grouped.through_arrow.extend(task for task, _ in grouped.native.pop(kind))
@@ -147,6 +152,17 @@ def _keys_compare(delete: DataFile, metadata: TableMetadata) -> bool:
     return not any(is_floating(key) or (isinstance(key, TimestampType) and key.nanos) for key in keys)
 
 
+def placed_tasks(
+    places: Places, request: ReadRequest, tasks: Iterable[ScanTask]
+) -> Iterator[tuple[ScanTask, PlacedFile | str]]:
+    """Return where Spark's readers find each file, or why Arrow reads it. A footer may still decide for Arrow."""
+    native = projection_is_native(request.projection)
+    for number, task in enumerate(tasks):
+        fits = native and can_be_native(task, request)
+        yield task, places.place(task.data_file, number) if fits else _NOT_EXACT
+
+
+_NOT_EXACT = "Spark's readers cannot read them exactly"
 FEW, MANY = 64, 1000  # footers to read by default, and if files may lack partition columns
 Layouts = dict[str, Layout]
 
@@ -155,7 +171,7 @@ Layouts = dict[str, Layout]
 class Sorter:
     """Groups the files of one request."""
 
-    storage: Storage
+    places: Places
     survey: Survey
     request: ReadRequest
     fields: Sequence[Field]  # the columns to read from files
@@ -164,16 +180,14 @@ class Sorter:
 
     def sort(self, tasks: Iterable[ScanTask]) -> Grouped:
         """Return the tasks in groups."""
-        native = projection_is_native(self.request.projection)
         placed: list[tuple[ScanTask, PlacedFile]] = []
         through_arrow: list[ScanTask] = []
-        for number, task in enumerate(tasks):
-            fits = native and can_be_native(task, self.request)
-            file = place(self.storage, task.data_file, number) if fits else None
-            if file is None:
+        for task, file in placed_tasks(self.places, self.request, tasks):
+            if isinstance(file, str):
                 through_arrow.append(task)
             else:
                 placed.append((task, file))
+        placed = self.places.measured(placed)
         layouts = self._look([task.data_file for task, _ in placed])
         protection = Protection.of(self.request.metadata, self.fields, self.asked)
         chosen = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from esker.errors import Unsupported
+from esker.errors import NoSuchFile, Unsupported
 from esker.model.predicates.predicate import Bound
 from esker.ports.engine import ChangeRequest, ReadRequest
 from esker.ports.storage import Storage
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 class LateFrames:
     """Implements ``ports.spark_frames.SparkFrames``."""
 
-    def __init__(self, storage: Storage, engine: ArrowEngine, sessions: SessionSource) -> None:
+    def __init__(
+        self, storage: Storage, engine: ArrowEngine, sessions: SessionSource, reader: str | None = None
+    ) -> None:
         self._storage = storage
         self._engine = engine
         self._sessions = sessions
+        self._chosen = reader
 
     def frame(self, request: ReadRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
         """Return a frame of the rows. Nothing is read yet. Raises ``Unsupported`` if PySpark is not installed."""
@@ -41,6 +45,18 @@ class LateFrames:
 
         return change_frame(reader, session if session is not None else self._sessions.get(), request, predicate)
 
+    def explained(self, request: ReadRequest) -> str | None:
+        """Return in one line who reads the files in Spark, and why.
+
+        Returns None if no session is running, or if the files are missing.
+        """
+        session = self._sessions.running()
+        if session is None:
+            return None
+        with suppress(NoSuchFile):
+            return self._reader.explained(session, request)
+        return None
+
     @cached_property
     def _reader(self) -> SparkReader:
         try:
@@ -50,7 +66,15 @@ class LateFrames:
                 "cannot give rows to Spark: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark"
             ) from error
         from esker.spark.scan.file_layouts import Survey
+        from esker.spark.scan.hadoop_systems import HadoopSystems
         from esker.spark.scan.routes import Routes
         from esker.spark.scan.spark_reader import SparkReader
 
-        return SparkReader(storage=self._storage, engine=self._engine, routes=Routes(), survey=Survey(self._storage))
+        return SparkReader(
+            storage=self._storage,
+            engine=self._engine,
+            routes=Routes(),
+            survey=Survey(self._storage),
+            systems=HadoopSystems(),
+            chosen=self._chosen,
+        )

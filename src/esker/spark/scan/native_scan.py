@@ -113,6 +113,7 @@ class NativeScans:
             schema=columns.schema,
             files=[file for _, file in placed],
             by_id=kind.layout is None,
+            opening=kind.opening,
             with_number=kind.has_positions or kind.takes or is_joined(facts),
             with_position=kind.has_positions
             or kind.takes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from esker.errors import Corrupt
-from esker.spark.scan.file_scan import BY_ID, NUMBER, OPTIONS, POSITION, FileScan, PlacedFile
+from esker.spark.scan.file_scan import BY_ID, NUMBER, POSITION, FileScan, PlacedFile
 from esker.spark.session.jvm import Jvm
 from esker.spark.session.spark_session import is_connect
 
@@ -105,7 +105,8 @@ def open_by_index(session: SparkSession, jvm: Jvm, scan: FileScan) -> DataFrame:
 
 def _frame(jvm: Jvm, scan: FileScan) -> Any:
     # Options of the relation apply whenever it is read. The settings of the session are not changed.
-    options = jvm.once(("options", scan.by_id), lambda: jvm.mapping({**OPTIONS, **(BY_ID if scan.by_id else {})}))
+    by_id = BY_ID if scan.by_id else {}
+    options = jvm.once(("options", scan.by_id, scan.opening), lambda: jvm.mapping({**scan.options, **by_id}))
     relation = jvm.new(
         f"{_SOURCES}.HadoopFsRelation",
         _index(jvm, scan, options),
@@ -167,7 +168,7 @@ class PathRoute:
         for key, value in {**BY_ID, **_READERS}.items():
             reader.conf.set(key, value)
         reader.conf.set(_LISTING, str(len(scan.files) + 1))  # otherwise Spark starts a job to list them
-        read = reader.read.schema(scan.schema).options(**OPTIONS)
+        read = reader.read.schema(scan.schema).options(**scan.options)
         # Without this, Spark treats each path as a pattern. The option is not documented; a test checks it per release.
         frame = read.option("__globPaths__", "false").format(scan.file_format).load([file.uri for file in scan.files])
         if len(frame.inputFiles()) != len(scan.files):

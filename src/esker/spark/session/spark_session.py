@@ -57,7 +57,11 @@ class SessionSource:
 
     def get(self) -> SparkSession:
         """Return the session. Start one if none is running."""
-        return self._given if self._given is not None else running_session() or start_session()
+        return self.running() or start_session()
+
+    def running(self) -> SparkSession | None:
+        """Return the session if there is one. Starts none."""
+        return self._given if self._given is not None else running_session()
 
 
 def running_session() -> SparkSession | None:

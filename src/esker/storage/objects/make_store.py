@@ -44,16 +44,22 @@ def make_store(configuration: ObjectConfiguration, location: str) -> ObjectStore
             f"cannot reach {location}: {place.scheme} locations need obstore: pip install 'esker[{_EXTRAS[family]}]'",
             feature=place.scheme,
         ) from None
-    vended = configuration.vended_for(location)
-    settings = configuration.settings(family, vended)
     make = {"s3": _s3, "gcs": _gcs, "adls": _azure}[family]
     try:
-        return make(_Making(configuration, place, family, settings, vended))
+        return make(making_for(configuration, location))
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"cannot reach {location}: {configuration.masked(str(error))}", location=location) from None
 
 
-class _Making:
+def making_for(configuration: ObjectConfiguration, location: str) -> Making:
+    """What applies to the bucket of a location."""
+    place = Location.parse(location)
+    family = FAMILIES[place.scheme]
+    vended = configuration.vended_for(location)
+    return Making(configuration, place, family, configuration.settings(family, vended), vended)
+
+
+class Making:
     """What a client is made from."""
 
     def __init__(
@@ -120,11 +126,11 @@ class _Making:
 class CredentialProvider:
     """Gives ``obstore`` credentials and asks the catalog for new ones before they expire."""
 
-    def __init__(self, making: _Making, shape: Callable[[Mapping[str, str]], dict[str, Any] | None]) -> None:
+    def __init__(self, making: Making, shape: Callable[[Mapping[str, str]], dict[str, Any] | None]) -> None:
         self._making = making
         self._shape = shape
         self._settings = making.settings
-        self._expires_at_ms = _expiry(making.vended, making.settings, making.family)
+        self._expires_at_ms = expiry(making.vended, making.settings, making.family)
         self._lock = threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
@@ -144,23 +150,24 @@ class CredentialProvider:
         found = chosen(refresh(), making.vended.prefix)
         if found is not None:
             self._settings = making.configuration.settings(making.family, found)
-            self._expires_at_ms = _expiry(found, found.config, making.family)
+            self._expires_at_ms = expiry(found, found.config, making.family)
 
 
-def _expiry(vended: StorageCredentials | None, settings: Mapping[str, str], family: str) -> int | None:
+def expiry(vended: StorageCredentials | None, settings: Mapping[str, str], family: str) -> int | None:
+    """When credentials expire, in milliseconds; None if they do not."""
     if vended is not None and vended.expires_at_ms is not None:
         return vended.expires_at_ms
     text = settings.get(_EXPIRES[family], "")
     return int(text) if text.isdigit() else None
 
 
-def _s3(making: _Making) -> ObjectStore:
+def _s3(making: Making) -> ObjectStore:
     from obstore.store import S3Store
 
     bucket = making.place.authority
     if not bucket:
         raise InvalidInput(f"cannot reach {making.place}: it names no bucket, as in s3://bucket/warehouse")
-    endpoint, virtual = _s3_endpoint(making, bucket)
+    endpoint, virtual = s3_endpoint(making, bucket)
     if making.configuration.signer is not None:
         return _signed_s3(making, bucket, endpoint, virtual)
     if making.is_set("remote-signing-enabled") or making.get("signer"):
@@ -168,8 +175,8 @@ def _s3(making: _Making) -> ObjectStore:
             f"cannot reach s3://{bucket}: only a REST catalog can sign requests; give the lake keys of its own",
             feature="remote signing",
         )
-    needs_boto3 = _add_profile(making)
-    endpoint, virtual = _s3_endpoint(making, bucket)  # a profile may name it
+    needs_boto3 = add_profile(making)
+    endpoint, virtual = s3_endpoint(making, bucket)  # a profile may name it
     config: dict[str, Any] = {"region": making.get("region") or "us-east-1"}
     config["virtual_hosted_style_request"] = virtual
     if endpoint:
@@ -188,7 +195,7 @@ def _s3(making: _Making) -> ObjectStore:
     )
 
 
-def _s3_endpoint(making: _Making, bucket: str) -> tuple[str | None, bool]:
+def s3_endpoint(making: Making, bucket: str) -> tuple[str | None, bool]:
     """The address of the store, with the bucket in it where that is its style; and whether it is."""
     endpoint = making.get("endpoint")
     virtual = making.is_set("force-virtual-addressing")
@@ -202,7 +209,7 @@ def _s3_endpoint(making: _Making, bucket: str) -> tuple[str | None, bool]:
     return endpoint, virtual
 
 
-def _signed_s3(making: _Making, bucket: str, endpoint: str | None, virtual: bool) -> ObjectStore:
+def _signed_s3(making: Making, bucket: str, endpoint: str | None, virtual: bool) -> ObjectStore:
     from esker.storage.objects.signed_s3 import S3Address, SignedS3
 
     assert making.configuration.signer is not None
@@ -224,7 +231,7 @@ def _signed_s3(making: _Making, bucket: str, endpoint: str | None, virtual: bool
     return cast("ObjectStore", SignedS3(address, making.configuration.signer))
 
 
-def _add_profile(making: _Making) -> bool:
+def add_profile(making: Making) -> bool:
     """Add what the files of the AWS command line say; whether its own library has to sign in."""
     if making.get("role-arn"):
         return True
@@ -239,7 +246,7 @@ def _add_profile(making: _Making) -> bool:
     return making.get("profile-needs") is not None and not has_keys
 
 
-def _boto3_provider(making: _Making) -> Any:
+def _boto3_provider(making: Making) -> Any:
     try:
         import boto3
         from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
@@ -270,7 +277,7 @@ def _s3_credentials(settings: Mapping[str, str]) -> dict[str, Any] | None:
     return {"access_key_id": key, "secret_access_key": secret, "token": settings.get("s3.session-token")}
 
 
-def _gcs(making: _Making) -> ObjectStore:
+def _gcs(making: Making) -> ObjectStore:
     from obstore.store import GCSStore
 
     host = making.get("service.host")
@@ -293,13 +300,13 @@ def _gcs_credentials(settings: Mapping[str, str]) -> dict[str, Any] | None:
     return {"token": token} if token else None
 
 
-def _azure(making: _Making) -> ObjectStore:
+def _azure(making: Making) -> ObjectStore:
     from obstore.store import AzureStore
 
     container, _, host = making.place.authority.rpartition("@")
     if not container:
         container, host = host, ""
-    _add_connection_string(making)
+    add_connection_string(making)
     account = host.partition(".")[0] or making.get("account-name")
     if not account:
         raise InvalidInput(
@@ -320,11 +327,12 @@ def _azure(making: _Making) -> ObjectStore:
         config=config,
         client_options=making.client(endpoint),
         retry_config=making.retries(),
-        credential_provider=making.provider(lambda settings: _azure_credentials(settings, account)),
+        credential_provider=making.provider(lambda settings: azure_credentials(settings, account)),
     )
 
 
-def _add_connection_string(making: _Making) -> None:
+def add_connection_string(making: Making) -> None:
+    """Add what a connection string of Azure says."""
     text = making.get("connection-string") or ""
     parts = dict(part.partition("=")[::2] for part in text.split(";") if "=" in part)
     names = {
@@ -338,7 +346,8 @@ def _add_connection_string(making: _Making) -> None:
             making.settings.setdefault(f"adls.{name}", value)
 
 
-def _azure_credentials(settings: Mapping[str, str], account: str) -> dict[str, Any] | None:
+def azure_credentials(settings: Mapping[str, str], account: str) -> dict[str, Any] | None:
+    """The credentials for an account: a SAS token, a key or a token; None if there are none."""
     prefix = f"adls.sas-token.{account}"
     own = next((value for name, value in settings.items() if name == prefix or name.startswith(f"{prefix}.")), None)
     if sas := own or settings.get("adls.sas-token"):

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
-from esker.ports.storage import StoredFile
+from esker.ports.storage import HadoopAccess, HadoopFile, StoredFile
 from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.files import PART, TAIL, ObjectFile, PartWriter, Tail, TailCache, Upload
+from esker.storage.objects.hadoop_access import hadoop_access
 from esker.storage.objects.make_store import make_store
 from esker.storage.objects.signed_s3 import SignedS3
 from esker.storage.objects.store_failures import SPOILED, ForeignAnswer, failure_of_store, is_refusal
@@ -54,6 +55,7 @@ class ObjectStorage:
 
     def _begin(self) -> None:
         self._stores: dict[tuple[str, str, str], ObjectStore] = {}
+        self._hadoop: dict[tuple[str, str, str], tuple[str, HadoopAccess]] = {}
         self._lock = threading.Lock()
         self._tails = TailCache()
 
@@ -131,6 +133,18 @@ class ObjectStorage:
     def local_folder(self, location: str) -> str | None:
         self.check(location)
         return None
+
+    def hadoop_file(self, location: str) -> HadoopFile:
+        """The object as Hadoop finds it, with settings from the same configuration."""
+        self.check(location)
+        place = Location.parse(location)
+        vended = self._configuration.vended_for(location)
+        name = (location.partition(":")[0], place.authority, vended.prefix if vended else "")
+        found = self._hadoop.get(name)
+        if found is None:
+            found = self._hadoop[name] = hadoop_access(self._configuration, location)
+        root, access = found
+        return HadoopFile(uri=f"{root}{place.path}", access=access)
 
     def write_new(self, location: str, data: bytes) -> None:
         self._create(location, bytes(data), str(uuid4()))
