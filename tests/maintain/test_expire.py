@@ -381,6 +381,18 @@ def test_files_that_are_gone_already_are_no_error() -> None:
     assert table.verify().ok
 
 
+def test_one_manifest_that_is_gone_hides_no_files_of_the_others() -> None:
+    table = orders(4)
+    table.overwrite({"id": [9], "region": ["eu"]})
+    storage = table._workings.storage
+    gone = table.inspect.all_manifests().column("path").to_pylist()[0]
+    storage.delete(gone)
+    report = table.expire_snapshots(older_than=LATE)
+    assert report.unreadable == (gone,)
+    assert report.files["data"] == 3
+    assert table.verify().ok
+
+
 # ---------------------------------------------------------------- two writers
 
 

@@ -16,7 +16,7 @@ from with_deletes import commit_deletes, deletion_vectors, position_delete
 import esker
 from esker.errors import StorageFailed
 from esker.lake import Lake
-from esker.maintain.tended_table import TendedTable, path_key, place_of
+from esker.maintain.tended_table import KeySet, TendedTable, path_key, place_of
 from esker.maintain.verify.findings import RULES, Severity, Verification
 from esker.maintain.verify.verify_table import verify
 from esker.ports.table_format import EntryColumns, TableFormat
@@ -372,3 +372,16 @@ def _data(table: Table) -> Iterator[Entries]:
     return tended.format.entries(
         table.metadata, [m for m in listed if m.content is ManifestContent.DATA], EntryColumns(full_metrics=True)
     )
+
+
+def test_a_set_of_keys_is_a_set() -> None:
+    random = np.random.default_rng(7)
+    keys, known = KeySet(), set()
+    for _ in range(200):
+        some = random.integers(-50_000, 50_000, random.integers(0, 300))
+        keys.add(some)
+        known |= set(some.tolist())
+        asked = random.integers(-50_000, 50_000, 50)
+        assert keys.has(asked).tolist() == [int(key) in known for key in asked]
+    assert len(keys) == len(known)
+    assert keys.has(np.array(sorted(known))).all()

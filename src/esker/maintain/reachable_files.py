@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from esker.errors import Corrupt, EskerError, NoSuchFile
-from esker.maintain.tended_table import KeySet, TendedTable, keys_of, log, path_key, place_of
+from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, path_key, place_of
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import Entries
@@ -28,6 +28,7 @@ _CONTENT = {
     FileContent.EQUALITY_DELETES: EQUALITY_DELETES,
 }
 _PATHS = EntryColumns(rest=False)
+_AT_ONCE = 256  # manifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +189,21 @@ class Losses:
 
     def _lost_data(self, candidates: Sequence[ManifestFile], kept: KeySet) -> Iterator[LostFile]:
         seen = KeySet()
-        for number, manifest in enumerate(candidates):
-            try:
-                batches = list(self.table.format.entries(self.before, (manifest,), _PATHS))
-            except (NoSuchFile, Corrupt) as error:
-                self._skipped(error, manifest.path)
-                continue
-            for batch in batches:
+        for number, group in enumerate(in_groups(candidates, _AT_ONCE), 1):
+            for batch in self._entries(group):
                 yield from _lost_of(batch.take(batch.is_live), kept, seen)
-            if number % 500 == 499:
-                log.info("compared %d of %d manifests…", number + 1, len(candidates))
+            log.info("compared %d of %d manifests…", min(number * _AT_ONCE, len(candidates)), len(candidates))
+
+    def _entries(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
+        """The entries of the manifests, together if all can be read, else one by one without those that cannot."""
+        try:
+            yield from list(self.table.format.entries(self.before, manifests, _PATHS))
+        except (NoSuchFile, Corrupt) as error:
+            if len(manifests) == 1:
+                self._skipped(error, manifests[0].path)
+                return
+            for manifest in manifests:
+                yield from self._entries((manifest,))
 
     def _skipped(self, error: EskerError, file: str) -> None:
         self.unreadable.append(file)

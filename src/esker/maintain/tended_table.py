@@ -91,38 +91,36 @@ def keys_of(locations: Iterable[str], key: Callable[[str], int] = path_key) -> K
 
 
 class KeySet:
-    """A growing set of keys: 8 bytes for each, and as much again while it grows."""
+    """A growing set of keys: 8 bytes for each, and as much again while parts are joined.
+
+    The keys are in sorted parts, each at least twice as large as the next. So adding and asking in turns stays fast.
+    """
 
     def __init__(self) -> None:
-        self._sorted = np.empty(0, np.int64)
-        self._new: list[Keys] = []
-        self._waiting = 0
+        self._parts: list[Keys] = []
 
     def add(self, keys: Keys) -> None:
         """Add keys. Keys that are in the set already are no error."""
-        self._new.append(keys)
-        self._waiting += len(keys)
-        if self._waiting > 65_536 + len(self._sorted) // 2:
-            self._fold()
+        if len(keys):
+            self._parts.append(np.unique(keys))
+        while len(self._parts) > 1 and len(self._parts[-2]) < 2 * len(self._parts[-1]):
+            last = self._parts.pop()
+            self._parts[-1] = np.union1d(self._parts[-1], last)
 
     def has(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """For each key, whether it is in the set."""
-        self._fold()
-        if not len(self._sorted):
-            return np.zeros(len(keys), np.bool_)
-        at = np.searchsorted(self._sorted, keys)
-        at[at == len(self._sorted)] = 0
-        found: npt.NDArray[np.bool_] = self._sorted[at] == keys
+        found = np.zeros(len(keys), np.bool_)
+        for part in self._parts:
+            at = np.searchsorted(part, keys)
+            at[at == len(part)] = 0
+            found |= part[at] == keys
         return found
 
     def __len__(self) -> int:
-        self._fold()
-        return len(self._sorted)
-
-    def _fold(self) -> None:
-        if self._new:
-            self._sorted = np.unique(np.concatenate([self._sorted, *self._new]))
-            self._new, self._waiting = [], 0
+        while len(self._parts) > 1:
+            last = self._parts.pop()
+            self._parts[-1] = np.union1d(self._parts[-1], last)
+        return sum(map(len, self._parts))
 
 
 # ---------------------------------------------------------------- many small requests
