@@ -5,9 +5,10 @@ The modules behind them are imported when a method is called, so that a command 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.read.resolve_snapshot import AsOf, to_epoch_ms
 from esker.write.commit import refreshed
@@ -15,7 +16,9 @@ from esker.write.table_changes import next_ms
 
 if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Delete, Expiry
+    from esker.maintain.maintain_table import Maintenance
     from esker.maintain.remove_orphans import Mismatch, OrphanRemoval
+    from esker.maintain.table_health import Health
     from esker.maintain.tended_table import TendedTable
     from esker.maintain.verify.findings import Verification
     from esker.ports.catalog import TableState
@@ -34,19 +37,86 @@ class CleaningVerbs:
         def _at_home(self) -> Home: ...
         def _move_to(self, state: TableState) -> None: ...
 
-    def verify(self, *, deep: bool = False) -> Verification:
+    def verify(self, *, deep: bool = False, repair: bool = False, dry_run: bool = False) -> Verification:
         """Check the table and return what is wrong with it: ``orders.verify().ok``.
 
         All files that a retained snapshot refers to must exist with their lengths, and all counts must agree. With
-        ``deep``, data files are read and compared with their recorded row counts, null counts and bounds. Nothing is
-        changed. Raises ``StorageFailed`` if the storage does not answer.
+        ``deep``, data files are read and compared with their recorded row counts, null counts and bounds.
+
+        With ``repair``, a new snapshot corrects what can be corrected from what is there: totals of the current
+        snapshot, a late version hint, and deletes of files that are gone. The result is that of a second verification;
+        ``repaired`` names the rules. With ``dry_run`` as well, nothing is changed, and ``repairable`` names them.
+        Raises ``StorageFailed`` if the storage does not answer.
 
             for finding in orders.verify(deep=True).findings:
                 print(finding.rule, finding.file, finding.why)
         """
+        from esker.maintain.verify.repair import repair_totals, repairable
         from esker.maintain.verify.verify_table import verify
 
-        return verify(self._tended(), deep=deep)
+        if not repair:
+            return verify(self._tended(), deep=deep)
+        home = self._at_home()
+        table = self._tended(refreshed(home.catalog, home.name, self._state))
+        found = verify(table, deep=deep)
+        rules = repairable(table, found.findings)
+        if dry_run or not rules:
+            return replace(found, repairable=rules)
+        if "dangling-delete" in rules:
+            self._verb("rewrite_position_deletes")()
+        if rules != ("dangling-delete",):
+            self._move_to(repair_totals(self._tended(), home))
+        return replace(verify(self._tended(), deep=deep), repaired=rules)
+
+    def health(self, *, orphans: bool = False) -> Health:
+        """Return scores from 0 to 100 for what makes the table slow or large, with formulas and actions.
+
+        ``findings`` are the scores that need an action, the most important first. With ``orphans``, the table's
+        location is listed to count orphans. Nothing is changed.
+
+            for finding in orders.health().findings:
+                print(finding.name, finding.score, finding.call, finding.effect)
+        """
+        from esker.maintain.table_health import health, orphan_measure
+
+        found = health(self._tended(), now_ms=next_ms(self._state.metadata))
+        if not orphans:
+            return found
+        plan = self.remove_orphans(dry_run=True)
+        measure = orphan_measure(len(plan.files), plan.total_bytes, plan.listed)
+        return replace(found, measures=(*found.measures, measure))
+
+    def maintain(
+        self,
+        *,
+        max_bytes: int | None = None,
+        max_seconds: float | None = None,
+        orphans: bool = False,
+        dry_run: bool = False,
+    ) -> Maintenance:
+        """Do what ``health`` recommends, and return a ``Maintenance`` with the health before and after.
+
+        The order is: compact files, fold deletes, rewrite manifests, expire snapshots, and with ``orphans`` remove
+        orphans. A step that would rewrite more than ``max_bytes`` is left out; no step begins after ``max_seconds``. A
+        step that loses against other writers is reported. With ``dry_run``, nothing is changed, and each step has its
+        plan.
+
+            print(orders.maintain(max_bytes=10 << 30, dry_run=True))
+        """
+        from esker.maintain.maintain_table import Budget, maintain
+
+        self._at_home()
+        start_ms = next_ms(self._state.metadata)
+        until_ms = None if max_seconds is None else start_ms + int(max_seconds * 1000)
+        self._verb("refresh")()
+        return maintain(
+            self.health(orphans=orphans),
+            self._verb,
+            lambda: self.health(orphans=orphans),
+            budget=Budget(max_bytes=max_bytes, until_ms=until_ms),
+            clock_ms=lambda: next_ms(self._state.metadata),
+            dry_run=dry_run,
+        )
 
     def expire_snapshots(
         self,
@@ -133,6 +203,11 @@ class CleaningVerbs:
         )
         table = self._tended(refreshed(home.catalog, home.name, self._state))
         return remove_orphans(table, home.catalog, home.name, policy, dry_run=dry_run)
+
+    def _verb(self, name: str) -> Callable[..., Any]:
+        """Another method of the table, which another class defines."""
+        found: Callable[..., Any] = getattr(self, name)
+        return found
 
     def _tended(self, state: TableState | None = None) -> TendedTable:
         from esker.maintain.tended_table import TendedTable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from esker.cli.shared_options import chosen_limit, limit_options, shared_options, showing_progress
+from esker.cli.shared_options import chosen_limit, limit_options, shared_options, showing_progress, yes_option
 
 if TYPE_CHECKING:
     from esker.cli.screen import Screen
@@ -18,20 +18,26 @@ DEFAULT = 50
 @click.command("verify")
 @click.argument("table")
 @click.option("--deep", is_flag=True, help="Read the data files and compare them with what is recorded of them.")
+@click.option("--repair", is_flag=True, help="Correct totals, a late hint and dangling deletes, with --yes.")
 @limit_options(DEFAULT, "findings")
+@yes_option
 @shared_options
-def verify_command(table: str, deep: bool, limit: int | None, every: bool) -> int:
-    """Check that every file of TABLE exists and that all counts agree. Changes nothing.
+def verify_command(table: str, deep: bool, repair: bool, limit: int | None, every: bool, yes: bool) -> int:
+    """Check that every file of TABLE exists and that all counts agree.
+
+    Nothing is changed, unless --repair and --yes are given. Then a new snapshot corrects what can be corrected.
 
     The exit status is 1 if there is an error. Warnings, for example about deletes of files that are gone, do not change
     the status.
     """
     from esker.cli.answer import answer
-    from esker.cli.open_table import open_named
+    from esker.cli.open_table import open_named, open_to_change
 
-    opened = open_named(table)
+    if yes and not repair:
+        raise click.UsageError("--yes is for --repair: verify alone changes nothing")
+    opened = open_to_change(table) if repair else open_named(table)
     with showing_progress():
-        found = opened.verify(deep=deep)
+        found = opened.verify(deep=deep, repair=repair, dry_run=not yes)
     facts = verify_facts(found, chosen_limit(limit, every, DEFAULT))
     answer(facts, lambda screen: _show(screen, facts))
     return 0 if found.ok else 1
@@ -51,6 +57,8 @@ def verify_facts(found: Verification, limit: int | None) -> dict[str, Any]:
         "warnings": len(found.findings) - len(found.errors),
         "counts": dict(found.counts),
         "is_cut": found.is_cut,
+        "repairable": list(found.repairable),
+        "repaired": list(found.repaired),
         "findings": [
             {
                 "severity": finding.severity.value,
@@ -71,6 +79,8 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
 
     seen = ", ".join(counted(facts[what], what[:-1]) for what in ("snapshots", "manifests", "files"))
     screen.title(facts["name"], seen + (f", {counted(facts['rows_read'], 'row')}" if facts["deep"] else ""))
+    if facts["repaired"]:
+        screen.line(f"Repaired: {', '.join(facts['repaired'])}.")
     if not facts["findings"]:
         total = facts["errors"] + facts["warnings"]
         screen.line("Nothing wrong." if not total else f"{counted(total, 'finding')}; --all shows them.")
@@ -78,6 +88,8 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
     columns = [Column("severity"), Column("rule", style="cyan"), Column("file", wraps=True), Column("why", wraps=True)]
     screen.table(columns, [[f["severity"], f["rule"], f["file"], f["why"]] for f in facts["findings"]])
     screen.line(f"{counted(facts['errors'], 'error')}, {counted(facts['warnings'], 'warning')}.")
+    if facts["repairable"]:
+        screen.note(f"Would repair: {', '.join(facts['repairable'])}. Nothing was changed; --yes does it.")
     hidden = facts["errors"] + facts["warnings"] - len(facts["findings"])
     if hidden:
         screen.note(f"{counted(hidden, 'more finding')} not shown; --all shows them.")

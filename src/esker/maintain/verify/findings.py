@@ -69,6 +69,8 @@ class Verification:
     rows_read: int
     findings: tuple[Finding, ...] = field(repr=False)
     is_cut: bool = False  # there may be more findings than these
+    repairable: tuple[str, ...] = ()  # the rules whose findings about the current snapshot a repair would end
+    repaired: tuple[str, ...] = ()  # the rules that were repaired before this verification
 
     @property
     def ok(self) -> bool:
@@ -101,6 +103,7 @@ class Verification:
                 ("manifests", self.manifests),
                 ("files", self.files),
                 ("rows read", self.rows_read if self.deep else None),
+                ("repaired", ", ".join(self.repaired) or None),
                 ("findings", first_of(map(str, self.findings), 20, "\n") or None),
             ],
         )
