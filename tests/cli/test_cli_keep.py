@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,40 @@ def test_stats_takes_its_options_together(catalog: str, orders: Table) -> None:
         refused = run("--catalog", catalog, "stats", "s.orders", *option)
         assert refused.exit_code == 2
         assert "--compute" in refused.output
+
+
+def test_health_and_maintain(catalog: str, orders: Table) -> None:
+    for n in range(8):
+        orders.append({"id": [n + 10]})
+    found = run_json("--catalog", catalog, "health", "s.orders", status=1)
+    assert found["score"] < 80
+    assert {one["name"]: one["action"] for one in found["measures"]}["small files"] == "compact()"
+    shown = run("--catalog", catalog, "health", "s.orders")
+    assert "12 files become 1" in shown.output
+    assert "100 × files after compact() / files" in shown.output
+    asked = ("--catalog", catalog, "maintain", "s.orders")
+    plan = run_json(*asked)
+    assert (plan["done"], [step["verb"] for step in plan["steps"]]) == (False, ["compact"])
+    assert "Nothing was changed; --yes does it." in run(*asked).output
+    assert len(orders.refresh().snapshots) == 12
+    assert "skipped" in run(*asked, "--max-bytes", "1", "--yes").output
+    done = run(*asked, "--yes")
+    assert f"health {found['score']} before, 100 after" in done.output
+    assert orders.refresh().inspect.files().num_rows == 1
+    assert run_json(*asked, "--yes")["steps"] == []
+    assert run("--catalog", catalog, "health", "s.orders").exit_code == 0
+
+
+def test_verify_repairs_only_with_yes(catalog: str, orders: Table) -> None:
+    last = orders.snapshots[-1]
+    wrong = replace(last, summary={**last.summary, "total-records": "77"})
+    home = orders._at_home()
+    changed = replace(orders.metadata, snapshots=(*orders.snapshots[:-1], wrong))
+    home.catalog.swap(home.name, orders._state, changed)
+    asked = ("--catalog", catalog, "verify", "s.orders")
+    assert run(*asked, "--yes").exit_code == 2
+    plan = run_json(*asked, "--repair", status=1)
+    assert (plan["repairable"], plan["repaired"]) == (["wrong-total"], [])
+    assert "Would repair: wrong-total" in run(*asked, "--repair").output
+    assert "Repaired: wrong-total." in run(*asked, "--repair", "--yes").output
+    assert orders.refresh().snapshots[-1].summary["total-records"] == "4"

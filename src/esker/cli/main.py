@@ -30,11 +30,12 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "diff",
         "scan",
         "explain",
+        "health",
         "verify",
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
-    "Keep": ("expire", "orphans", "stats"),
+    "Keep": ("maintain", "expire", "orphans", "stats"),
     "Feed": ("ingest", "receive", "replay"),
 }
 
@@ -50,6 +51,8 @@ _HOMES: Mapping[str, str] = {
     "explain": "scan",
     "expire": "keep",
     "orphans": "keep",
+    "maintain": "keep",
+    "health": "verify",
     "replay": "ingest",
 }
 

@@ -16,9 +16,8 @@ from esker.write.table_changes import next_ms
 
 if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Delete, Expiry
-    from esker.maintain.maintain_table import Maintenance
     from esker.maintain.remove_orphans import Mismatch, OrphanRemoval
-    from esker.maintain.table_health import Health
+    from esker.maintain.table_health import Health, Maintenance
     from esker.maintain.tended_table import TendedTable
     from esker.maintain.verify.findings import Verification
     from esker.ports.catalog import TableState
@@ -103,7 +102,7 @@ class CleaningVerbs:
 
             print(orders.maintain(max_bytes=10 << 30, dry_run=True))
         """
-        from esker.maintain.maintain_table import Budget, maintain
+        from esker.maintain.table_health import Budget, maintain
 
         self._at_home()
         start_ms = next_ms(self._state.metadata)

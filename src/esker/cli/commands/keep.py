@@ -1,4 +1,4 @@
-"""``esker expire`` and ``esker orphans``: remove what a table no longer needs.
+"""``esker expire``, ``esker orphans`` and ``esker maintain``: keep a table small.
 
 Each command shows its plan, and acts only with ``--yes``. At the end it shows before and after.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from esker.cli.screen import Screen
     from esker.maintain.expire_snapshots import Expiry
     from esker.maintain.remove_orphans import OrphanRemoval
+    from esker.maintain.table_health import Maintenance
 
 ORPHANS = 20  # that are shown
 
@@ -206,5 +207,66 @@ def _show_orphans(screen: Screen, facts: dict[str, Any]) -> None:
         screen.note(f"{counted(facts['orphans'] - len(facts['files']), 'more file')} not shown; --all shows them.")
     for file in facts["failed"][:10]:
         screen.warning(f"could not delete {file}")
+    if not facts["done"]:
+        screen.note("Nothing was changed; --yes does it.")
+
+
+# ---------------------------------------------------------------- ``esker maintain``
+
+
+@click.command("maintain")
+@click.argument("table")
+@click.option("--max-bytes", type=click.IntRange(min=0), metavar="N", help="Leave out a step that would rewrite more.")
+@click.option("--max-time", type=Age(), metavar="AGE", help="Begin no step after this time: 30m, 2h.")
+@click.option("--orphans", is_flag=True, help="Also remove orphans.")
+@yes_option
+@shared_options
+def maintain_command(table: str, max_bytes: int | None, max_time: int | None, orphans: bool, yes: bool) -> None:
+    """Do what `esker health TABLE` recommends: compact, fold deletes, rewrite manifests, expire snapshots."""
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_to_change
+
+    opened = open_to_change(table)
+    with showing_progress():
+        result = opened.maintain(
+            max_bytes=max_bytes,
+            max_seconds=None if max_time is None else max_time / 1000,
+            orphans=orphans,
+            dry_run=not yes,
+        )
+    facts = maintenance_facts(result)
+    answer(facts, lambda screen: _show_maintenance(screen, facts))
+
+
+def maintenance_facts(result: Maintenance) -> dict[str, Any]:
+    """The plan or the report as a document."""
+    return {
+        "name": result.name,
+        "done": result.done,
+        "score_before": result.before.score,
+        "score_after": None if result.after is None else result.after.score,
+        "steps": [
+            {
+                "verb": step.verb,
+                "arguments": dict(step.arguments),
+                "why": step.why,
+                "effect": step.effect,
+                "plan": repr(step.plan),
+                "report": None if step.report is None else repr(step.report),
+                "skipped": step.skipped,
+            }
+            for step in result.steps
+        ],
+    }
+
+
+def _show_maintenance(screen: Screen, facts: dict[str, Any]) -> None:
+    after = "" if facts["score_after"] is None else f", {facts['score_after']} after"
+    screen.title(facts["name"], f"health {facts['score_before']} before{after}")
+    for step in facts["steps"]:
+        screen.line(f"{step['verb']}: {step['why']}")
+        screen.line(f"  {step['skipped'] or step['report'] or step['plan']}")
+    if not facts["steps"]:
+        screen.line("Nothing to do.")
     if not facts["done"]:
         screen.note("Nothing was changed; --yes does it.")

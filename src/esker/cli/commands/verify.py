@@ -1,4 +1,4 @@
-"""``esker verify``: check everything that a table's retained snapshots refer to."""
+"""``esker verify`` and ``esker health``: is a table right, and is it in good shape?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from esker.cli.shared_options import chosen_limit, limit_options, shared_options
 
 if TYPE_CHECKING:
     from esker.cli.screen import Screen
+    from esker.maintain.table_health import Health
     from esker.maintain.verify.findings import Verification
 
 DEFAULT = 50
@@ -93,3 +94,68 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
     hidden = facts["errors"] + facts["warnings"] - len(facts["findings"])
     if hidden:
         screen.note(f"{counted(hidden, 'more finding')} not shown; --all shows them.")
+
+
+# ---------------------------------------------------------------- ``esker health``
+
+
+@click.command("health")
+@click.argument("table")
+@click.option("--orphans", is_flag=True, help="Also list the table's location, to count orphans.")
+@shared_options
+def health_command(table: str, orphans: bool) -> int:
+    """Score TABLE from 0 to 100: small files, deletes, manifests, snapshots, skew.
+
+    Each finding has its formula, one action, and what the action would change. The exit status is 1 if there is one.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_named
+
+    opened = open_named(table)
+    with showing_progress():
+        found = opened.health(orphans=orphans)
+    facts = health_facts(found)
+    answer(facts, lambda screen: _show_health(screen, facts))
+    return 1 if found.findings else 0
+
+
+def health_facts(found: Health) -> dict[str, Any]:
+    """The scores as a document."""
+    return {
+        "name": found.name,
+        "score": found.score,
+        "formula": found.formula,
+        "measures": [
+            {
+                "name": one.name,
+                "score": one.score,
+                "weight": one.weight,
+                "formula": one.formula,
+                "said": one.said,
+                "needs_action": one.needs_action,
+                "action": one.call if one.needs_action else None,
+                "effect": one.effect if one.needs_action else None,
+            }
+            for one in found.measures
+        ],
+    }
+
+
+def _show_health(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.screen import Column
+
+    screen.title(facts["name"], f"health {facts['score']} of 100")
+    columns = [
+        Column("measure", style="cyan"),
+        Column("score", right=True),
+        Column("now", wraps=True),
+        Column("action", wraps=True),
+        Column("effect", wraps=True),
+        Column("formula", wraps=True, spare=1),
+    ]
+    rows = [
+        [one["name"], str(one["score"]), one["said"], one["action"] or "", one["effect"] or "", one["formula"]]
+        for one in facts["measures"]
+    ]
+    screen.table(columns, rows)
+    screen.note(f"score = {facts['formula']}")
