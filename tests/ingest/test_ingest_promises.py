@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from command_line import run
 from documentation import ROOT
 from telemetry_samples import logs, span_names, spans, write
 
@@ -114,3 +115,17 @@ def test_a_batch_that_fails_before_its_receipt_leaves_no_data_file(
     assert written
     assert not list((tmp_path / "lake").rglob("*.parquet"))
     assert ingest_otlp(lake, asked).received == 2
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/checkpoint", "gs://bucket/c", "file:///tmp/c", "abfss://c@a/b"])
+def test_a_checkpoint_or_a_spool_is_never_a_local_folder_with_the_name_of_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "in", "a.jsonl", spans([1]))
+    for arguments in (("ingest", "otlp", "in", "--checkpoint", place), ("receive", "--port", "0", "--spool", place)):
+        result = run(*arguments)
+        assert result.exit_code == 2, result.output
+        scheme, _, rest = place.partition("://")
+        assert f"in {scheme}://{rest.lstrip('/')}: it needs locks" in result.output
+    assert not (tmp_path / f"{place.partition('://')[0]}:").exists()

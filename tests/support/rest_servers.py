@@ -177,7 +177,15 @@ def _nessie(folder: Path, s3: S3Server, further: Mapping[str, str] | None = None
         "k.secret": SECRET_KEY,
         **(further or {}),
     }
-    command = [java, "-Xmx700m", *(f"-D{name}={value}" for name, value in settings.items()), "-jar", str(jar)]
+    command = [
+        java,
+        "-Xmx700m",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        *(f"-D{name}={value}" for name, value in settings.items()),
+        "-jar",
+        str(jar),
+    ]
     uri = f"http://127.0.0.1:{port}/iceberg"
     return RestServer(uri, f"s3://{bucket}/wh", s3.properties), command
 

@@ -24,6 +24,7 @@ from esker.ingest.receipts import BatchCounts
 from esker.kafka.subscription import OffsetRange, Partition, Positions
 from esker.storage.failures import naming_failures
 from esker.storage.fsync_and_locks import locked
+from esker.storage.location import check_local_folder
 
 _VERSION = "2"  # 1: files were known by path, size and digest alone
 _TABLES = (
@@ -70,6 +71,7 @@ class Checkpoint:
         term: str | None = None,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
+        check_local_folder(directory, "a checkpoint")
         self.directory = directory
         self.pending = directory / "pending"
         self.term = term or str(uuid4())

@@ -93,7 +93,10 @@ def default_checkpoint(lake: Lake, kind: str) -> Path:
     """The default checkpoint of this kind of ingest. Raises ``InvalidInput`` if the lake has no directory."""
     folder = lake_folder(lake)
     if folder is None:
-        raise InvalidInput("cannot choose a checkpoint for this ingest: give a directory with --checkpoint")
+        raise InvalidInput(
+            "cannot choose a checkpoint for this ingest: this lake has no folder on this machine; give a directory of "
+            "a local disk with --checkpoint"
+        )
     return folder / "ingest" / kind
 
 

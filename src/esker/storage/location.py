@@ -5,6 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from esker.errors import InvalidInput
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")  # one letter is a Windows drive, not a scheme
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "wasbs": "wasb", "abfss": "abfs", "gcs": "gs"}
@@ -73,6 +76,19 @@ def _fold(path: str) -> str:
     lead = "/" if path.startswith("/") else ""
     kept = [part for part in path.split("/") if part not in ("", ".")]
     return lead + "/".join(kept)
+
+
+def check_local_folder(folder: Path, what: str) -> None:
+    """Raise ``InvalidInput`` if a path was made from the location of an object store: it would become a folder of that
+    name on this machine. ``what`` says what is kept there."""
+    scheme = next((part for part in folder.parts if _SCHEME.match(f"{part}/")), None)
+    if scheme is not None:
+        rest = "/".join(folder.parts[folder.parts.index(scheme) + 1 :])
+        raise InvalidInput(
+            f"cannot keep {what} in {scheme}//{rest}: it needs locks and synced files; give a folder of a local disk, "
+            "whatever store the lake is in",
+            path=str(folder),
+        )
 
 
 def climbs(path: str) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import EskerError, StorageFailed
+from esker.errors import EskerError, OutcomeUnknown, StorageFailed
 from esker.ingest.account import Account
 from esker.ingest.checkpoint import Plan
 from esker.ingest.follow import Patience
@@ -74,6 +74,7 @@ class Tally:
 log = logging.getLogger("esker.ingest")
 
 _NAP_S = 0.5
+_MAY_PASS = (StorageFailed, OutcomeUnknown, OSError)  # a catalog may die while it creates a table
 _DESCRIPTION = "spark.job.description"
 
 
@@ -170,7 +171,7 @@ class Batches:
         while not self._run.checkpoint.is_ticked_off(plan.number):
             try:
                 self._try(plan)
-            except (Pending, StorageFailed, OSError) as raised:
+            except (Pending, *_MAY_PASS) as raised:
                 if self._patience is None:
                     raise
                 wait = self._patience.bear(raised)
@@ -186,7 +187,7 @@ class Batches:
                 if self._patience is not None:
                     self._patience.over()
                 self._owes_follow_up = True
-                with suppress(StorageFailed, OSError):  # tried again when all batches are finished
+                with suppress(*_MAY_PASS):  # tried again when all batches are finished
                     self._followed_up()
                 return
         self._sleep(_NAP_S)  # until the query is stopped, which ends this by an interrupt
@@ -199,7 +200,7 @@ class Batches:
                     if self._patience is not None:
                         self._patience.over()
                     return
-        except (StorageFailed, OSError) as raised:
+        except _MAY_PASS as raised:
             if self._patience is None:
                 raise
             self._sleep(self._patience.bear(raised))

@@ -24,6 +24,7 @@ from esker.ingest.spark.telemetry_frame import Rows, rows_here, rows_of, run_on_
 from esker.lake import Lake, open_lake
 from esker.otlp.decoding.decode import Decoded, Options, decode
 from esker.otlp.schemas import DEAD_LETTER, TABLES
+from esker.storage.location import check_local_folder
 from esker.write.build_snapshot import head_of
 from esker.write.exactly_once import EPOCH, QUERY, Batch, is_applied
 from esker.write.table_changes import MAIN
@@ -127,6 +128,7 @@ class TelemetrySink:
             folder = None if beside is None else beside / "ingest" / f"stream-{application.replace('/', '_')}"
         if folder is None:
             return None
+        check_local_folder(Path(folder), "receipts")
         (folder / "pending").mkdir(parents=True, exist_ok=True)
         return Receipts(folder / "pending")
 

@@ -22,6 +22,7 @@ from typing import Any
 from esker.errors import Conflict, StorageFailed
 from esker.otlp.receive.open_segment import ASIDE, OPEN, SEALED, OpenSegment, publish, recover
 from esker.storage.fsync_and_locks import Disk, locked, sync_directory
+from esker.storage.location import check_local_folder
 
 _LOG = logging.getLogger(__name__)
 _LOOK_AGAIN_S = 0.5  # how often the directory is counted while it is full
@@ -68,6 +69,7 @@ class Spool:
     ) -> None:
         """Open the spool and seal what an earlier process left open. Raises ``Conflict`` if another process writes to
         it, and ``StorageFailed`` if the directory cannot be used."""
+        check_local_folder(directory, "a spool")
         self._directory, self._disk = directory, disk or Disk()
         self._cap, self._segment_bytes, self._segment_age = cap_bytes, segment_bytes, segment_age_s
         self._writing, self._settling = threading.Lock(), threading.RLock()  # always acquired in the other order
