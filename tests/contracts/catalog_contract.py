@@ -18,7 +18,8 @@ from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
 from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Accepted, AllAccepted, Catalog, Rejected, TableState, TableSwap
-from esker.tree.table_metadata import TableMetadata
+from esker.tree.table_metadata import PartitionStatisticsFile, StatisticsFile, TableMetadata
+from esker.write.table_changes import next_ms, with_partition_statistics, with_statistics
 
 T = TypeVar("T")
 
@@ -234,6 +235,34 @@ class CatalogContract:
         assert loaded.metadata_location == outcome.state.metadata_location != base.metadata_location
         assert self.own(loaded) == {"a": "b"}
         assert catalog.storage().exists(base.metadata_location)
+
+    def test_statistics_of_snapshots_are_set_replaced_and_removed(self, catalog: Catalog) -> None:
+        state = make(catalog)
+        metadata = next_snapshot(next_snapshot(state.metadata))
+        first, second = (snapshot.snapshot_id for snapshot in metadata.snapshots[-2:])
+        blob = {"type": "t", "snapshot-id": first, "sequence-number": 1, "fields": [1], "properties": {"ndv": "3"}}
+        columns = StatisticsFile(
+            snapshot_id=first, path=f"{metadata.location}/a", file_size=9, footer_size=7, blobs=(blob,)
+        )
+        partitions = PartitionStatisticsFile(snapshot_id=second, path=f"{metadata.location}/b", file_size=5)
+
+        def swapped(base: TableState, new: TableMetadata) -> TableState:
+            outcome = catalog.swap(ORDERS, base, new)
+            assert isinstance(outcome, Accepted), outcome
+            return catalog.load(ORDERS)
+
+        state = swapped(state, metadata)
+        state = swapped(state, with_partition_statistics(with_statistics(state.metadata, columns), partitions))
+        assert (list(state.metadata.statistics), list(state.metadata.partition_statistics)) == ([columns], [partitions])
+        newer = replace(columns, path=f"{metadata.location}/c", blobs=())
+        state = swapped(state, with_statistics(state.metadata, newer))
+        assert (list(state.metadata.statistics), list(state.metadata.partition_statistics)) == ([newer], [partitions])
+        state = swapped(state, replace(state.metadata, statistics=(), last_updated_ms=next_ms(state.metadata)))
+        assert (list(state.metadata.statistics), list(state.metadata.partition_statistics)) == ([], [partitions])
+        state = swapped(
+            state, replace(state.metadata, partition_statistics=(), last_updated_ms=next_ms(state.metadata))
+        )
+        assert (list(state.metadata.statistics), list(state.metadata.partition_statistics)) == ([], [])
 
     def test_d4_the_log_names_the_files_before_and_not_the_file_itself(self, catalog: Catalog) -> None:
         if not self.keeps_metadata_log:

@@ -53,7 +53,7 @@ def same(a: ThetaSketch, b: ThetaSketch) -> bool:
 
 
 @pytest.mark.parametrize("count", JAVA)
-def test_a_sketch_has_the_bytes_of_the_java_library(count: int) -> None:
+def test_j2_a_sketch_has_the_bytes_of_the_java_library(count: int) -> None:
     sketch = of_longs(range(count))
     assert sketch.encode()[:24].hex() == JAVA[count]
     assert sketch.estimate == JAVA_ESTIMATE[count]

@@ -148,7 +148,7 @@ TYPED: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("type_", "values"), TYPED, ids=[type_ for type_, _ in TYPED])
-def test_partitions_of_every_type_ascend_with_null_first(memory: Lake, type_: str, values: list[Any]) -> None:
+def test_j3_partitions_of_every_type_ascend_with_null_first(memory: Lake, type_: str, values: list[Any]) -> None:
     table = memory.create_table("db.t", f"id bigint, p {type_}", partition_by=["p"])
     arrow = table.scan().schema.field("p").type
     storage = arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
