@@ -350,7 +350,7 @@ class Losing:
 
 
 def _fields(group: FileGroup) -> dict[str, Any]:
-    names = ("metadata", "tasks", "target_file_size", "operation_id", "layout", "engine")
+    names = ("metadata", "tasks", "target_file_size", "max_file_size", "operation_id", "layout", "engine")
     return {name: getattr(group, name) for name in names}
 
 

@@ -24,9 +24,9 @@ _NEARLY = 0.97  # the writer closes a file that has this part of its target
 _SLICE = 1 << 16
 
 
-def rewriting_metadata(group: FileGroup) -> TableMetadata:
-    """The table as the writer of a group sees it: with the group's file size."""
-    size = str(int(group.target_file_size / _NEARLY) + 1)
+def rewriting_metadata(group: FileGroup, file_size: int) -> TableMetadata:
+    """The table as the writer of a group sees it: with the size of the group's files."""
+    size = str(int(file_size / _NEARLY) + 1)
     return replace(group.metadata, properties={**group.metadata.properties, "write.target-file-size-bytes": size})
 
 
@@ -46,7 +46,7 @@ class ArrowFileRewriter:
         import pyarrow as pa
 
         projection = with_lineage(group.metadata)
-        metadata = rewriting_metadata(group)
+        metadata = rewriting_metadata(group, group.target_file_size)
         schema = self._engine.arrow_schema(projection)
         rows = self._read(group, projection)
         if not group.layout.is_unordered:

@@ -41,6 +41,7 @@ class FileGroup:
     metadata: TableMetadata
     tasks: Sequence[ScanTask]
     target_file_size: int
+    max_file_size: int  # for files whose rows were divided beforehand: a file a little too large beats a tiny one more
     operation_id: str  # for the names of new files
     layout: RowLayout = field(default_factory=RowLayout)
     engine: EngineName = "arrow"

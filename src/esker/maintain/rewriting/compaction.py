@@ -115,6 +115,7 @@ def rewrite_group(
         metadata=metadata,
         tasks=[file.task for file in group.files],
         target_file_size=options.target_file_size,
+        max_file_size=(options.target_file_size + options.max_file_size) // 2,
         operation_id=MetadataNames().operation_id,
         layout=layout,
         engine=engine,

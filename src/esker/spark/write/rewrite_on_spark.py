@@ -61,15 +61,16 @@ class SparkFileRewriter:
         """Write the rows of the group that are not deleted to new files. Raises ``SparkFailed``."""
         session, alone = self._session()
         schema = with_lineage(group.metadata)
+        written = rewriting_metadata(group, group.max_file_size)
         metadata = replace(
-            rewriting_metadata(group),
+            written,
             sort_orders=(group.layout.sort,),
             default_sort_order_id=group.layout.sort.order_id,
         )
         with alone, named_jobs(session, f"compact files of {metadata.location}"), naming_worker_failures():
             frame = self._arranged(self._frame(session, group, schema), group, metadata, schema)
             request = WriteRequest(
-                metadata=rewriting_metadata(group),
+                metadata=written,
                 schema=schema,
                 data=self._writer.fit(group.metadata, schema, frame),
                 operation_id=group.operation_id,
