@@ -15,6 +15,7 @@ RUN = [
     "README.md",
     "docs/catalogs.md",
     "docs/coming-from.md",
+    "docs/compaction.md",
     "docs/guide.md",
     "docs/inspect.md",
     "docs/maintenance.md",

@@ -28,6 +28,7 @@ AFTER = {
     "delete": [2, 3],
     "update": [2, 3, 101, 104],
     "upsert": [1, 2, 3, 4, 10],
+    "compact": BEFORE,
 }
 REWRITING, BESIDE_V2, BESIDE_V3 = (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")
 CASES = [
@@ -36,6 +37,7 @@ CASES = [
     ("delete", BESIDE_V3),
     ("update", BESIDE_V3),
     ("upsert", BESIDE_V2),
+    ("compact", REWRITING),
 ]
 
 

@@ -81,7 +81,7 @@ MEETINGS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "name"), MEETINGS)
-def test_a_compaction_and_another_writer_come_out_as_if_one_had_come_after_the_other(mode: str, name: str) -> None:
+def test_f29_a_compaction_and_another_writer_come_out_as_if_one_had_come_after_the_other(mode: str, name: str) -> None:
     (rival,) = [rival for rival in RIVALS if rival.name == name]
     place: list[MemoryLake] = []
 
@@ -129,7 +129,7 @@ def data_files(table: Table) -> list[DataFile]:
     return sorted((file for file in live_files(table) if file.content is FileContent.DATA), key=lambda file: file.path)
 
 
-def test_an_equality_delete_that_came_meanwhile_still_applies() -> None:
+def test_f29_an_equality_delete_that_came_meanwhile_still_applies() -> None:
     memory = MemoryLake()
     table = made(memory)
     delete = equality_delete(table, [4], data_files(table)[0])
@@ -156,7 +156,7 @@ def test_without_the_starting_number_the_same_delete_is_a_conflict_and_the_group
 
 
 @pytest.mark.parametrize("kind", ["position", "partition", "vector"])
-def test_a_position_delete_that_came_meanwhile_makes_the_group_be_done_again(kind: str) -> None:
+def test_f29_a_position_delete_that_came_meanwhile_makes_the_group_be_done_again(kind: str) -> None:
     memory = MemoryLake()
     table = made(memory, format_version=3 if kind == "vector" else 2)
     target = data_files(table)[2]
@@ -222,7 +222,7 @@ def test_with_partial_progress_a_group_in_conflict_does_not_stop_the_others() ->
     assert memory.files() == reachable(table)
 
 
-def test_a_file_that_another_commit_removed_is_left_out() -> None:
+def test_f31_a_file_that_another_commit_removed_is_left_out() -> None:
     place = MemoryLake()
     table = made(place)
     door = Interrupted(lambda: table.delete("id in (0, 1)"))
@@ -231,8 +231,8 @@ def test_a_file_that_another_commit_removed_is_left_out() -> None:
     assert rows_of(check_sound(place.lake(), NAME)) == list(range(2, 10))
 
 
-def test_a_start_that_is_no_longer_in_the_past_is_a_conflict_and_the_files_are_planned_again() -> None:
-    """F33: main is set back while a compaction runs; what it read is not in the table's past any more."""
+def test_f33_a_start_that_is_no_longer_in_the_past_is_a_conflict_and_the_files_are_planned_again() -> None:
+    """Main is set back while a compaction runs; what it read is not in the table's past any more."""
     memory = MemoryLake()
     table = made(memory)
     first = table.snapshots[1].snapshot_id
@@ -242,8 +242,8 @@ def test_a_start_that_is_no_longer_in_the_past_is_a_conflict_and_the_files_are_p
     assert rows_of(check_sound(memory.lake(), NAME)) == [0, 1, 2, 3]
 
 
-def test_an_upgrade_meanwhile_is_a_conflict_and_row_ids_are_kept() -> None:
-    """F36: files written for version 2 have no row ids, which rows of version 3 must keep."""
+def test_f36_an_upgrade_meanwhile_is_a_conflict_and_row_ids_are_kept() -> None:
+    """Files written for version 2 have no row ids, which rows of version 3 must keep."""
     memory = MemoryLake()
     table = made(memory)
     seen: list[list[int]] = []

@@ -137,7 +137,7 @@ RIVALS: dict[str, tuple[Callable[[Table], object], list[int]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("name", RIVALS)
-def test_beside_another_writer_every_delete_counts_once(name: str, version: int) -> None:
+def test_f30_beside_another_writer_every_delete_counts_once(name: str, version: int) -> None:
     do, leaves = RIVALS[name]
     place: list[MemoryLake] = []
 

@@ -48,6 +48,7 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "delete": lambda table: table.delete("id in (1, 4)"),
     "update": lambda table: table.update({"id": "id + 100"}, "id in (1, 4)"),
     "upsert": lambda table: table.upsert(_rows([1, 10], "eu"), on=["id"]),
+    "compact": lambda table: table.compact(rewrite_all=True, partial_progress=True, max_concurrent_groups=1),
 }
 LAKE_VERBS: dict[str, Callable[[Lake, str], object]] = {
     "create": lambda lake, name: lake.create_table(name, "id bigint not null, region string, n int"),

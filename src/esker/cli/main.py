@@ -35,7 +35,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "sql",
     ),
     "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
-    "Keep": ("maintain", "expire", "orphans", "stats"),
+    "Keep": ("compact", "rewrite-manifests", "maintain", "expire", "orphans", "stats"),
     "Feed": ("ingest", "receive", "replay"),
 }
 
@@ -49,6 +49,7 @@ _HOMES: Mapping[str, str] = {
     "rollback": "snapshots",
     "manifests": "files",
     "explain": "scan",
+    "rewrite-manifests": "compact",
     "expire": "keep",
     "orphans": "keep",
     "maintain": "keep",
@@ -69,7 +70,7 @@ class Esker(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         home = import_module(f"esker.cli.commands.{_HOMES.get(cmd_name, cmd_name)}")
-        found = getattr(home, f"{cmd_name}_command")
+        found = getattr(home, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(found, click.Command)
         return found
 

@@ -111,7 +111,7 @@ class RewritingVerbs(ABC):
             orders.compact(where="day >= '2026-01-01'", target_file_size=128 << 20)
         """
         from esker.maintain.rewriting.compaction import Compaction, plan_compaction
-        from esker.maintain.rewriting.compaction_layout import compaction_settings
+        from esker.maintain.rewriting.plan_groups import compaction_settings
         from esker.read.scan import bound_filter
         from esker.write.build_snapshot import head_of
         from esker.write.commit import refreshed

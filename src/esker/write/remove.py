@@ -14,8 +14,7 @@ from esker.tree.manifest_list import ManifestFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.context import Tools
 from esker.write.rows.change_rows import apply_change, planned_tasks
-from esker.write.rows.dangling_deletes import remove_dangling
-from esker.write.rows.replace_files import apply_new_deletes, apply_new_manifests, apply_replacement
+from esker.write.rows.replace_files import apply_new_deletes, apply_new_manifests, apply_replacement, remove_dangling
 from esker.write.rows.rewrite_file import Rewriter
 from esker.write.rows.row_change_modes import mode_of
 from esker.write.steps import (

@@ -198,6 +198,7 @@ class Compaction:
                     for future in done:
                         group = running.pop(future)
                         finished += 1
+                        log.info("%d of %d groups rewritten…", finished, len(plan.groups))
                         if self.progress is not None:
                             self.progress(finished, len(plan.groups))
                         try:

@@ -26,7 +26,7 @@ from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import head_of
 from esker.write.context import Home, MetadataNames, Scratch, Tools
-from esker.write.rows.dangling_deletes import dangling_deletes
+from esker.write.rows.replace_files import dangling_deletes
 from esker.write.rows.rewrite_file import noted
 from esker.write.rows.row_change_modes import deletes_are_per_file
 from esker.write.steps import RemoveDangling, ReplaceDeletes, Step, listed_name

@@ -1,14 +1,17 @@
-"""Rewriting applied to a base: files leave, and files that say the same come."""
+"""Rewriting applied to a base: files leave, files that say the same come, and deletes that say nothing are removed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from esker.errors import Conflict
-from esker.ports.table_format import EntryColumns
-from esker.tree.data_file import DataFile
+from esker.model.file_paths import same_file, split_location
+from esker.ports.table_format import EntryColumns, TableFormat
+from esker.read.attach_deletes import DELETE_FILE_PATH_ID, PartitionKey, only_target, partition_key
+from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 from esker.write.context import Tools
@@ -77,3 +80,95 @@ def apply_new_manifests(manifests: Sequence[ManifestFile], step: ReplaceManifest
             f"cannot rewrite manifest {min(missing)}: another commit has changed it; try again", files=sorted(missing)
         )
     outcome.clustered.append(step)
+
+
+# ---------------------------------------------------------------- dangling deletes
+#
+# Delete files that apply to no data file any more, by the rules of ``read.attach_deletes``. A delete of one data file
+# dangles when that file is gone. A delete of a partition dangles when every data file there is newer than the delete.
+# An equality delete of an unpartitioned spec looks at the data of the whole table.
+
+
+def remove_dangling(
+    table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile], outcome: Outcome
+) -> None:
+    """Remove the delete files that dangle once the steps so far are applied."""
+    for manifest, delete in list(dangling_deletes(table_format, metadata, manifests, outcome)):
+        outcome.remove(manifest, delete)
+
+
+def dangling_deletes(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    manifests: Sequence[ManifestFile],
+    outcome: Outcome | None = None,
+) -> Iterator[tuple[str, DataFile]]:
+    """The delete files that apply to no data file, each with the manifest that lists it."""
+    deletes = list(_deletes(table_format, metadata, manifests))
+    if not deletes:
+        return
+    unpartitioned = {spec.spec_id for spec in metadata.specs if spec.is_unpartitioned}
+    data = _live_data(table_format, metadata, manifests, outcome or Outcome(), deletes)
+    for manifest, delete, target in deletes:
+        if target is not None:
+            known = data.names.get(split_location(target)[2], ())
+            if not any(same_file(path, target) for path in known):
+                yield manifest, delete
+            continue
+        is_equality = delete.content is FileContent.EQUALITY_DELETES
+        everywhere = is_equality and delete.spec_id in unpartitioned
+        oldest = data.oldest if everywhere else data.oldest_in.get(partition_key(delete))
+        if oldest is None or oldest > delete.sequence_number - is_equality:
+            yield manifest, delete
+
+
+@dataclass(slots=True)
+class _LiveData:
+    """The live data files, as far as deletes need to know them."""
+
+    oldest: int | None = None  # the least data sequence number
+    oldest_in: dict[PartitionKey, int] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)  # targets of deletes, by path without scheme and host
+
+    def add(self, file: DataFile, number: int, targets: Set[str]) -> None:
+        self.oldest = number if self.oldest is None else min(self.oldest, number)
+        key = partition_key(file)
+        self.oldest_in[key] = min(number, self.oldest_in.get(key, number))
+        short = split_location(file.path)[2]
+        if short in targets:
+            self.names.setdefault(short, []).append(file.path)
+
+
+def _deletes(
+    table_format: TableFormat, metadata: TableMetadata, manifests: Sequence[ManifestFile]
+) -> Iterator[tuple[str, DataFile, str | None]]:
+    """Live delete files, with their manifest and the only data file that each is about, if there is one."""
+    listed = [m for m in manifests if m.content is ManifestContent.DELETES and m.may_hold_live_files]
+    for entries in table_format.entries(metadata, listed, EntryColumns(metrics=(DELETE_FILE_PATH_ID,))):
+        for row in np.flatnonzero(entries.is_live):
+            delete = entries.data_file(int(row))
+            is_equality = delete.content is FileContent.EQUALITY_DELETES
+            target = None if is_equality else only_target(delete, entries, int(row))
+            yield entries.manifest_of(int(row)).path, delete, target
+
+
+def _live_data(
+    table_format: TableFormat,
+    metadata: TableMetadata,
+    manifests: Sequence[ManifestFile],
+    outcome: Outcome,
+    deletes: Sequence[tuple[str, DataFile, str | None]],
+) -> _LiveData:
+    targets = {split_location(target)[2] for _, _, target in deletes if target is not None}
+    removed: Mapping[str, set[str]] = outcome.removed
+    found = _LiveData()
+    listed = [m for m in manifests if m.content is ManifestContent.DATA and m.may_hold_live_files]
+    for entries in table_format.entries(metadata, listed, EntryColumns(rest=False)):
+        for row in np.flatnonzero(entries.is_live):
+            file = entries.data_file(int(row))
+            if listed_name(file) not in removed.get(entries.manifest_of(int(row)).path, ()):
+                found.add(file, file.sequence_number, targets)
+    for file in outcome.added:
+        if file.content is FileContent.DATA:  # newer than every delete, unless it keeps an older number
+            found.add(file, outcome.numbers.get(file.path, metadata.last_sequence_number + 1), targets)
+    return found

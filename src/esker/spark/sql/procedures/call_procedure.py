@@ -12,18 +12,16 @@ from esker.spark.sql.grammar.words import Words
 from esker.spark.sql.procedures.call_arguments import Caller, Given, Procedure, mapping_of, text_of
 from esker.spark.sql.procedures.cleaning import expire_snapshots, remove_orphan_files
 from esker.spark.sql.procedures.migrate_files import add_files, migrate, snapshot
+from esker.spark.sql.procedures.rewriting import (
+    rewrite_data_files,
+    rewrite_manifests,
+    rewrite_position_delete_files,
+)
 from esker.spark.sql.queries.query_frames import Answer, changelog_frame, changelog_range
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
 
-_LATER = frozenset(
-    (
-        "rewrite_data_files",
-        "rewrite_manifests",
-        "rewrite_position_delete_files",
-        "rewrite_table_path",
-    )
-)
+_LATER = frozenset(("rewrite_table_path",))
 _MOVED = "previous_snapshot_id bigint, current_snapshot_id bigint"
 _PICKED = "source_snapshot_id bigint, current_snapshot_id bigint"
 
@@ -215,6 +213,12 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
         ),
         remove_orphan_files,
     ),
+    "rewrite_data_files": (
+        ("table", "strategy", "sort_order", "options", "where", "branch"),
+        rewrite_data_files,
+    ),
+    "rewrite_manifests": (("table", "use_caching", "spec_id"), rewrite_manifests),
+    "rewrite_position_delete_files": (("table", "options", "where"), rewrite_position_delete_files),
     "add_files": (("table", "source_table", "partition_filter", "check_duplicate_files", "parallelism"), add_files),
     "snapshot": (
         ("source_table", "table", "location", "properties", "parallelism", "ignore_missing_files"),
