@@ -16,15 +16,49 @@ from urllib.error import URLError
 from urllib.request import urlopen
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
+import esker
 from esker.catalogs.open_catalog import open_catalog
 from esker.ports.catalog import Catalog
 
 HERE = Path(__file__).parents[1] / "interop_jvm"
 JARS = Path(os.environ.get("ESKER_JVM_ENVIRONMENT", "")).resolve()
-SECONDS = 120
+SECONDS = 240
+
+
+class ServerProgram:
+    """A program that answers at an address. It can be killed and started again."""
+
+    def __init__(self, command: list[str], url: str, log: Path) -> None:
+        if shutil.which(command[0]) is None:
+            pytest.skip(f"{command[0]} is not installed")
+        self._command, self._url, self._log = command, url, log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self._log.open("a") as out:
+            self._process = subprocess.Popen(self._command, stdout=out, stderr=subprocess.STDOUT)
+        _wait(self._process, self._url, self._log)
+
+    def kill(self) -> None:
+        """End it at once, by SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(20)
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +68,37 @@ class RestServer:
     uri: str
     warehouse: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    program: ServerProgram | None = None
+
+    @property
+    def address(self) -> Address:
+        """What another process opens it with."""
+        return Address(self.uri, self.warehouse, dict(self.properties))
 
     def open(self, *roots: str) -> Catalog:
         """Its catalog, through Esker."""
         return open_catalog(self.uri, allowed_roots=(self.warehouse, *roots), properties=self.properties)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server for another process."""
+
+    uri: str
+    warehouse: str
+    properties: dict[str, str]
+
+    def lake(self) -> esker.Lake:
+        """Its lake, through Esker."""
+        return esker.connect(self.uri, allowed_roots=(self.warehouse,), properties=self.properties)
+
+
+def append_in_a_process(job: tuple[Address, int, int]) -> None:
+    """Append rows with ids that no other process uses, one in a commit."""
+    address, who, times = job
+    table = address.lake().table("sales.orders")
+    for at in range(times):
+        table.append(pa.table({"id": pa.array([who * 1000 + at], pa.int64())}))
 
 
 def emptied(server: RestServer) -> None:
@@ -65,27 +126,19 @@ def reference_server(folder: Path, *, plans_later: bool = False) -> Iterator[Res
     program = str(HERE / "LoopbackRestServer.java")
     command = ["java", "-Xmx512m", "-cp", f"{jars}/*", program, str(port), str(warehouse), database]
     command += ["later"] if plans_later else []
-    with running(command, f"http://127.0.0.1:{port}/v1/config", folder / "server.log"):
-        yield RestServer(f"http://127.0.0.1:{port}", str(warehouse))
+    with running(command, f"http://127.0.0.1:{port}/v1/config", folder / "server.log") as program:
+        yield RestServer(f"http://127.0.0.1:{port}", str(warehouse), program=program)
 
 
 @contextmanager
-def running(command: list[str], url: str, log: Path) -> Iterator[None]:
+def running(command: list[str], url: str, log: Path) -> Iterator[ServerProgram]:
     """A program that answers at an address, stopped at the end."""
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    program = ServerProgram(command, url, log)
     try:
-        _wait(process, url, log)
-        yield
+        program.start()
+        yield program
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
+        program.stop()
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -110,50 +163,7 @@ def free_port() -> int:
 
 @contextmanager
 def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
-    """Nessie, with tables in an S3 server."""
-    server, command = _nessie(folder, s3)
-    with running(command, f"{server.uri}/v1/config", folder / "nessie.log"):
-        yield server
-
-
-@dataclass
-class MortalServer:
-    """A server on a database of its own, to be killed and started again at the same address."""
-
-    server: RestServer
-    command: list[str]
-    log: Path
-    process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        with self.log.open("a") as out:
-            self.process = subprocess.Popen(self.command, stdout=out, stderr=subprocess.STDOUT)
-        _wait(self.process, f"{self.server.uri}/v1/config", self.log)
-
-    def kill(self) -> None:
-        """End it by SIGKILL."""
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(20)
-
-
-@contextmanager
-def mortal_nessie(folder: Path, s3: S3Server) -> Iterator[MortalServer]:
-    """Nessie, running, with its database on disk."""
-    database = folder / "database"
-    kept = {"nessie.version.store.type": "ROCKSDB", "nessie.version.store.persist.rocks.database-path": str(database)}
-    made = MortalServer(*_nessie(folder, s3, kept), folder / "nessie.log")
-    try:
-        made.start()
-        yield made
-    finally:
-        if made.process is not None and made.process.poll() is None:
-            made.kill()
-
-
-def _nessie(folder: Path, s3: S3Server, further: Mapping[str, str] | None = None) -> tuple[RestServer, list[str]]:
-    """Where a Nessie would be, and the command that starts it."""
+    """Nessie, with tables in an S3 server, and with a database on disk that survives the program."""
     jar = next((JARS / "nessie").glob("nessie-quarkus-*-runner.jar"), None)
     java = newer_java(21)
     if jar is None or java is None:
@@ -167,6 +177,8 @@ def _nessie(folder: Path, s3: S3Server, further: Mapping[str, str] | None = None
         "quarkus.management.host": "127.0.0.1",
         "quarkus.management.port": str(management),
         "quarkus.log.level": "WARN",
+        "nessie.version.store.type": "ROCKSDB",
+        "nessie.version.store.persist.rocks.database-path": str(folder / "database"),
         "nessie.catalog.default-warehouse": "wh",
         "nessie.catalog.warehouses.wh.location": f"s3://{bucket}/wh",
         f"{store}.endpoint": s3.endpoint,
@@ -175,7 +187,6 @@ def _nessie(folder: Path, s3: S3Server, further: Mapping[str, str] | None = None
         f"{store}.access-key": "urn:nessie-secret:quarkus:k",
         "k.name": ACCESS_KEY,
         "k.secret": SECRET_KEY,
-        **(further or {}),
     }
     command = [
         java,
@@ -187,7 +198,32 @@ def _nessie(folder: Path, s3: S3Server, further: Mapping[str, str] | None = None
         str(jar),
     ]
     uri = f"http://127.0.0.1:{port}/iceberg"
-    return RestServer(uri, f"s3://{bucket}/wh", s3.properties), command
+    with running(command, f"{uri}/v1/config", folder / "nessie.log") as program:
+        yield RestServer(uri, f"s3://{bucket}/wh", s3.properties, program)
+
+
+@dataclass(frozen=True, slots=True)
+class MortalServer:
+    """A server to be killed and started again at the same address."""
+
+    server: RestServer
+    program: ServerProgram
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.program.start()
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self.program.kill()
+
+
+@contextmanager
+def mortal_nessie(folder: Path, s3: S3Server) -> Iterator[MortalServer]:
+    """Nessie, running, with its database on disk."""
+    with nessie(folder, s3) as server:
+        assert server.program is not None
+        yield MortalServer(server, server.program)
 
 
 def newer_java(version: int) -> str | None:
