@@ -9,13 +9,26 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks import commits, ingest, micro_batches, otlp, pipeline, planning, spark_read, spark_write, tpch, upsert
+from benchmarks import (
+    commits,
+    expiry,
+    ingest,
+    micro_batches,
+    otlp,
+    pipeline,
+    planning,
+    spark_read,
+    spark_write,
+    tpch,
+    upsert,
+)
 from benchmarks.measure import HEADER, Comparison
 
 Suite = Callable[[Path], Iterator[Comparison]]
 SUITES: dict[str, Suite] = {
     "planning": planning.compare,
     "commits": commits.compare,
+    "expiry": expiry.compare,
     "otlp": otlp.compare,
     "ingest": ingest.compare,
 }
