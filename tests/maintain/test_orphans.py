@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from esker_server import serving
 from reachability import objects_of, reachable
 from sound_tables import rows_of
 
@@ -379,12 +380,27 @@ def old_file(place: Path) -> None:
 @pytest.mark.parametrize("kind", ["directory", "sqlite"])
 def test_lakes_on_this_machine(tmp_path: Path, kind: str) -> None:
     uri = f"file://{tmp_path}/w" if kind == "directory" else f"sqlite:///{tmp_path}/c.db"
-    lake = esker.connect(uri, warehouse=None if kind == "directory" else f"file://{tmp_path}/w")
+    _tends(esker.connect(uri, warehouse=None if kind == "directory" else f"file://{tmp_path}/w"))
+
+
+@pytest.mark.slow
+def test_a_lake_behind_a_rest_server(tmp_path: Path) -> None:
+    lake = esker.connect(f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/w")
+    with serving(lake) as address:
+        _tends(esker.connect(address, allowed_roots=[tmp_path / "w"]))
+
+
+def test_a_lake_in_postgresql(tmp_path: Path, postgres: Any) -> None:
+    _tends(esker.connect(postgres.new_catalog(tmp_path)))
+
+
+def _tends(lake: Lake) -> None:
+    """Orphans go and snapshots expire, in any lake on this machine."""
     lake.create_namespace("s")
     table = lake.create_table("s.t", "id bigint")
     table.append({"id": [1]})
     table.append({"id": [2]})
-    folder = tmp_path / "w" / "s" / "t"
+    folder = Path(table.location.removeprefix("file://"))
     for file in folder.rglob("*"):
         if file.is_file():
             os.utime(file, (0.001, 0.001))
