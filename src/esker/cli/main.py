@@ -47,6 +47,7 @@ _HOMES: Mapping[str, str] = {
     "tag": "refs",
     "branch": "refs",
     "rollback": "snapshots",
+    "schema": "info",
     "manifests": "files",
     "explain": "scan",
     "rewrite-manifests": "compact",
