@@ -36,6 +36,10 @@ class Auth(Protocol):
         """After the server refused what was sent: whether there is something new to try."""
         ...
 
+    def secrets(self) -> tuple[Secret, ...]:
+        """What is sent besides the user's properties, and must not be shown."""
+        ...
+
 
 class NoAuth:
     """Requests as they are."""
@@ -45,6 +49,9 @@ class NoAuth:
 
     def renew(self) -> bool:
         return False
+
+    def secrets(self) -> tuple[Secret, ...]:
+        return ()
 
 
 class BearerToken:
@@ -59,6 +66,9 @@ class BearerToken:
     def renew(self) -> bool:
         return False
 
+    def secrets(self) -> tuple[Secret, ...]:
+        return (self._token,)
+
 
 class ClientCredentials:
     """Tokens by OAuth2's client credentials flow. One is asked for when the first is needed, and again in time."""
@@ -69,6 +79,7 @@ class ClientCredentials:
         self._now = now
         self._lock = threading.Lock()
         self._token = settings.secret("token")
+        self._former: Secret | None = None  # a late answer may quote it
         self._ends: float | None = None
 
     def authorized(self, request: Request) -> Request:
@@ -82,6 +93,9 @@ class ClientCredentials:
         with self._lock:
             self._fetch()
         return True
+
+    def secrets(self) -> tuple[Secret, ...]:
+        return tuple(token for token in (self._token, self._former) if token is not None)
 
     def _fetch(self) -> None:
         url = self._settings.text("oauth2-server-uri") or f"{self._settings.uri}/v1/oauth/tokens"
@@ -110,11 +124,12 @@ class ClientCredentials:
                 operation="get a token",
                 reason=error.why,
             ) from None
-        self._token, life = _token_in(answer, url, self._settings)
+        found, life = _token_in(answer, url, (*self._settings.secrets(), *self.secrets()))
+        self._token, self._former = found, self._token
         self._ends = None if life is None else began + max(life - min(_EARLY_S, life / 10), 0)
 
 
-def _token_in(answer: Answer, url: str, settings: RestSettings) -> tuple[Secret, float | None]:
+def _token_in(answer: Answer, url: str, secrets: tuple[Secret, ...]) -> tuple[Secret, float | None]:
     """The token in an answer and its life in seconds. No error ever shows what was sent or came back as a token."""
     try:
         document = msgspec.json.decode(answer.body)
@@ -124,7 +139,7 @@ def _token_in(answer: Answer, url: str, settings: RestSettings) -> tuple[Secret,
     token, life = fields.get("access_token"), fields.get("expires_in")
     if not answer.is_success or not isinstance(token, str) or not token:
         said = ": ".join(str(fields[name]) for name in ("error", "error_description") if fields.get(name))
-        why = without(said, *settings.secrets())[:300] or f"the answer has status {answer.status} and no token"
+        why = without(said, *secrets)[:300] or f"the answer has status {answer.status} and no token"
         if answer.status >= 500 or answer.status == 429:
             raise StorageFailed(
                 f"cannot get a token from {shown_address(url)}: {why}",
@@ -173,6 +188,10 @@ class SigV4:
         is_new = found != self._keys
         self._keys = found
         return is_new
+
+    def secrets(self) -> tuple[Secret, ...]:
+        keys = (self._keys.secret_access_key, self._keys.session_token)
+        return tuple(key for key in keys if key is not None)
 
 
 def aws_keys(settings: RestSettings) -> AwsKeys:

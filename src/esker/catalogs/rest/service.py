@@ -144,8 +144,10 @@ class RestService:
 
     @property
     def secrets(self) -> tuple[Any, ...]:
-        """What no message may show."""
-        return self._given.secrets()
+        """What no message may show: the user's secrets, those of the server's configuration, and tokens from it."""
+        known = self.__dict__.get("configuration")
+        merged = () if known is None else known.settings.secrets()
+        return (*self._given.secrets(), *merged, *self._auth.secrets())
 
     def offers(self, operation: Operation) -> bool:
         """Whether the server has the operation."""
