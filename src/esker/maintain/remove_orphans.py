@@ -30,6 +30,7 @@ DAY_MS = 24 * 3_600_000
 FLOOR_MS = DAY_MS  # a younger file may belong to a writer that is still at work
 DEFAULT_AGE_MS = 3 * DAY_MS
 Mismatch = Literal["error", "ignore"]
+CLOCK = ".clock"  # the folder of the objects that tell the time; one of a run that stopped is an orphan
 
 # The catalog of a directory needs the name of every version, also of those that are no longer in the log (note 18).
 _VERSION = re.compile(r"v\d{1,18}\.(?:gz\.)?metadata\.json(?:\.gz)?")
@@ -195,7 +196,7 @@ def _check_apart(root: str, mine: tuple[str, str], other: tuple[str, str], name:
 
 def store_clock_ms(storage: Storage, root: str) -> int:
     """The time of the store: that of an object which is written now, and deleted again (F40)."""
-    folder = f"{root.rstrip('/')}/metadata/.clock"
+    folder = f"{root.rstrip('/')}/metadata/{CLOCK}"
     probe = f"{folder}/{uuid4().hex}"
     storage.write_new(probe, b"")
     try:
@@ -289,7 +290,7 @@ def _is_kept(location: str, root: str) -> bool:
         return True
     if any(part.startswith("metadata.dropped-") for part in folder.split("/")):
         return True
-    hidden = [part for part in folder.split("/") if part.startswith((".", "_")) and "=" not in part]
+    hidden = [part for part in folder.split("/") if part.startswith((".", "_")) and "=" not in part and part != CLOCK]
     return bool(hidden) or (name.startswith((".", "_")) and not _DRAFT.fullmatch(name))
 
 
