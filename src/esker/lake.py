@@ -381,8 +381,8 @@ class Lake(ViewVerbs):
         take the table over with ``register_table``. Every commit that was made before is in that file, and every later
         one fails.
 
-        Raises ``NoSuchTable``, and ``Unsupported`` for a catalog that cannot do this in one step. Only a REST catalog
-        can; elsewhere use ``drop_table``, which keeps the files, too.
+        Raises ``NoSuchTable``, and ``Unsupported`` for a catalog that cannot do this in one step, which is a directory
+        or a REST server without it; there use ``drop_table``, which keeps the files, too.
 
             file = lake.unregister_table("sales.orders")
         """

@@ -242,7 +242,7 @@ class ViewVerbs(ABC):
 
     def register_view(self, name: str, metadata_location: str) -> View:
         """Add an existing view to the catalog by its newest metadata file, and return it. Raises ``AlreadyExists`` if
-        the name is in use, and ``Unsupported`` for a catalog that cannot do this. Only a REST catalog can."""
+        the name is in use, and ``Unsupported`` for a catalog that cannot have views."""
         parsed = TableName.parse(name)
         views = self._catalog.view_catalog()
         if not isinstance(views, RegistersViews):

@@ -96,10 +96,11 @@ class MemoryPointers:
             self._tables.update({move.name: (kind, move.new) for move in moves})
             return None
 
-    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> str:
         with self._lock:
-            self._held(name, kind)
+            location = self._held(name, kind)
             del self._tables[name]
+            return location
 
     def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
         with self._lock:

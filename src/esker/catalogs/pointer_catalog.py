@@ -95,8 +95,8 @@ class Pointers(Protocol):
         """
         ...
 
-    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
-        """Remove a name. Raises `NoSuchTable` if it does not exist."""
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> str:
+        """Remove a name. Returns where it pointed at. Raises `NoSuchTable` if it does not exist."""
         ...
 
     def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
@@ -187,6 +187,14 @@ class PointerViews:
         except EskerError:
             self._files.discard(state)
             raise
+        return state
+
+    def register_view(self, name: TableName, metadata_location: str) -> ViewState:
+        self._check_free(name)
+        state = self._files.read(fitting(metadata_location))
+        self._warehouse.check(state.metadata.location, "the view's location")
+        self._warehouse.remember()
+        self._pointers.put_new(name, metadata_location, Kind.VIEW)
         return state
 
     def swap_view(self, name: TableName, base: ViewState, new: ViewMetadata) -> ViewSwap:
@@ -350,6 +358,10 @@ class PointerCatalog:
 
     def drop(self, name: TableName) -> None:
         self._pointers.remove(checked_name(name))
+
+    def unregister(self, name: TableName) -> TableState:
+        self.load(name)  # one that cannot be read stays where it is
+        return self._files.read(self._pointers.remove(checked_name(name)))
 
     def rename(self, old: TableName, new: TableName) -> None:
         self._pointers.rename(checked_name(old), checked_name(new))

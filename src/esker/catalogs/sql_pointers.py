@@ -290,14 +290,16 @@ class SqlPointers:
             return True
         return False
 
-    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> None:
+    def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> str:
         _check_held(name, self._look(name, kind), kind)  # read first: this creates no database
 
-        def work(session: Session) -> None:
-            _check_held(name, self._row(session, name), kind)
+        def work(session: Session) -> str:
+            row = self._row(session, name)
+            _check_held(name, row, kind)
             session.change(f"DELETE FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
+            return str(row["metadata_location"] or "") if row is not None else ""
 
-        self._database.write(f"drop {kind.word} {name}", work)
+        return self._database.write(f"drop {kind.word} {name}", work)
 
     def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
         _check_held(old, self._look(old, kind), kind)

@@ -21,6 +21,7 @@ from esker.serve.error_answers import NotOffered, answer_to, error_answer
 from esker.serve.find_operation import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, LOAD_FUNCTION, TOKEN, OtherMethod, Routes
 from esker.serve.namespace_operations import Namespaces, paged
 from esker.serve.replays import HEADER, LIFETIME, Replays
+from esker.serve.scan_planning import ScanPlanning
 from esker.serve.table_operations import Tables
 from esker.serve.view_operations import Views
 
@@ -34,11 +35,6 @@ Handler = Callable[[Call], Answer]
 
 REFUSED: Mapping[str, str] = {
     Operation.SIGN_REQUEST.value: "this server signs no requests to a store",
-    Operation.REGISTER_VIEW.value: "this server does not register views by their metadata file",
-    Operation.PLAN_SCAN.value: "this server does not plan scans",
-    Operation.FETCH_PLAN.value: "this server does not plan scans",
-    Operation.CANCEL_PLAN.value: "this server does not plan scans",
-    Operation.FETCH_TASKS.value: "this server does not plan scans",
 }
 """The operations of the protocol that are answered with 406, and why."""
 
@@ -47,7 +43,8 @@ _EMPTY = (
     *(Operation.DROP_NAMESPACE.value, Operation.DROP_TABLE.value, Operation.RENAME_TABLE.value),
     *(Operation.COMMIT_TRANSACTION.value, Operation.DROP_VIEW.value, Operation.RENAME_VIEW.value),
 )
-_REPLAYED = frozenset(one.value for one in KEYED - {Operation.UNREGISTER_TABLE})
+_PLANNING = {Operation.PLAN_SCAN, Operation.CANCEL_PLAN, Operation.FETCH_TASKS}  # they change nothing
+_REPLAYED = frozenset(one.value for one in KEYED - {Operation.UNREGISTER_TABLE} - _PLANNING)
 
 
 class Service:
@@ -74,6 +71,7 @@ class Service:
         catalog = self._lake.catalog
         commits = Commits(catalog)
         namespaces, tables, views = Namespaces(catalog), Tables(self._lake, commits, config), Views(catalog)
+        planning = ScanPlanning(self._lake)
         again: dict[str, Handler] = {
             Operation.CREATE_NAMESPACE.value: namespaces.load_created,
             Operation.UPDATE_NAMESPACE.value: namespaces.updated_before,
@@ -81,6 +79,7 @@ class Service:
             Operation.REGISTER_TABLE.value: tables.load_created,
             Operation.UPDATE_TABLE.value: tables.load,
             Operation.REPLACE_VIEW.value: views.load,
+            Operation.REGISTER_VIEW.value: views.load_registered,
             **dict.fromkeys(_EMPTY, lambda call: NOTHING),
         }
         handlers: dict[str, Handler] = {
@@ -106,6 +105,10 @@ class Service:
             Operation.RENAME_TABLE.value: tables.rename,
             Operation.REPORT_METRICS.value: tables.metrics,
             Operation.COMMIT_TRANSACTION.value: tables.commit_all,
+            Operation.PLAN_SCAN.value: planning.plan,
+            Operation.FETCH_PLAN.value: planning.fetch,
+            Operation.CANCEL_PLAN.value: planning.cancel,
+            Operation.FETCH_TASKS.value: planning.tasks,
             Operation.LIST_VIEWS.value: views.list,
             Operation.CREATE_VIEW.value: views.create,
             Operation.LOAD_VIEW.value: views.load,
@@ -113,6 +116,7 @@ class Service:
             Operation.DROP_VIEW.value: views.drop,
             Operation.VIEW_EXISTS.value: views.exists,
             Operation.RENAME_VIEW.value: views.rename,
+            Operation.REGISTER_VIEW.value: views.register,
         }
         return handlers, again
 

@@ -14,9 +14,10 @@ from esker.catalogs.refusals import table_exists
 from esker.errors import AlreadyExists, InvalidInput, NoSuchTable
 from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.model.table_names import TableName
-from esker.ports.catalog import TableState
+from esker.ports.catalog import TableState, UnregistersTables
 from esker.serve.apply_commits import Commit, Commits
 from esker.serve.call import NOTHING, Answer, Call, answer_json, identifier_in
+from esker.serve.error_answers import NotOffered
 from esker.serve.namespace_operations import paged
 from esker.serve.new_tables import requested_table
 from esker.tree.table_metadata import TableMetadata
@@ -75,10 +76,9 @@ class Tables:
 
     def unregister(self, call: Call) -> Answer:
         """Remove a table from the catalog and return its last metadata. Its files stay. Later commits fail."""
-        state = self._catalog.load(call.table)
-        answer = self._described(state, call)
-        self._catalog.drop(call.table)
-        return answer
+        if not isinstance(self._catalog, UnregistersTables):
+            raise NotOffered("cannot unregister a table: the catalog behind this server cannot", feature="unregister")
+        return self._described(self._catalog.unregister(call.table), call)
 
     def load_created(self, call: Call) -> Answer:
         """The table that a request has created or registered before."""

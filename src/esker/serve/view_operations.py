@@ -17,9 +17,9 @@ from esker.iceberg.metadata.schema import decode_schema, encode_schema
 from esker.iceberg.metadata.view_metadata import decode_view_metadata, encode_view_metadata
 from esker.model.schema import Schema
 from esker.model.table_names import TableName
-from esker.ports.catalog import Catalog, ViewState
+from esker.ports.catalog import Catalog, RegistersViews, ViewState
 from esker.serve.call import NOTHING, REQUEST, Answer, Call, answer_json
-from esker.serve.error_answers import BadArgument, CommitRefused
+from esker.serve.error_answers import BadArgument, CommitRefused, NotOffered
 from esker.serve.namespace_operations import paged
 from esker.serve.table_operations import identifier_in_namespace, named, naming_both, renaming
 from esker.tree.view_metadata import VersionLogEntry, ViewMetadata, ViewVersion
@@ -44,6 +44,19 @@ class Views:
         self._tables.namespace_properties(name.namespace)
         location = document.string_or_none("location") or self._tables.location_for(name)
         return _described(self._catalog.create_view(name, _first(document, location)))
+
+    def register(self, call: Call) -> Answer:
+        """Add a view to the catalog by its metadata file."""
+        if not isinstance(self._catalog, RegistersViews):
+            raise NotOffered("cannot register a view: the catalog behind this server has no views", feature="views")
+        document = call.document()
+        name = identifier_in_namespace(call, document.string("name"))
+        return _described(self._catalog.register_view(name, document.string("metadata-location")))
+
+    def load_registered(self, call: Call) -> Answer:
+        """The view that a request has registered before."""
+        name = identifier_in_namespace(call, call.document().string("name"))
+        return _described(self._catalog.load_view(name))
 
     def load(self, call: Call) -> Answer:
         """The metadata of a view."""

@@ -64,8 +64,28 @@ def test_what_the_server_does_not_offer_is_refused_by_name(server: FaultyRest, t
     assert not server.requests("POST", "register")
 
 
-def test_other_catalogs_refuse_both_by_name(tmp_path: Path) -> None:
-    lake = esker.connect("memory:")
+@pytest.mark.parametrize("uri", ["memory:", "sqlite:///{}/catalog.db"])
+def test_catalogs_with_pointers_do_both_too(tmp_path: Path, uri: str) -> None:
+    lake = esker.connect(uri.format(tmp_path), warehouse=None if uri == "memory:" else str(tmp_path))
+    lake.create_namespace("a")
+    table = lake.create_table("a.t", "id bigint")
+    table.append(pa.table({"id": pa.array([1, 2], pa.int64())}))
+    assert lake.unregister_table("a.t") == table.metadata_location
+    assert lake.tables("a") == []
+    with pytest.raises(NoSuchTable):
+        lake.unregister_table("a.t")
+    assert lake.register_table("a.t", table.metadata_location).scan().count() == 2
+    view = lake.create_view("a.v", "SELECT 1 AS one", schema="one int")
+    with pytest.raises(AlreadyExists):
+        lake.register_view("a.v", view.metadata_location)
+    lake.drop_view("a.v")
+    assert lake.register_view("a.v", view.metadata_location).uuid == view.uuid
+    with pytest.raises(AlreadyExists):
+        lake.register_view("a.t", view.metadata_location)
+
+
+def test_a_directory_refuses_both_by_name(tmp_path: Path) -> None:
+    lake = esker.connect(f"file://{tmp_path}/lake")
     lake.create_namespace("a")
     lake.create_table("a.t", "id bigint")
     with pytest.raises(Unsupported, match="use drop_table, which keeps the files"):

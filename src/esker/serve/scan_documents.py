@@ -1,0 +1,171 @@
+"""Filters and files of scan planning, as the protocol writes them: a filter is read, files are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from esker.errors import InvalidInput
+from esker.iceberg.json_document import JsonObject
+from esker.iceberg.metadata.single_values import decode_single_value, encode_single_value
+from esker.model.partition_and_sort import partition_value_type
+from esker.model.predicates.predicate import (
+    FALSE,
+    TRUE,
+    Always,
+    Bound,
+    Compare,
+    IsNaN,
+    IsNull,
+    OneOf,
+    Op,
+    StartsWith,
+    all_of,
+    any_of,
+)
+from esker.model.schema import Schema
+from esker.model.types import Field, StringType, is_floating, is_nested
+from esker.ports.engine import ScanTask
+from esker.serve.call import REQUEST
+from esker.tree.data_file import DataFile, FileContent
+from esker.tree.table_metadata import TableMetadata
+
+_OPS = {"eq": Op.EQ, "not-eq": Op.NE, "lt": Op.LT, "lt-eq": Op.LE, "gt": Op.GT, "gt-eq": Op.GE}
+_PAIRS = (
+    *(("eq", "not-eq"), ("lt", "gt-eq"), ("gt", "lt-eq"), ("is-null", "not-null"), ("is-nan", "not-nan")),
+    *(("in", "not-in"), ("starts-with", "not-starts-with")),
+)
+_OPPOSITE = {**dict(_PAIRS), **{other: one for one, other in _PAIRS}}
+_CONTENTS = {
+    FileContent.DATA: "data",
+    FileContent.POSITION_DELETES: "position-deletes",
+    FileContent.EQUALITY_DELETES: "equality-deletes",
+}
+_DEEPEST = 200
+
+Find = Callable[[str], Field]
+
+
+def read_filter(value: Any, schema: Schema, *, is_case_sensitive: bool = True) -> Bound:
+    """The filter of a request, with Iceberg's own meaning: a negated test also selects null.
+
+    A term that is a transform of a column selects everything, so more files may be planned than needed, never fewer.
+    Raises ``InvalidInput`` for an unknown column or operation, and ``Corrupt`` for another document.
+    """
+    names = schema.id_by_name
+    if not is_case_sensitive:
+        names = {name.lower(): id_ for name, id_ in names.items()}
+
+    def find(name: str) -> Field:
+        id_ = names.get(name if is_case_sensitive else name.lower())
+        if id_ is None:
+            raise InvalidInput(f"cannot filter by {name[:100]!r}: the table has no such column")
+        return schema.by_id[id_]
+
+    return _read(value, find, 0, negated=False)
+
+
+def _read(value: Any, find: Find, depth: int, *, negated: bool) -> Bound:
+    if depth > _DEEPEST:
+        raise InvalidInput(f"cannot read the filter: it is nested over {_DEEPEST} levels deep")
+    if isinstance(value, bool):
+        return Always(value is not negated)
+    document = JsonObject(REQUEST, "the filter", value)
+    kind = document.string("type").lower().replace("_", "-")
+    match kind:
+        case "true" | "false":
+            return TRUE if (kind == "true") is not negated else FALSE
+        case "not":
+            return _read(document.required("child"), find, depth + 1, negated=not negated)
+        case "and" | "or":
+            sides = [_read(document.required(side), find, depth + 1, negated=negated) for side in ("left", "right")]
+            return all_of(sides) if (kind == "and") is not negated else any_of(sides)
+    if kind not in _OPPOSITE:
+        raise InvalidInput(f"cannot read the filter: the operation {kind[:40]!r} is not known")
+    name = _column(document.required("term"))
+    return TRUE if name is None else _test(_OPPOSITE[kind] if negated else kind, find(name), document)
+
+
+def _column(term: Any) -> str | None:
+    """The name of the column that a term is; None for a transform of one."""
+    if isinstance(term, str):
+        return term
+    document = JsonObject(REQUEST, "a term of the filter", term)
+    return document.string("term") if document.string("type") == "reference" else None
+
+
+def _test(kind: str, column: Field, document: JsonObject) -> Bound:
+    if is_nested(column.type) and kind not in ("is-null", "not-null"):
+        raise InvalidInput(f"cannot filter by {column.name!r}: it has no single value")
+    match kind:
+        case "is-null" | "not-null":
+            return IsNull(column, kind == "not-null")
+        case "is-nan" | "not-nan":
+            if not is_floating(column.type):
+                return TRUE if kind == "not-nan" else FALSE
+            return any_of((IsNaN(column, kind == "not-nan"), IsNull(column))) if kind == "not-nan" else IsNaN(column)
+        case "in" | "not-in":
+            values = frozenset(_held(column, one) for one in document.items("values"))
+            return OneOf(column, values) if kind == "in" else any_of((OneOf(column, values, True), IsNull(column)))
+        case "starts-with" | "not-starts-with":
+            if not isinstance(column.type, StringType):
+                raise InvalidInput(f"cannot filter by {kind} of {column.name!r}: it is no text")
+            prefix = document.string("value")
+            if kind == "starts-with":
+                return StartsWith(column, prefix)
+            return any_of((StartsWith(column, prefix, True), IsNull(column)))
+        case _:
+            compared = Compare(column, _OPS[kind], _held(column, document.required("value")))
+            return any_of((compared, IsNull(column))) if kind == "not-eq" else compared
+
+
+def _held(column: Field, value: Any) -> Any:
+    try:
+        return decode_single_value(column.type, value)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"cannot filter by {column.name!r}: {str(value)[:60]!r} is no {column.type}") from error
+
+
+# ---------------------------------------------------------------- files
+
+
+def task_documents(tasks: Sequence[ScanTask], metadata: TableMetadata) -> dict[str, Any]:
+    """Tasks of a plan as one answer: the deletes once, and each task with their numbers."""
+    numbers: dict[tuple[str, int | None], int] = {}
+    deletes: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
+    for task in tasks:
+        references: list[int] = []
+        for one in task.deletes:
+            key = (one.path, one.content_offset)
+            if key not in numbers:
+                numbers[key] = len(deletes)
+                deletes.append(_file(one, metadata))
+            references.append(numbers[key])
+        entry: dict[str, Any] = {"data-file": _file(task.data_file, metadata)}
+        found.append({**entry, "delete-file-references": references} if references else entry)
+    return {"file-scan-tasks": found, "delete-files": deletes}
+
+
+def _file(file: DataFile, metadata: TableMetadata) -> dict[str, Any]:
+    spec = metadata.spec_by_id[file.spec_id]
+    types = [partition_value_type(part, metadata.any_field_by_id) for part in spec.fields]
+    found: dict[str, Any] = {
+        "content": _CONTENTS[file.content],
+        "file-path": file.path,
+        "file-format": file.file_format,
+        "spec-id": file.spec_id,
+        "file-size-in-bytes": file.file_size,
+        "record-count": file.record_count,
+        "key-metadata": None if file.key_metadata is None else file.key_metadata.hex(),
+        "split-offsets": list(file.split_offsets),
+        "equality-ids": list(file.equality_ids),
+        "sort-order-id": file.sort_order_id,
+        "first-row-id": file.first_row_id,
+        "referenced-data-file": file.referenced_data_file,
+        "content-offset": file.content_offset,
+        "content-size-in-bytes": file.content_size,
+    }
+    kept = {name: value for name, value in found.items() if value is not None and value != []}
+    values = [encode_single_value(type_, value) for type_, value in zip(types, file.partition, strict=True)]
+    return {**kept, "partition": values}
