@@ -6,13 +6,18 @@ import datetime as dt
 import re
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
+from esker.arrow.statistics.arrow_statistics import ArrowStatistics
+from esker.arrow.statistics.sketch_columns import column_hashes
 from esker.iceberg.puffin import read_blob, read_footer
-from esker.iceberg.theta_sketch import decode_theta_sketch
+from esker.iceberg.theta_sketch import ThetaSketch, decode_theta_sketch
+from esker.maintain.statistics.partition_counts import partition_statistics_schema
 from esker.maintain.statistics.partition_statistics import read_partition_statistics
+from esker.model.types import STRING
 from esker.table import Table
 
 COLUMNS = {
@@ -174,3 +179,35 @@ def test_j3_java_computes_from_nothing_what_esker_computes(shared) -> None:
     table.compute_partition_statistics(incremental=False)
     assert partitions(table) == theirs
     assert len(theirs) == 4
+
+
+def test_the_differences_that_the_documentation_names(sqlite) -> None:
+    """Java hashes a uuid as its text, drops the statistics of other columns, and keeps an old total of records."""
+    table = sqlite.lake.create_table(
+        sqlite.name("t"), "id bigint, u uuid, region string", partition_by=["region"], format_version=3
+    )
+    ids = pa.uuid().wrap_array(pa.array([bytes([n] * 16) for n in range(4)], pa.binary(16)))
+    table.append(pa.table({"id": range(4), "u": ids, "region": ["a", "a", "b", "b"]}))
+    table.compute_statistics()
+    ours = sketches(table)
+    sqlite.run("CALL {catalog}.system.compute_table_stats(table => '{namespace}.t', columns => array('u', 'region'))")
+    theirs = sketches(table.refresh())
+    assert table.distinct_values() == {"u": 4, "region": 2}
+    assert theirs[3] == ours[3]
+    as_text = [str(UUID(bytes=bytes([n] * 16))) for n in range(4)]
+    assert theirs[2] == ThetaSketch.of(column_hashes(pa.array(as_text), STRING)).encode() != ours[2]
+
+    file = table.compute_partition_statistics()
+    assert file is not None
+    rows = read_partition_statistics(table.metadata, table._workings.engine, file)
+    at = rows.schema.get_field_index("total_record_count")
+    storage = table._workings.storage
+    storage.delete(file.path)
+    changed = rows.set_column(at, rows.schema.field(at), pa.array([2, 2], pa.int64()))
+    ArrowStatistics(storage, table._workings.engine).write_partitions(
+        file.path, partition_statistics_schema(table.metadata), changed
+    )
+    sqlite.run("INSERT INTO {t} SELECT 9, u, region FROM {t} WHERE id = 0")
+    sqlite.run("CALL {catalog}.system.compute_partition_stats('{namespace}.t')")
+    (a, _) = partitions(table.refresh())
+    assert (a["data_record_count"], a["total_record_count"]) == (3, 2), "so Esker writes no total"

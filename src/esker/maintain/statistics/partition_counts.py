@@ -10,7 +10,7 @@ manifests that a snapshot wrote record the files that it removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,11 +85,13 @@ class PartitionCounts:
 
     subject: Subject
     shape: PartitionColumn
+    moments: Mapping[int, tuple[int, int]]  # time and sequence number by snapshot id
 
     @classmethod
     def of(cls, subject: Subject) -> PartitionCounts:
         """For that table."""
-        return cls(subject, PartitionColumn.of(subject))
+        moments = {s.snapshot_id: (s.timestamp_ms, s.sequence_number) for s in subject.metadata.snapshots}
+        return cls(subject, PartitionColumn.of(subject), moments)
 
     def rows(self, snapshot: Snapshot, earlier: Earlier | None = None) -> pa.Table:
         """One row per spec and partition that has files, sorted by partition.
@@ -144,9 +146,8 @@ class PartitionCounts:
         columns = {
             name: pa.array(np.where(entries.content == kind, whole[what], 0) * sign) for name, kind, what in _COUNTS
         }
-        known = {s.snapshot_id: (s.timestamp_ms, s.sequence_number) for s in self.subject.metadata.snapshots}
         ids: list[Any] = entries.snapshot_id.to_pylist() if sign >= 0 else [None] * len(entries)
-        times = [known.get(id_) for id_ in ids]
+        times = [self.moments.get(id_) for id_ in ids]
         columns["updated_ms"] = pa.array([None if at is None else at[0] for at in times], pa.int64())
         columns["updated_order"] = pa.array([None if at is None else at[1] for at in times], pa.int64())
         columns["updated_by"] = pa.array(
@@ -163,9 +164,8 @@ class PartitionCounts:
             for name in _NAMES
         }
         by = rows["last_updated_snapshot_id"]
-        order = {s.snapshot_id: s.sequence_number for s in self.subject.metadata.snapshots}
         columns["updated_ms"] = rows["last_updated_at"]
-        columns["updated_order"] = pa.array([order.get(id_) for id_ in by.to_pylist()], pa.int64())
+        columns["updated_order"] = pa.array([self.moments.get(id_, (0, None))[1] for id_ in by.to_pylist()], pa.int64())
         columns["updated_by"] = by
         columns["spec_id"] = rows["spec_id"]
         partition = rows["partition"].combine_chunks()
