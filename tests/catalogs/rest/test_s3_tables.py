@@ -55,6 +55,17 @@ def made(lake: esker.Lake) -> esker.Table:
     )
 
 
+def test_files_are_left_to_the_service(lake: esker.Lake) -> None:
+    table = made(lake)
+    table.append(ROWS)
+    table.overwrite(ROWS)
+    for verb in (table.remove_orphans, lambda: table.expire_snapshots(older_than=1 << 60)):
+        with pytest.raises(Unsupported, match="S3 Tables removes files of its tables itself"):
+            verb()
+    report = table.expire_snapshots(older_than=1 << 60, delete="never")
+    assert (len(report.snapshot_ids), len(lake.table("sales.orders").snapshots)) == (1, 1)
+
+
 def test_all_that_can_work_works(lake: esker.Lake, service: S3Tables) -> None:
     table = made(lake)
     assert [str(field.transform) for field in table.spec.fields] == ["identity"]

@@ -117,8 +117,8 @@ class RestCatalog:
 
     @property
     def tended_by(self) -> str | None:
-        """S3 Tables removes files of its tables itself, and lets no client do it."""
-        return "S3 Tables" if self._service.settings.text("rest.signing-name") == "s3tables" else None
+        """The service that removes files of its tables itself."""
+        return self._service.tended_by
 
     def has_namespace(self, namespace: Namespace) -> bool:
         """Whether there is such a namespace."""

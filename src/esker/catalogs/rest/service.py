@@ -149,6 +149,13 @@ class RestService:
         merged = () if known is None else known.settings.secrets()
         return (*self._given.secrets(), *merged, *self._auth.secrets())
 
+    @property
+    def tended_by(self) -> str | None:
+        """S3 Tables, which lets no client delete files, and Nessie, whose older versions may need any file."""
+        if is_nessie(self.settings):
+            return "Nessie"
+        return "S3 Tables" if self.settings.text("rest.signing-name") == "s3tables" else None
+
     def offers(self, operation: Operation) -> bool:
         """Whether the server has the operation."""
         return operation in self.configuration.operations
