@@ -50,3 +50,38 @@ def test_f01_executors_without_esker_write_each_row_once_though_tasks_are_killed
     assert found["installed"].endswith("void/esker/__init__.py")
     assert found["processes"] == 2
     assert found["faults"] == [[40_000, 40_000], [40_000, 40_000]]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("s3_environment")
+def test_f01_an_executor_that_dies_while_it_writes_to_s3_leaves_nothing_visible(tmp_path: Path, bucket: str) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SPARK_REMOTE")}
+    support = ROOT / "tests" / "support"
+    done = subprocess.run(
+        [sys.executable, str(support / "dying_s3_writers.py"), str(tmp_path)],
+        env={
+            **environment,
+            "ESKER_SOURCE": str(ROOT / "src"),
+            "ESKER_BUCKET": bucket,
+            "PYSPARK_PYTHON": sys.executable,
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    for case, rows in (("one request", 12_000), ("several parts", 1_400_000)):
+        facts = found[case]
+        assert facts.pop("attempts") > facts.pop("recorded"), case  # what died had begun a file
+        assert facts == {
+            "killed": True,
+            "rows": rows,
+            "ids": rows,
+            "snapshots": 1,
+            "recorded files are stored": True,
+            "in parts": case == "several parts",
+        }
