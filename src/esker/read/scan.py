@@ -54,6 +54,10 @@ class Scan(RowVerbs):
     frames: SparkFrames | None = None
     service: ScanService | None = None  # of a catalog that takes part in scans
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes: there the reader plans itself, since a service of the catalog holds connections."""
+        return {**self.__dict__, "service": None}
+
     def __repr__(self) -> str:
         facts = "; ".join(f"{name} {said}" for name, said in self._facts())
         return f"<esker.Scan of {self.metadata.location}: {facts}>"

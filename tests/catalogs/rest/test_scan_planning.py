@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,16 @@ def test_a_snapshot_is_planned_by_its_id(server: PlanningRest, lake: esker.Lake)
 def test_deleted_rows_can_be_asked_for(lake: esker.Lake) -> None:
     found = lake.table("a.t").scan(columns=["id", "_deleted"]).to_arrow()
     assert sorted(row["id"] for row in found.to_pylist() if row["_deleted"]) == [2, 13]
+
+
+def test_a_scan_travels_to_other_processes_which_plan_it_themselves(server: PlanningRest, lake: esker.Lake) -> None:
+    scan = lake.table("a.t").scan("day = '2026-01-02'")
+    again = pickle.loads(pickle.dumps(replace(scan, frames=None)))
+    assert sorted(again.to_arrow()["id"].to_pylist()) == [10, 11, 12, 14, 15]
+    assert not server.requests("POST", PLAN)
+    assert "the REST catalog" in scan.explain()
+    sent = pickle.loads(pickle.dumps(scan.plan()))
+    assert sent.planner == scan.plan().planner
 
 
 # ---------------------------------------------------------------- who plans
