@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,12 +52,38 @@ def test_rows_are_written_changed_and_read(lake: Lake, orders: esker.Table, buck
     assert list(lake.tables("sales")) == []
 
 
+def cold(lake: Lake) -> Lake:
+    """The same lake, opened by somebody who has read nothing."""
+    assert lake.address is not None
+    return esker.connect(**lake.address)
+
+
 def test_a_cold_plan_of_n_manifests_costs_n_and_three_requests(s3: S3Server, lake: Lake, orders: esker.Table) -> None:
+    opened = cold(lake)
     with s3.counted() as requests:
-        plan = lake.table("sales.orders").scan().plan()
+        plan = opened.table("sales.orders").scan().plan()
         assert len(plan.tasks) == 5
     assert plan.funnel.manifests_read == 5
+    lists = [request for request in requests if "/snap-" in request]
+    manifests = [request for request in requests if request.endswith(".avro") and "/snap-" not in request]
+    assert (len(lists), len(manifests), len(set(manifests))) == (1, 5, 5)  # none came from memory, none twice
     assert len(requests) <= 5 + 3
+
+
+def test_the_requests_of_an_append_do_not_grow_with_the_table(s3: S3Server, lake: Lake, orders: esker.Table) -> None:
+    def requests_of_one() -> list[str]:
+        table = cold(lake).table("sales.orders")
+        with s3.counted() as requests:
+            table.append(rows(99))
+        return [re.sub(r"/[^/]*$", "", request) for request in requests]
+
+    few = requests_of_one()
+    for number in range(12):
+        orders.refresh().append(rows(number))
+    assert sorted(requests_of_one()) == sorted(few)
+    written = [request for request in few if request.startswith("PUT")]
+    assert len(written) == 4  # data, manifest, list, metadata
+    assert len(few) - len(written) <= 5  # the list before, and in a directory the versions around the commit
 
 
 def test_a_small_file_is_one_request(s3: S3Server, lake: Lake, orders: esker.Table) -> None:

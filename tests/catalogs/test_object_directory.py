@@ -12,6 +12,7 @@ from orders import QUICK as FEW_WAITS
 from s3_server import (
     ANSWER_500,
     CONFLICT,
+    DENY,
     IGNORE_CONDITIONS,
     LOSE_ANSWER,
     LOSE_REQUEST,
@@ -23,7 +24,7 @@ from tables import with_properties
 
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.object_folders import ObjectFolders, VersionObjects
-from esker.errors import InvalidInput, NoSuchTable, StorageFailed, Unsupported
+from esker.errors import InvalidInput, NoSuchTable, OutcomeUnknown, StorageFailed, Unsupported
 from esker.ports.catalog import Accepted, Catalog, Rejected, Unanswered
 from esker.storage.objects import object_storage
 from esker.storage.objects.configuration import ObjectConfiguration
@@ -224,6 +225,27 @@ def test_f20_a_version_that_others_built_on_and_emptied_before_the_answer_is_fou
     assert len(found.snapshots) == 5
 
 
+@pytest.mark.parametrize("first", [LOSE_ANSWER, ANSWER_500])
+def test_f16_a_commit_that_was_made_and_then_refused_is_unknown_and_keeps_every_file(
+    s3: S3Server, bucket: str, first: str
+) -> None:
+    """The answer to the commit is lost, and the credentials end before it is repeated."""
+    import pyarrow as pa
+
+    import esker
+
+    lake = esker.connect(f"{bucket}/warehouse", properties={**s3.properties, **QUICK})
+    lake.create_namespace("sales")
+    table = lake.create_table("sales.orders", "id bigint", properties=FEW_WAITS)
+    s3.fail(first, method="PUT", key=r"metadata\.json")
+    s3.fail(DENY, method="PUT", key=r"metadata\.json", times=999)
+    s3.fail(DENY, method="GET", key="list-type", skip=3, times=999)  # and the table cannot be asked
+    with pytest.raises(OutcomeUnknown, match=r"whether the commit to sales\.orders succeeded"):
+        table.append(pa.table({"id": pa.array([1], pa.int64())}))
+    s3.heal()
+    assert rows_of(check_sound(lake, "sales.orders")) == [1]
+
+
 def append_in_a_process(job: tuple[str, int, int]) -> int:
     """Append rows one by one to a table of a lake of its own; how many."""
     import pyarrow as pa
@@ -248,7 +270,15 @@ def test_eight_processes_append_and_every_row_is_there_once(bucket: str) -> None
     lake.create_table("sales.orders", "id bigint", properties={"commit.retry.num-retries": "200"})
     with multiprocessing.get_context("spawn").Pool(8) as pool:
         pool.map(append_in_a_process, [(uri, writer, 25) for writer in range(8)], chunksize=1)
-    table = lake.table("sales.orders")
+    table = check_sound(lake, "sales.orders", deep=False)
     assert len(table.snapshots) == 200
-    rows = sorted(table.to_arrow().column("id").to_pylist())
-    assert rows == sorted(writer * 1000 + number for writer in range(8) for number in range(25))
+    assert rows_of(table) == sorted(writer * 1000 + number for writer in range(8) for number in range(25))
+    parents = [snapshot.parent_snapshot_id for snapshot in table.snapshots]
+    assert parents == [None, *(snapshot.snapshot_id for snapshot in table.snapshots[:-1])]
+    assert [snapshot.sequence_number for snapshot in table.snapshots] == list(range(1, 201))
+    # what lost attempts wrote is gone: lists and data files are as many as there are snapshots
+    files = [file.location.rpartition("/")[2] for file in lake.catalog.storage().list(table.location)]
+    assert sum(name.startswith("snap-") for name in files) == 200
+    assert sum(name.endswith(".parquet") for name in files) == 200
+    versions = [name for name in files if name.endswith(".metadata.json")]
+    assert sorted(versions) == sorted(f"v{number}.metadata.json" for number in range(1, 202))

@@ -245,6 +245,62 @@ def test_a_new_table_whose_commit_was_cut_is_there_once(direct: str, proxy: Prox
             assert checked.table(name).uuid == lake.table(name).uuid
 
 
+@pytest.mark.parametrize("verb", ["create_namespace", "drop_namespace", "drop_table", "rename_table", "alter"])
+def test_f16_f17_at_every_message_of_another_change_it_is_made_or_not_or_unknown(
+    direct: str, proxy: Proxy, verb: str
+) -> None:
+    checked = esker.connect(direct)
+    checked.create_namespace("sales")
+    lake = spoiled(direct, proxy)
+
+    def prepare(name: str) -> None:
+        if verb == "drop_namespace":
+            checked.create_namespace(name)
+        elif verb != "create_namespace":
+            checked.create_table(f"sales.{name}", SCHEMA, properties=QUICK)
+
+    def change(name: str) -> None:
+        if verb == "alter":
+            with lake.table(f"sales.{name}").alter() as altered:
+                altered.add_column("note", "string")
+        elif verb == "rename_table":
+            lake.rename_table(f"sales.{name}", f"sales.{name}_renamed")
+        else:
+            getattr(lake, verb)(f"sales.{name}" if verb == "drop_table" else name)
+
+    def is_made(name: str) -> bool:
+        there = checked.tables("sales")
+        match verb:
+            case "create_namespace":
+                return name in checked.namespaces()
+            case "drop_namespace":
+                return name not in checked.namespaces()
+            case "alter":
+                return "note" in [field.name for field in checked.table(f"sales.{name}").schema]
+            case "rename_table":
+                assert (f"sales.{name}" in there) != (f"sales.{name}_renamed" in there)
+                return f"sales.{name}_renamed" in there
+            case _:
+                return f"sales.{name}" not in there
+
+    prepare("first")
+    passed = messages_of(lake, proxy, lambda: change("first"))
+    assert is_made("first")
+    for fault in LOST_FOR_EVER:
+        for at in range(1, len(passed) + 1):
+            name = f"{fault.name.lower()}_{at}"
+            prepare(name)
+            lake.namespaces()
+            proxy.set(fault, at)
+            report = tried(lambda name=name: change(name))  # type: ignore[misc]
+            proxy.set(None)
+            if report != "unknown":
+                assert is_made(name) == (report == "made"), (fault, passed[at - 1])
+            else:
+                is_made(name)
+                assert passed[at - 1] in (">COMMIT", "<COMMIT", "<Z"), (fault, passed[at - 1])
+
+
 # ------------------------------------------------------------ what the server says
 
 

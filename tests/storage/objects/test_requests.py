@@ -196,6 +196,28 @@ def test_a_refused_create_is_certain(s3: S3Server, s3_storage: ObjectStorage, bu
     assert "unanswered" not in raised.value.facts
 
 
+@pytest.mark.parametrize("then", [DENY, TOO_MANY])
+@pytest.mark.parametrize("first", [LOSE_ANSWER, ANSWER_500])
+def test_f16_a_refusal_of_the_second_request_says_nothing_of_the_first(
+    s3: S3Server, s3_storage: ObjectStorage, bucket: str, first: str, then: str
+) -> None:
+    """The credentials end, or the store throttles, between a create that was made and its repetition."""
+    s3.fail(first, method="PUT")
+    s3.fail(then, method="PUT", times=99)
+    with pytest.raises(StorageFailed) as raised:
+        s3_storage.write_new(f"{bucket}/a", b"x")
+    assert raised.value.unanswered
+    assert s3_storage.read(f"{bucket}/a") == b"x"
+
+
+def test_a_create_that_is_throttled_every_time_is_certain(s3: S3Server, s3_storage: ObjectStorage, bucket: str) -> None:
+    s3.fail(TOO_MANY, method="PUT", times=99)
+    with s3.counted() as requests, pytest.raises(StorageFailed) as raised:
+        s3_storage.write_new(f"{bucket}/a", b"x")
+    assert "unanswered" not in raised.value.facts
+    assert len(requests) == 4  # bounded: the first and three more
+
+
 @pytest.mark.parametrize("action", [SLOW_DOWN, TOO_MANY, CUT_BODY, LOSE_ANSWER, ANSWER_500])
 def test_a_read_is_repeated(s3: S3Server, s3_storage: ObjectStorage, bucket: str, action: str) -> None:
     s3_storage.write_new(f"{bucket}/a", b"0123456789")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,12 +27,14 @@ _EXPIRES = {
 }
 _RETRIES, _MIN_WAIT_MS, _MAX_WAIT_MS = 6, 100, 15_000
 _RETRY_SECONDS = 120
+_LEAST_REPETITIONS = 3  # of a create, whose answer says whether a commit was made
 _AZURE_HOST = ".dfs.core.windows.net"
 
 
-def make_store(configuration: ObjectConfiguration, location: str) -> ObjectStore:
+def make_store(configuration: ObjectConfiguration, location: str, *, repeats: bool = True) -> ObjectStore:
     """The client for the bucket of a location, with the credentials for that location.
 
+    Without ``repeats`` it sends each request once, so that the caller sees every answer.
     `Unsupported` where ``obstore`` is not installed or a setting needs something that it cannot do, `InvalidInput` for
     settings that make no sense.
     """
@@ -46,17 +49,26 @@ def make_store(configuration: ObjectConfiguration, location: str) -> ObjectStore
         ) from None
     make = {"s3": _s3, "gcs": _gcs, "adls": _azure}[family]
     try:
-        return make(making_for(configuration, location))
+        return make(making_for(configuration, location, repeats=repeats))
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"cannot reach {location}: {configuration.masked(str(error))}", location=location) from None
 
 
-def making_for(configuration: ObjectConfiguration, location: str) -> Making:
+def making_for(configuration: ObjectConfiguration, location: str, *, repeats: bool = True) -> Making:
     """What applies to the bucket of a location."""
     place = Location.parse(location)
     family = FAMILIES[place.scheme]
     vended = configuration.vended_for(location)
-    return Making(configuration, place, family, configuration.settings(family, vended), vended)
+    return Making(configuration, place, family, configuration.settings(family, vended), vended, repeats=repeats)
+
+
+def waits_of(configuration: ObjectConfiguration, location: str) -> list[float]:
+    """The seconds to wait before each repetition of a request, at least three times: each a random part of a bound that
+    grows."""
+    making = making_for(configuration, location)
+    least, most = making.number("retry.min-wait-ms", _MIN_WAIT_MS), making.number("retry.max-wait-ms", _MAX_WAIT_MS)
+    repetitions = max(int(making.number("retry.num-retries", _RETRIES)), _LEAST_REPETITIONS)
+    return [random.uniform(0.5, 1) * min(most, least * 3**turn) / 1000 for turn in range(repetitions)]
 
 
 class Making:
@@ -69,7 +81,10 @@ class Making:
         family: str,
         settings: dict[str, str],
         vended: StorageCredentials | None,
+        *,
+        repeats: bool = True,
     ) -> None:
+        self.repeats = repeats
         self.configuration = configuration
         self.place = place
         self.family = family
@@ -107,7 +122,7 @@ class Making:
 
     def retries(self) -> dict[str, Any]:
         return {
-            "max_retries": int(self.number("retry.num-retries", _RETRIES)),
+            "max_retries": int(self.number("retry.num-retries", _RETRIES)) if self.repeats else 0,
             "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
             "backoff": {
                 "init_backoff": timedelta(milliseconds=self.number("retry.min-wait-ms", _MIN_WAIT_MS)),
@@ -224,7 +239,7 @@ def _signed_s3(making: Making, bucket: str, endpoint: str | None, virtual: bool)
         region=region,
         connect_timeout_s=making.number("connect-timeout", 5),
         timeout_s=making.number("request-timeout", 60),
-        retries=int(making.number("retry.num-retries", _RETRIES)),
+        retries=making.retries()["max_retries"],
         first_wait_s=making.number("retry.min-wait-ms", _MIN_WAIT_MS) / 1000,
         headers=encryption,
     )

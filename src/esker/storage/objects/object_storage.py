@@ -21,7 +21,7 @@ from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.files import PART, TAIL, ObjectFile, PartWriter, Tail, TailCache, Upload
 from esker.storage.objects.hadoop_access import hadoop_access
-from esker.storage.objects.make_store import make_store
+from esker.storage.objects.make_store import make_store, waits_of
 from esker.storage.objects.signed_s3 import SignedS3
 from esker.storage.objects.store_failures import SPOILED, ForeignAnswer, failure_of_store, is_refusal
 
@@ -32,6 +32,7 @@ ATTEMPT = "eskerattempt"
 """The attribute of an object that names the attempt which created it; Azure allows letters and digits alone."""
 _ATTEMPTS = 4
 _WAIT = 0.2
+_CREATE_SECONDS = 120
 _AT_ONCE = 1000
 _NOTHING = ".esker-nothing-here"  # no object has this name
 _SLICE = 8 << 20
@@ -54,7 +55,7 @@ class ObjectStorage:
         self._begin()
 
     def _begin(self) -> None:
-        self._stores: dict[tuple[str, str, str], ObjectStore] = {}
+        self._stores: dict[tuple[str, str, str, bool], ObjectStore] = {}
         self._hadoop: dict[tuple[str, str, str], tuple[str, HadoopAccess]] = {}
         self._lock = threading.Lock()
         self._tails = TailCache()
@@ -230,37 +231,33 @@ class ObjectStorage:
 
         `StorageFailed` has the fact ``unanswered`` where the object may be there all the same.
         """
-        store, key = self._at(location)
+        store, key = self._at(location, repeats=False)  # every answer counts: one that is not seen may be a success
         unanswered = False
-        for turn in range(_ATTEMPTS):
+        waits = waits_of(self._configuration, location)
+        deadline = time.monotonic() + _CREATE_SECONDS
+        for turn in range(len(waits) + 1):
             if turn:
-                time.sleep(_WAIT * 2**turn)
+                time.sleep(waits[turn - 1])
             try:
                 self._told(
                     "create", location, lambda: store.put(key, data, mode="create", attributes={ATTEMPT: attempt})
                 )
                 return
             except AlreadyExists:
-                found = self._found(store, key, location)
+                found = self._found(self._at(location)[0], key, location)
                 if found is not None and found[0] == attempt:
                     return
                 if found == ("", 0):
                     # Emptied by `replace`, which records no attempt: the object before may have been this attempt's.
-                    raise StorageFailed(
-                        f"cannot tell whether {location} was created: another writer has emptied the object since",
-                        retryable=True,
-                        operation="create",
-                        file=location,
-                        unanswered=True,
-                    ) from None
+                    raise _not_settled(location, unanswered=True) from None
                 if found is not None:
                     raise
                 # A conflict with a create that is still under way, or one that was deleted since: try again.
             except StorageFailed as error:
                 unanswered = unanswered or not is_refusal(error)
-                if not error.retryable or turn == _ATTEMPTS - 1:
+                if not error.retryable or turn == len(waits) or time.monotonic() > deadline:
                     raise error.with_facts(unanswered=True) if unanswered else error from None
-        raise AlreadyExists(f"cannot create {location}: other writers are creating the object", file=location)
+        raise _not_settled(location, unanswered=unanswered)
 
     def _found(self, store: ObjectStore, key: str, location: str) -> tuple[str, int] | None:
         """The attempt that created an object, empty where it is not recorded, and its size; None for no object."""
@@ -308,16 +305,16 @@ class ObjectStorage:
             if error.retryable:
                 raise  # a store that refuses to say whether there is an object is a store
 
-    def _at(self, location: str) -> tuple[ObjectStore, str]:
-        """The client of a location, and the key there."""
+    def _at(self, location: str, *, repeats: bool = True) -> tuple[ObjectStore, str]:
+        """The client of a location, and the key there. Without ``repeats``, the one that sends a request once."""
         self.check(location)
         place = Location.parse(location)
         vended = self._configuration.vended_for(location)
-        name = (place.scheme, place.authority, vended.prefix if vended else "")
+        name = (place.scheme, place.authority, vended.prefix if vended else "", repeats)
         with self._lock:
             store = self._stores.get(name)
             if store is None:
-                store = self._stores[name] = make_store(self._configuration, location)
+                store = self._stores[name] = make_store(self._configuration, location, repeats=repeats)
         return store, place.path.lstrip("/")
 
     def _asked(self, operation: str, location: str, call: Callable[[], T]) -> T:
@@ -386,6 +383,20 @@ def _open_writer(store: ObjectStore, key: str, attributes: dict[str, str]) -> An
     import obstore
 
     return obstore.open_writer(store, key, buffer_size=PART, max_concurrency=4, attributes=attributes)
+
+
+def _not_settled(location: str, *, unanswered: bool) -> EskerError:
+    """The error of a create at whose name other writers are, and what a lost answer makes of it."""
+    if not unanswered:
+        return AlreadyExists(f"cannot create {location}: other writers are creating the object", file=location)
+    return StorageFailed(
+        f"cannot tell whether {location} was created: other writers have changed the object since",
+        retryable=True,
+        operation="create",
+        file=location,
+        reason="changed since",
+        unanswered=True,
+    )
 
 
 def _of_store(facts: Any) -> Any:
