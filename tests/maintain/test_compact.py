@@ -189,6 +189,14 @@ def test_a_wrong_argument_is_named(memory: MemoryLake, given: dict[str, Any], sa
     assert says in caught.value.message
 
 
+def test_rows_stay_in_the_order_of_their_arrival(memory: MemoryLake) -> None:
+    table = orders(memory.lake())
+    many(table, 6)
+    assert table.scan(columns=["id"]).to_arrow().column("id").to_pylist() != list(range(12)), "the newest come first"
+    table.compact()
+    assert table.scan(columns=["id"]).to_arrow().column("id").to_pylist() == list(range(12))
+
+
 # ---------------------------------------------------------------- deletes
 
 

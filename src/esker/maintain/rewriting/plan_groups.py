@@ -200,13 +200,15 @@ class PlannedGroup:
 
 
 def plan_groups(files: Iterable[ListedTask], options: CompactionOptions, spec_id: int) -> list[PlannedGroup]:
-    """The groups to rewrite, in the order of their files."""
+    """The groups to rewrite. The files of a group are in the order of their commits."""
     by_partition: dict[Any, list[ListedTask]] = {}
     for file in files:
         if options.rewrite_all or _is_chosen(file.task, options):
             data = file.task.data_file
             key = partition_key(data) if data.spec_id == spec_id else None
             by_partition.setdefault(key, []).append(file)
+    for chosen in by_partition.values():
+        chosen.sort(key=lambda file: file.task.data_file.sequence_number)  # rows stay in the order of their arrival
     groups = [group for chosen in by_partition.values() for group in _packed(chosen, options)]
     return [PlannedGroup(tuple(group)) for group in groups if options.rewrite_all or _is_worth_it(group, options)]
 
