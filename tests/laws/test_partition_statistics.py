@@ -22,6 +22,8 @@ STEPS = st.one_of(
     st.tuples(st.just("overwrite"), st.lists(st.tuples(st.integers(0, 9), PLACES), min_size=1, max_size=2)),
     st.tuples(st.just("merge manifests"), st.none()),
     st.tuples(st.just("evolve"), st.none()),
+    st.tuples(st.just("compact"), st.none()),
+    st.tuples(st.just("rewrite manifests"), st.none()),
     st.tuples(st.just("compute"), st.none()),
 )
 
@@ -49,6 +51,10 @@ def take(table: Table, step: str, value: Any) -> None:
         case "evolve" if len(table.metadata.specs) == 1:
             with table.alter() as change:
                 change.add_partition("bucket(2, id)")
+        case "compact":
+            table.compact(min_input_files=2)
+        case "rewrite manifests":
+            table.rewrite_manifests()
         case "compute":
             table.compute_partition_statistics()
 
