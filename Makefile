@@ -76,6 +76,8 @@ interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime an
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/rest $(REST_SERVER); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
+	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/rest-kit $(REST_KIT); status=$$?; \
+	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/nessie $(NESSIE); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/s3a $(HADOOP_AWS); status=$$?; \

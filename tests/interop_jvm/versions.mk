@@ -15,3 +15,7 @@ REST_SERVER := org.apache.iceberg:iceberg-open-api:1.11.0:jar:test-fixtures org.
 	org.apache.hadoop:hadoop-client-runtime:3.4.2 org.eclipse.jetty:jetty-server:12.1.13 \
 	org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.13 org.eclipse.jetty.compression:jetty-compression-server:12.1.13 \
 	org.eclipse.jetty.compression:jetty-compression-gzip:12.1.13
+# Iceberg's compatibility kit for REST catalogs, and what runs it.
+REST_KIT := $(REST_SERVER) org.apache.iceberg:iceberg-open-api:1.11.0:jar:tests org.assertj:assertj-core:3.27.3 \
+	org.awaitility:awaitility:4.3.0 org.mockito:mockito-core:4.11.0 org.junit.platform:junit-platform-console:1.13.4 \
+	org.junit.platform:junit-platform-suite:1.13.4 org.junit.jupiter:junit-jupiter:5.13.4
