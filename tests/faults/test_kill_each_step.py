@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from mortal import Mortal
 from orders import SCHEMA, rows
+from reachability import reachable as needed
 from sound_tables import check_sound, reachable, rows_of
 
 import esker
@@ -113,6 +114,56 @@ def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(
         assert kept <= reachable(table), where
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["expire", "orphans"])
+def test_f09_a_cleaning_killed_at_any_step_loses_nothing_and_is_finished(
+    mortal: DyingWriter, uri: str, verb: str
+) -> None:
+    if uri.startswith("postgresql"):
+        pytest.skip("SQLite's catalog has the same core")
+    lake = esker.connect(uri)
+    _with_history(lake, "sales.whole")
+    status, steps = mortal.write(uri, "sales.whole", verb)
+    assert status == 0
+    assert any(step.startswith("after delete") for step in steps)
+    for at in range(1, len(steps) + 1):
+        name = f"sales.orders{at}"
+        _with_history(lake, name)
+        status, taken = mortal.write(uri, name, verb, at)
+        where = f"step {at}, {taken[-1]}"
+        assert status == -9, where
+        table = check_sound(esker.connect(uri), name)  # F08: every file that a snapshot needs is there
+        assert (rows_of(table), rows_of(table, ref="v1")) == (BEFORE, [1, 2, 3, 4, 5]), where
+        check_whole(Path(table.location))
+        table.expire_snapshots(older_than=1 << 60)
+        table.refresh().remove_orphans(older_than=1 << 60, under_24_hours=True)
+        left = {file for file in _files_of(table) if not file.endswith((".metadata.json", "version-hint.text"))}
+        assert left == needed(table._workings.storage, table.metadata), where
+        table.append(rows([99]))
+        assert rows_of(check_sound(esker.connect(uri), name)) == [*BEFORE, 99], where
+
+
+def _with_history(lake: Lake, name: str) -> None:
+    """A table with a tag, with snapshots that may expire, and with an orphan."""
+    made(lake, name)
+    table = lake.table(name)
+    table.append(rows([5], "eu"))
+    table.tag("v1")
+    table.append(rows([6], "us"))
+    table.overwrite(pa.concat_tables([rows([1, 2], "eu"), rows([3, 4], "us")]))
+    Path(table.location.removeprefix("file://"), "data", "lost.parquet").write_bytes(_lost())
+
+
+def _lost() -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows([0]), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _files_of(table: esker.Table) -> set[str]:
+    return {file.location for file in table._workings.storage.list(table.location)}
+
+
 def check_whole(location: Path) -> None:
     """F03: a file under its final name is whole, whether the table knows it or not; drafts go by other names."""
     for file in location.rglob("*"):
@@ -129,5 +180,7 @@ def check_whole(location: Path) -> None:
                     list(fastavro.reader(source))
             case ".json":
                 msgspec.json.decode(file.read_bytes())
+            case ".jsonl":
+                assert [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
             case _:
-                assert file.name == "version-hint.text"
+                assert file.name == "version-hint.text" or file.parent.name == ".clock"

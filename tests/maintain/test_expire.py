@@ -358,6 +358,29 @@ def test_two_phases_unreference_now_and_delete_later(monkeypatch: pytest.MonkeyP
     assert report.journal not in objects_of(table)
 
 
+def test_two_expiries_at_once_delete_each_file_and_fail_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = orders(4)
+    table.overwrite({"id": [9], "region": ["eu"]})
+    rival, storage = another(table), table._workings.storage
+    opens = storage.open
+    waiting = [rival.expire_snapshots]
+
+    def opened(location: str) -> Any:
+        if is_journal(location) and waiting:
+            waiting.pop()(older_than=LATE)  # it finds the journal, and finishes it first
+        return opens(location)
+
+    before = table.metadata
+    there, reached = files(table), reachable(storage, before)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "open", opened)
+        report = table.expire_snapshots(older_than=LATE)
+    assert not waiting
+    assert (report.failed, report.journal) == ((), None)
+    assert files(table) == there - (reached - reachable(storage, table.metadata))
+    assert table.verify().ok
+
+
 def test_a_journal_of_another_table_is_refused() -> None:
     table = orders(2)
     storage = table._workings.storage

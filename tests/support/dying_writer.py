@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from esker.catalogs.sqlite import SqliteDatabase
 from esker.lake import Lake
+from esker.storage.local import LocalStorage
 from esker.storage.objects.object_storage import ObjectStorage
 from esker.table import Table
 from esker.wiring import connect
@@ -49,7 +50,10 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "update": lambda table: table.update({"id": "id + 100"}, "id in (1, 4)"),
     "upsert": lambda table: table.upsert(_rows([1, 10], "eu"), on=["id"]),
     "compact": lambda table: table.compact(rewrite_all=True, partial_progress=True, max_concurrent_groups=1),
+    "expire": lambda table: table.expire_snapshots(older_than=1 << 60),
+    "orphans": lambda table: table.remove_orphans(older_than=1 << 60, under_24_hours=True),
 }
+REMOVING = ("expire", "orphans")  # for these, a delete of a file is a step, too
 LAKE_VERBS: dict[str, Callable[[Lake, str], object]] = {
     "create": lambda lake, name: lake.create_table(name, "id bigint not null, region string, n int"),
     "drop": lambda lake, name: lake.drop_table(name),
@@ -102,6 +106,17 @@ class Steps:
         if psycopg is not None:
             self._watch_postgres()
         self._watch_objects()
+
+    def watch_deletes(self) -> None:
+        """Put a step before and after every removal of a file that is no draft."""
+        delete = LocalStorage.delete
+
+        def deleted(storage: LocalStorage, location: str) -> None:
+            self.step(f"before delete {kind_of(location)}")
+            delete(storage, location)
+            self.step(f"after delete {kind_of(location)}")
+
+        LocalStorage.delete = deleted  # type: ignore[method-assign]
 
     def _watch_objects(self) -> None:
         steps = self
@@ -168,6 +183,8 @@ def _do(command: dict[str, Any]) -> dict[str, Any]:
         try:
             steps = Steps(writing, command["at"], command.get("lag", 0))
             steps.watch()
+            if command["verb"] in REMOVING:
+                steps.watch_deletes()
             lake = connect(command["uri"], **({"warehouse": command["warehouse"]} if "warehouse" in command else {}))
             if command["verb"] in LAKE_VERBS:
                 LAKE_VERBS[command["verb"]](lake, command["name"])

@@ -321,10 +321,7 @@ def finish_journals(table: TendedTable, catalog: Catalog, name: TableName) -> _T
         return found
 
     for location in waiting:
-        try:
-            tally.failed += _delete_journal(now, location, unreached)
-        except NoSuchFile:
-            continue  # another run has finished it
+        tally.failed += _delete_journal(now, location, unreached)
     return tally
 
 
@@ -333,13 +330,16 @@ def _delete_journal(table: TendedTable, location: str, chosen: Callable[[list[Lo
     deleted; then the journal stays."""
     failed: list[str] = []
     done = 0
-    for group in in_groups(read_journal(table.storage, location, table.metadata.uuid), AT_ONCE):
-        places = [file.location for file in chosen(group)]
-        for place, error in delete_each(table.storage, places):
-            failed.append(place)
-            log.warning("cannot delete %s: %s", place, error)
-        done += len(places)
-        log.info("deleted %d files…", done)
+    try:
+        for group in in_groups(read_journal(table.storage, location, table.metadata.uuid), AT_ONCE):
+            places = [file.location for file in chosen(group)]
+            for place, error in delete_each(table.storage, places):
+                failed.append(place)
+                log.warning("cannot delete %s: %s", place, error)
+            done += len(places)
+            log.info("deleted %d files…", done)
+    except NoSuchFile:
+        return failed  # another run has finished the journal meanwhile
     if not failed:
         table.storage.delete(location)
     return failed
