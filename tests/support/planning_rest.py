@@ -12,6 +12,7 @@ from served_scans import planned, task_documents
 
 from esker.catalogs.rest.operations import Operation
 from esker.model.predicates.predicate import TRUE
+from esker.ports.storage import Storage
 from esker.read.resolve_snapshot import resolve_snapshot
 from esker.read.scan import Scan
 from esker.storage.local import LocalStorage
@@ -27,6 +28,7 @@ class PlanningRest(FaultyRest):
     polls: int = 0
     page: int = 0
     alter: Callable[[dict[str, Any]], Any] | None = None  # changes each answer that has tasks
+    storage: Storage | None = None  # what it reads manifests with, where they are not on this machine
     credentials: list[Any] = field(default_factory=list)
     waiting: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class PlanningRest(FaultyRest):
 
     def plan(self, route: Route, request: dict[str, Any]) -> tuple[int, Any]:
         metadata = self.tables[route]
-        workings = workings_on(LocalStorage(roots=[self.warehouse]))
+        workings = workings_on(self.storage or LocalStorage(roots=[self.warehouse]))
         resolved = resolve_snapshot(metadata, snapshot_id=request["snapshot-id"])
         whole = Scan(
             metadata=metadata,

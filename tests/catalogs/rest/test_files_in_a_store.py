@@ -16,13 +16,19 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from faulty_rest import FaultyRest, faulty_rest
+from faulty_rest import FaultyRest, faulty_rest, serving
+from planning_rest import PlanningRest
 from s3_server import S3Server
 
 import esker
+from esker.catalogs.rest.files import CredentialRefresh
 from esker.catalogs.rest.open_rest_catalog import open_rest_catalog
 from esker.catalogs.rest.operations import Operation
+from esker.catalogs.rest.settings import RestSettings
 from esker.errors import InvalidInput, StorageFailed
+from esker.model.table_names import TableName
+from esker.storage.objects.configuration import ObjectConfiguration
+from esker.storage.objects.object_storage import ObjectStorage
 from esker.wiring import lake_over
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
@@ -146,6 +152,27 @@ def test_workers_renew_the_credentials_they_were_sent_with(
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
+
+
+def test_credentials_of_a_plan_read_its_files_and_write_none(checking_s3: S3Server) -> None:
+    bucket = checking_s3.make_bucket(f"plan-{uuid4().hex[:12]}")
+    table_key, plan_key, own_key = (checking_s3.make_key(f"{bucket}/wh") for _ in range(3))
+    own = ObjectConfiguration.of({**place_of(checking_s3), **keys(*own_key)}, {})
+    with serving(PlanningRest(warehouse=f"{bucket}/wh", storage=ObjectStorage(own))) as server:
+        server.offer()
+        server.namespaces["a"] = {}
+        server.extra = vended(checking_s3, server, table_key, lives_s=3600)
+        used(opened(server))
+        checking_s3.drop_key(table_key[0])
+        table = opened(server, **{"scan-planning-mode": "server"}).table("a.t")
+        with pytest.raises(StorageFailed, match="InvalidAccessKeyId"):
+            table.scan().to_arrow()
+        server.credentials = vended(checking_s3, server, plan_key, lives_s=3600)["storage-credentials"]
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 1, 3, 3]
+        with pytest.raises(StorageFailed, match="InvalidAccessKeyId"):  # the key of the plan is not used to write
+            table.append(ROWS)
+        CredentialRefresh(RestSettings.of(server.uri), TableName.parse("a.t"), table.location, "p 1")()
+        assert server.requests("GET", "/credentials?planId=p%201")
 
 
 # ---------------------------------------------------------------- remote signing

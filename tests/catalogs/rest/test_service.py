@@ -6,6 +6,7 @@ import logging
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -22,7 +23,7 @@ from esker.catalogs.rest.operations import ASSUMED, S3_TABLES, Operation, Routes
 from esker.catalogs.rest.rest_catalog import RestCatalog
 from esker.catalogs.rest.service import RestService, new_key
 from esker.catalogs.rest.settings import RestSettings
-from esker.catalogs.rest.transport import Answer
+from esker.catalogs.rest.transport import Answer, Request
 from esker.errors import Corrupt, EskerError, InvalidInput, NotFound, StorageFailed, Unsupported
 from esker.model.table_names import TableName
 from esker.ports.catalog import AllAccepted, Rejected, TableSwap
@@ -410,3 +411,27 @@ def test_new_credentials_are_asked_for(server: FaultyRest) -> None:
     del server.config["endpoints"]
     (found,) = refresh()  # by a load where the server has no such operation
     assert found.prefix == "s3://b/t"
+
+
+def test_a_slow_server_holds_up_no_other_one(server: FaultyRest, tmp_path: Path) -> None:
+    """Each server is asked for its configuration on its own."""
+    entered, free = threading.Event(), threading.Event()
+
+    class Slow:
+        def send(self, request: Request) -> Answer:
+            entered.set()
+            assert free.wait(30)
+            return Answer(status=200, body=b"{}")
+
+    slow = RestService(RestSettings.of("https://slow.example"), Slow())
+    waiting = threading.Thread(target=lambda: slow.configuration)
+    waiting.start()
+    try:
+        assert entered.wait(30)
+        asked = threading.Thread(target=lambda: opened(server).namespaces(), daemon=True)
+        asked.start()
+        asked.join(20)
+        assert not asked.is_alive()
+    finally:
+        free.set()
+        waiting.join(30)

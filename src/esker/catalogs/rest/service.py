@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -80,6 +80,8 @@ class RestService:
         self._transport = transport or HttpTransport(settings)
         self._auth = auth or auth_of(settings, self._transport)
         self._sleep = sleep
+        self._known: Configuration | None = None
+        self._lock = threading.RLock()
 
     @property
     def address(self) -> str:
@@ -88,9 +90,16 @@ class RestService:
 
     # ------------------------------------------------------------ configuration
 
-    @cached_property
+    @property
     def configuration(self) -> Configuration:
         """What the server says of itself; asked for once, when it is needed first."""
+        # not a cached_property: until Python 3.12 that has one lock for all servers, and one may be slow
+        with self._lock:
+            if self._known is None:
+                self._known = self._configured()
+            return self._known
+
+    def _configured(self) -> Configuration:
         warehouse = self._given.warehouse
         query = f"?{urlencode({'warehouse': warehouse})}" if warehouse else ""
         answer = self._asked(Request(method="GET", url=f"{self._given.uri}/v1/config{query}"), "read its configuration")
@@ -145,8 +154,7 @@ class RestService:
     @property
     def secrets(self) -> tuple[Any, ...]:
         """What no message may show: the user's secrets, those of the server's configuration, and tokens from it."""
-        known = self.__dict__.get("configuration")
-        merged = () if known is None else known.settings.secrets()
+        merged = () if self._known is None else self._known.settings.secrets()
         return (*self._given.secrets(), *merged, *self._auth.secrets())
 
     @property
@@ -351,7 +359,7 @@ class RestService:
         return answer
 
     def _headers(self, request: Request) -> dict[str, str]:
-        settings = self._given if "configuration" not in self.__dict__ else self.settings
+        settings = self._given if self._known is None else self._known.settings
         own = {"Accept": "application/json", "User-Agent": f"esker/{VERSION}", _DELEGATION: "vended-credentials"}
         if request.body:
             own["Content-Type"] = "application/json"
