@@ -144,7 +144,7 @@ def test_the_form_is_told_by_name_or_content(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         assert format_of(tmp_path / name) is form
     (tmp_path / "odd").write_bytes(b"a;b\n")
-    with pytest.raises(InvalidInput, match=r"cannot tell how rows lie in .*odd: say so with --format"):
+    with pytest.raises(InvalidInput, match=r"cannot detect the format of .*odd: name it with --format"):
         format_of(tmp_path / "odd")
 
 

@@ -1,6 +1,6 @@
-"""Reads rows out of Parquet, CSV and JSON files, batch by batch, in the types of the table they are for.
+"""Reads rows from Parquet, CSV and JSON files, batch by batch, in the types of the target table.
 
-JSON that is nested too deep is found before a parser sees it: native parsers recurse, and end the process.
+JSON that is nested too deep is detected before it is parsed: native parsers recurse, and would end the process.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from esker.storage.failures import failure_of
 
 # ---------------------------------------------------------------- json depth
 #
-# How deep a stream of JSON is nested, found before a parser sees it: native parsers recurse, and end the process.
+# Detected before a native parser reads it, because that would recurse and end the process.
 
 
-MOST_LEVELS = 64  # objects and lists within each other
+MOST_LEVELS = 64  # nested objects and lists
 _DEPTH_BLOCK = 1 << 20
 _OTHER = bytes(set(range(256)) - set(b'"[]{}'))
 _STEP = np.zeros(256, np.int64)
@@ -58,7 +58,7 @@ def is_too_deep(stream: _Readable, *, most: int = MOST_LEVELS) -> bool:
 
 # ---------------------------------------------------------------- row files
 #
-# Rows out of Parquet, CSV and JSON files, batch by batch, in the types of the table they are for.
+# Rows of files, batch by batch.
 
 
 _PACKED = re.compile(r"\.(gz|zst|zstd|bz2)$")
@@ -68,15 +68,15 @@ _BLOCK = 4 << 20
 
 
 class Unreadable(Exception):
-    """A file's content is not what its format allows, or goes beyond a limit; says why."""
+    """A file's content is not valid in its format, or exceeds a limit. The message says why."""
 
 
 class RowFormat(Enum):
-    """How rows lie in a file."""
+    """The format of a file of rows."""
 
     PARQUET = "parquet"
     CSV = "csv"
-    JSON = "json"  # an object a line
+    JSON = "json"  # one object per line
 
 
 _SUFFIXES = {
@@ -92,14 +92,14 @@ _SUFFIXES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How files are read; None: told from a file's name and first bytes."""
+    """How files are read. With None, the name and the first bytes of a file decide."""
 
     format: RowFormat | None = None
     delimiter: str | None = None
 
 
 def format_of(path: Path) -> RowFormat:
-    """The format of a file, by its name, else by how it begins."""
+    """The format of a file, by its name, otherwise by its first bytes."""
     named = _SUFFIXES.get(Path(_PACKED.sub("", path.name.lower())).suffix)
     if named is not None:
         return named
@@ -109,12 +109,15 @@ def format_of(path: Path) -> RowFormat:
         return RowFormat.PARQUET
     if head.lstrip()[:1] == b"{":
         return RowFormat.JSON
-    raise InvalidInput(f"cannot tell how rows lie in {path}: say so with --format parquet, csv or json", path=str(path))
+    raise InvalidInput(
+        f"cannot detect the format of {path}: name it with --format parquet, csv or json", path=str(path)
+    )
 
 
 def schema_of(path: Path, reading: Reading, known: pa.Schema | None = None) -> pa.Schema:
-    """The columns of a file; in CSV and JSON, those that are not known by name are told from the first rows.
-    `Unreadable` where the file cannot be read, or no table can have such columns."""
+    """The columns of a file. In CSV and JSON, the types of unknown columns are detected from the first rows.
+
+    Raises `Unreadable` if the file cannot be read, or if no table can have such columns."""
     raw = raw_schema_of(path, reading, known)
     with _judging(path):
         found = pa.schema([_writable(field) for field in raw])
@@ -123,14 +126,14 @@ def schema_of(path: Path, reading: Reading, known: pa.Schema | None = None) -> p
 
 
 def raw_schema_of(path: Path, reading: Reading, known: pa.Schema | None) -> pa.Schema:
-    """The columns as they are in the file. `Unreadable` where the file cannot be read."""
+    """The columns as they are in the file. Raises `Unreadable` if the file cannot be read."""
     with _judging(path), _opened(path, reading, known) as reader:
         return reader.schema
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of a file, or of some row groups of a Parquet file; ``count`` says how many were read so far."""
+    """The rows of a file, or of some row groups of a Parquet file. ``count`` is the number of rows read so far."""
 
     path: Path
     reading: Reading
@@ -139,8 +142,8 @@ class Rows:
     count: int = 0
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows in bounded memory. `Unreadable`, now or while they are read, where the file cannot be read, or not
-        to its end."""
+        """The rows, in bounded memory. Raises `Unreadable`, now or during reading, if the file cannot be read to its
+        end."""
         return pa.RecordBatchReader.from_batches(raw_schema_of(self.path, self.reading, self.known), self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -158,8 +161,8 @@ class Rows:
 
 
 def groups_of(path: Path, reading: Reading, *, size: int) -> list[Groups]:
-    """The row groups of a Parquet file, put together to about so many bytes; none of a file that has none, or cannot
-    be read."""
+    """The row groups of a Parquet file, in sets of about this many bytes. Empty if the file has none or cannot be
+    read."""
     from esker.arrow.read.open_parquet import open_parquet
 
     try:
@@ -182,7 +185,7 @@ def groups_of(path: Path, reading: Reading, *, size: int) -> list[Groups]:
 
 @contextmanager
 def judging_rows() -> Iterator[None]:
-    """Whatever is wrong with the rows of one file, for the table they are to go to, is `Unreadable`."""
+    """Raise every error about the rows of one file, for its target table, as `Unreadable`."""
     try:
         yield
     except InvalidInput as error:
@@ -193,10 +196,10 @@ def judging_rows() -> Iterator[None]:
 
 @contextmanager
 def _judging(path: Path) -> Iterator[None]:
-    """Whatever a reader says of a file's content is said of that file; a disk that fails is not the file's fault."""
+    """Raise a reader's error about the content of a file as `Unreadable`. A failing disk is another error."""
     try:
         yield
-    except OSError as error:  # Arrow's own, of data that is damaged, have no code
+    except OSError as error:  # errors of Arrow about damaged data have no code
         failure = failure_of(error, "read", path) if error.errno is not None else None
         if isinstance(failure, StorageFailed) and failure.retryable:
             raise failure from error
@@ -214,7 +217,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _writable(field: pa.Field) -> pa.Field:
-    """A column without a single value is text until it has one."""
+    """A column without any value is text until it has one."""
     return field.with_type(_with_text(field.type))
 
 
@@ -267,10 +270,10 @@ def _json(path: Path, known: pa.Schema | None) -> pa.RecordBatchReader:
     from pyarrow import json
 
     with pa.input_stream(str(path), compression="detect") as stream:
-        if is_too_deep(stream):  # Arrow's parser recurses, and ends the process
+        if is_too_deep(stream):  # Arrow's parser recurses, and would end the process
             raise InvalidInput(f"its JSON is nested deeper than {MOST_LEVELS} levels")
     wanted = [] if known is None else [field for field in known if _is_json(field.type)]
-    # Arrow takes dates in JSON for numbers alone; people write them as text.
+    # In JSON, Arrow reads dates only as numbers, but they are usually text.
     texts = {field.name: field.type for field in wanted if pa.types.is_date(field.type)}
     explicit = pa.schema([field.with_type(pa.string()) if field.name in texts else field for field in wanted])
     reader = json.open_json(
@@ -285,12 +288,12 @@ def _json(path: Path, known: pa.Schema | None) -> pa.RecordBatchReader:
 
 
 def _is_flat(field: pa.Field) -> bool:
-    """Whether CSV can hold it; a nested column is left to be refused by name."""
+    """Whether CSV can contain the type. A nested column is refused later, by its name."""
     return not pa.types.is_nested(field.type)
 
 
 def _is_json(type_: pa.DataType) -> bool:
-    """Whether Arrow reads such values from JSON; a column that it cannot is told from its values, if there are any."""
+    """Whether Arrow can read the type from JSON. Otherwise the type is detected from the values."""
     if isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or pa.types.is_map(type_):
         return False
     return all(_is_json(type_.field(at).type) for at in range(type_.num_fields))

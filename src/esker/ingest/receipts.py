@@ -1,7 +1,7 @@
-"""Receipts: what a batch is about to commit and how much it held, durable before the first of its commits is tried.
+"""Receipts: the data files and the counts of a batch, on disk before the first of its commits is attempted.
 
-A receipt names the data files, which are written and synced, and their tables. With a receipt, the commits can be made
-any number of times.
+A receipt names the data files, which are written and synced, and their tables. With a receipt, the commits can be
+attempted any number of times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from esker.storage.fsync_and_locks import sync_directory
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
-# ---------------------------------------------------------------- How much a batch held, as it is written down
+# ---------------------------------------------------------------- The counts of a batch, as they are recorded
 
 
 DEAD_LETTER_TABLE = "otel.dead_letter"
@@ -28,42 +28,39 @@ DEAD_LETTER_TABLE = "otel.dead_letter"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCounts:
-    """What came in and where it went. ``received`` is counted where rows are made, the rest where they are written."""
+    """The records of a batch. ``received`` is counted when rows are decoded, the rest when they are written."""
 
     received: int = 0
-    rows: Mapping[str, int] = field(default_factory=dict)  # by table, dead letters among them
-    deduplicated: int = 0  # sent again, and left out because that was asked for
-    dropped: Mapping[str, int] = field(default_factory=dict)  # by a transform, by the table they were decoded for
+    rows: Mapping[str, int] = field(default_factory=dict)  # by table, including dead letters
+    deduplicated: int = 0  # sent twice and left out, if that was asked for
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by a transform; by the table that they were decoded for
     added: Mapping[str, int] = field(default_factory=dict)  # likewise
     requests: int = 0
-    bytes: int = 0  # of the messages of topics; the size of files is in the plan
-    oddities: Mapping[str, int] = field(default_factory=dict)  # kept, and worth a word
+    bytes: int = 0  # of messages of topics; sizes of files are in the plan
+    oddities: Mapping[str, int] = field(default_factory=dict)  # unusual, but kept
 
     @property
     def dead_letters(self) -> int:
-        """Records that no table could take."""
+        """Records that could not become rows of a table."""
         return self.rows.get(DEAD_LETTER_TABLE, 0)
 
 
 # ---------------------------------------------------------------- receipts
 #
-# Receipts: what a batch is about to commit, durable before the first of its commits is tried.
-#
-# A receipt names the data files, which are written and synced, and the tables they go to. Whoever holds it can make
-# the commits, any number of times: each table remembers the batch by its mark.
+# Each table records a batch by its mark, so any process that has the receipt may attempt the commits again.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One table's part of a batch."""
+    """The part of a batch that belongs to one table."""
 
     table: str
-    uuid: str | None  # which table that was: another may have the name by now
+    uuid: str | None  # of the table: another table may have the name by now
     spec_id: int
     rows: int
-    paths: tuple[str, ...]  # for people; ``files`` tells all of each
+    paths: tuple[str, ...]  # the same files are described in ``files``
     files: str
-    replaces: tuple[str, ...] = ()  # of dead letters: the batches whose letters these come in place of
+    replaces: tuple[str, ...] = ()  # for dead letters: the batches whose letters these replace
     location: str | None = None  # of the table when the files were written; older receipts have none
 
 
@@ -75,13 +72,13 @@ class Receipt:
     number: int
     deliveries: tuple[Delivery, ...]
     counts: BatchCounts
-    summary: Mapping[str, str] = field(default_factory=dict)  # said by each snapshot
+    summary: Mapping[str, str] = field(default_factory=dict)  # entries for the summary of each snapshot
 
 
 def delivery_of(
     name: str, metadata: TableMetadata, files: list[DataFile], *, replaces: tuple[str, ...] = ()
 ) -> Delivery:
-    """Files of a table as a receipt holds them."""
+    """The files of a table in the form of a receipt."""
     import pyarrow as pa
 
     from esker.spark.write.written_files import SCHEMA, partition_types, rows_of
@@ -102,7 +99,7 @@ def delivery_of(
 
 
 def files_of(delivery: Delivery, metadata: TableMetadata) -> list[DataFile]:
-    """The files of a delivery; their partitions are of the spec that they were written by, whatever it is now."""
+    """The files of a delivery, with partitions of the spec that they were written with. Raises ``Corrupt``."""
     import pyarrow as pa
 
     from esker.spark.write.written_files import files_of, partition_types
@@ -116,17 +113,17 @@ def files_of(delivery: Delivery, metadata: TableMetadata) -> list[DataFile]:
 
 
 class Receipts:
-    """The receipts of a checkpoint, a file each."""
+    """The receipts of a checkpoint, one file each."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def path(self, number: int) -> Path:
-        """Where the receipt of a batch lies."""
+        """The path of a batch's receipt."""
         return self.directory / f"{number:012d}.json"
 
     def write(self, receipt: Receipt) -> None:
-        """Keep it; on disk when this returns."""
+        """Store a receipt. It is on disk when this returns."""
         path = self.path(receipt.number)
         draft = path.with_name(f".{path.name}.tmp")
         with naming_failures("write the receipt", path):
@@ -138,7 +135,7 @@ class Receipts:
             sync_directory(self.directory)
 
     def read(self, number: int) -> Receipt | None:
-        """The receipt of a batch, if its files are written."""
+        """The receipt of a batch; None if there is none. Raises ``Corrupt`` if it cannot be decoded."""
         path = self.path(number)
         try:
             return msgspec.json.decode(path.read_bytes(), type=Receipt)
@@ -150,15 +147,15 @@ class Receipts:
             raise Corrupt(str(path), f"it is no receipt: {error}") from error
 
     def remove(self, number: int) -> None:
-        """Forget one whose commits are all made."""
+        """Remove the receipt of a batch whose commits are all made."""
         path = self.path(number)
         with naming_failures("remove the receipt", path):
             path.unlink(missing_ok=True)
 
     def numbers(self) -> list[int]:
-        """The batches that have one, in order."""
-        try:  # a folder that cannot be read must not pass for one without receipts
-            names = os.listdir(self.directory)  # noqa: PTH208  # glob says nothing of what it may not read
+        """The numbers of the batches that have a receipt, in order."""
+        try:  # a folder that cannot be read is not a folder without receipts
+            names = os.listdir(self.directory)  # noqa: PTH208  # glob does not report an unreadable folder
         except FileNotFoundError:
             return []
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The job for rows of Parquet, CSV and JSON files: into any table, which is created or given columns on request."""
+"""The job for rows of Parquet, CSV and JSON files, for any table. On request it creates the table or adds columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from esker.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The table that rows go to, and what may be done to it for their sake."""
+    """The table that rows go to, and how it may be changed for them."""
 
     name: str
     create: bool = False
@@ -34,7 +34,7 @@ class Target:
 
 
 class Unfit(Exception):
-    """A file of a batch cannot be read, or its rows do not fit the table; says why."""
+    """A file of a batch cannot be read, or its rows do not fit the table. The message says why."""
 
     def __init__(self, source: SourceFile, reason: str) -> None:
         super().__init__(f"{source.path}: {reason}")
@@ -46,8 +46,8 @@ WriteRows = Callable[[DataFiles, Sequence[SourceFile], Reading], int]
 
 
 def write_here(writing: DataFiles, files: Sequence[SourceFile], reading: Reading) -> int:
-    """Write the rows of files in this process, one file after the other. Returns how many were read. ``Unfit`` names a
-    file that does not fit."""
+    """Write the rows of files in this process, one file after the other. Returns how many were read. Raises ``Unfit``
+    for a file that does not fit."""
     known = to_arrow_schema(writing.metadata.schema.fields)
     read = 0
     for source in files:
@@ -62,9 +62,9 @@ def write_here(writing: DataFiles, files: Sequence[SourceFile], reading: Reading
 
 
 class FilesJob:
-    """Takes in files of rows. A file that does not fit is refused and named; the others go in.
+    """Loads files of rows. A file that does not fit is refused and named; the others are loaded.
 
-    ``write_rows`` reads the files of a batch and writes them: here, or by Spark's workers.
+    ``write_rows`` reads the files of a batch and writes their rows: in this process, or by Spark's workers.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class FilesJob:
         return Staged(deliveries=(writing.delivery(),), counts=counts)
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        """Files are the user's and stay."""
+        """Release nothing: the files belong to the user."""
         return ()
 
     def way(self) -> str:
-        """How files are read now: a file that cannot be read may be where this is another."""
+        """A digest of how files are read now. A file that cannot be read in one way may be readable in another."""
         try:
             schema = repr(self._lake.table(self._target.name).schema)
         except (NoSuchTable, NoSuchNamespace):
@@ -107,7 +107,7 @@ class FilesJob:
 
     @contextmanager
     def _naming(self, source: SourceFile) -> Iterator[None]:
-        """What is wrong with one file does not stop the others."""
+        """Raise an error about one file as ``Refused``, so that the others are loaded."""
         try:
             with judging_rows():
                 yield
@@ -135,11 +135,11 @@ class FilesJob:
             return self._lake.create_table(
                 self._target.name, schema, partition_by=self._target.partition_by, sort_by=self._target.sort_by
             )
-        except AlreadyExists:  # another ingest was quicker
+        except AlreadyExists:  # another ingest created it first
             return self._lake.table(self._target.name)
 
     def _evolve(self, table: Table, files: Sequence[SourceFile]) -> None:
-        """Columns that files have and the table has not, committed before the first file that needs them."""
+        """Add the columns that are in the files but not in the table, before the first file that needs them."""
         for source in files:
             known = to_arrow_schema(table.schema.fields)
             with self._naming(source):

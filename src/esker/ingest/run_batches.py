@@ -1,7 +1,7 @@
-"""A run: finish what an earlier one left, then batch after batch, in order.
+"""A run of an ingest: first the batches that an earlier run left, then new ones, in order.
 
-A table remembers the highest batch that it has, so no batch may be committed before an earlier one: where a commit
-cannot be made, the run stops, or waits.
+A table records only its highest batch, so no batch may be committed before an earlier one. If a commit fails, the run
+stops, or waits.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from esker.lake import Lake
 log = logging.getLogger("esker.ingest")
 
 BATCH_BYTES = 256 << 20
-SPARK_BATCH_BYTES = 2 << 30  # a batch is shared by all cores there, and costs a job
-_MANY_PARTS = 500  # of batches whose commits are not looked up yet
+SPARK_BATCH_BYTES = 2 << 30  # there, all cores share a batch, and a batch costs a job
+_MANY_PARTS = 500  # parts of batches that are not checked yet
 
 
 class Pending(Exception):
-    """A batch is not in all of its tables; its receipt is kept, and ``failures`` say why."""
+    """A batch is not in all of its tables. Its receipt is kept, and ``failures`` has the reasons."""
 
     def __init__(self, failures: list[tuple[str, Exception]]) -> None:
         super().__init__("; ".join(f"{table}: {error}" for table, error in failures))
@@ -36,11 +36,11 @@ class Pending(Exception):
 
 
 class TooManyLetters(Exception):
-    """So much of a batch cannot be read that going on would bury a stream: somebody should look."""
+    """So many records of a batch cannot be read that the run stops, for the user to look at them."""
 
 
 class Run:
-    """Drives a checkpoint. Not for two threads at a time."""
+    """Executes the batches of a checkpoint. Can be used by one thread at a time."""
 
     def __init__(
         self,
@@ -66,40 +66,41 @@ class Run:
         self._told = told
         self._counted: set[int] = set()
         self._planner = Planner(checkpoint, self.account, most_bytes=self._room, now_us=now_us, way=way)
-        self._moved: list[SourceFile] = []  # refused, and perhaps only renamed
+        self._moved: list[SourceFile] = []  # refused, but perhaps only renamed
         _check_lake(lake, checkpoint)
         for number in self._receipts.numbers():
-            if checkpoint.is_ticked_off(number):  # the run died before it could remove the receipt
+            if checkpoint.is_ticked_off(number):  # the run ended before it removed the receipt
                 self._receipts.remove(number)
 
     def settle(self) -> None:
-        """Finish the batches that an earlier run, or a failed commit, left; ``Pending`` where one still cannot be."""
+        """Finish the batches that an earlier run or a failed commit left. Raises ``Pending`` if a commit fails
+        again."""
         for plan in self.checkpoint.unfinished():
             self.finish(plan)
 
     def sorted_out(self, found: Iterable[Found]) -> tuple[list[Found], list[Found]]:
-        """Files that are in the tables as they are, as an earlier look has seen; and the others."""
+        """The files that are in the tables already and unchanged, as an earlier look found; and the other files."""
         return self._planner.sorted_out(found)
 
     def ingest(self, found: Iterable[Found], *, known: Iterable[Found] = ()) -> None:
-        """Plan the files that are new, and finish each batch before the next is planned."""
+        """Plan new files, and finish each batch before the next is planned."""
         for plan in self._planner.plans(found, known=known):
             self.finish(plan)
 
     def pass_over(self, path: str, reason: str) -> None:
-        """Name a file or a directory that may not be looked at, once; its neighbours are ingested."""
+        """Report once a file or directory that cannot be read. The others are ingested."""
         self._planner.pass_over(path, reason)
 
     def is_cut(self, found: Found) -> bool:
-        """Whether a file that was written to lately may end in the middle of its last line or frame."""
+        """Whether a recently written file may end in the middle of a line or frame."""
         return self._planner.is_cut(found)
 
     def _room(self) -> int:
-        """How many bytes of files the next batch may hold, judged by what this run has read so far."""
+        """How many bytes of files the next batch may have, by what this run has read so far."""
         return room(self._batch_bytes, self._batch_rows, lambda: (self.account.bytes, self.account.received))
 
     def finish(self, plan: Plan) -> None:
-        """Take a planned batch into its tables, from wherever it stands."""
+        """Finish a planned batch, from its receipt if there is one. Raises ``Pending`` if a commit fails."""
         receipt = self._receipts.read(plan.number)
         if receipt is None:
             plan, receipt = self._staged(plan)
@@ -133,7 +134,7 @@ class Run:
         return self.account
 
     def _staged(self, plan: Plan) -> tuple[Plan, Receipt]:
-        """The batch's files written and its receipt on disk, without the sources that are refused."""
+        """Write the batch's files and its receipt, without refused sources. Returns the plan and the receipt."""
         try:
             plan, staged = self._written(plan)
             receipt = Receipt(
@@ -144,7 +145,7 @@ class Run:
             )
             announce(self._lake.catalog.storage(), receipt)
         except BaseException as error:
-            # Nobody has heard of the batch. What was asked wrongly must not stand in the way of what is asked next.
+            # No table has the batch. A wrong option must not block the next run, so the batch is withdrawn.
             try:
                 self.checkpoint.withdraw(plan.number)
             except StorageFailed as failure:  # the plan stays, and the next run finishes it
@@ -185,7 +186,7 @@ class Run:
         raise TooManyLetters(self.account.stopped)
 
     def _forgive(self, source: SourceFile) -> None:
-        """A file that a batch had planned and did not find is here under another name: nothing is missing."""
+        """Forget a refused file that is found under another name: nothing is missing."""
         moved = [
             one
             for one in self._moved
@@ -210,7 +211,8 @@ class Run:
 
 
 def _check_lake(lake: Lake, checkpoint: Checkpoint) -> None:
-    """A checkpoint's files count as ingested: that must not be said of another lake, or of a table made anew."""
+    """Raise an error if the checkpoint belongs to other tables: its files would count as ingested, but are not
+    there."""
     for name, uuid in checkpoint.tables().items():
         try:
             now = lake.table(name).uuid

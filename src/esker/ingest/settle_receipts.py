@@ -1,4 +1,4 @@
-"""Receipts that stand alone: those of a stream of Spark's, whose query and epoch are the mark."""
+"""Receipts without a checkpoint of Esker: those of a Spark stream, marked by its query and epoch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from esker.ingest.receipts import Receipt, Receipts
 from esker.ingest.run_batches import Pending
 from esker.lake import Lake
 
-_MANY_PARTS = 500  # of batches whose commits are not looked up yet
+_MANY_PARTS = 500  # parts of batches that are not checked yet
 
 
 def hand_over(lake: Lake, receipt: Receipt, account: Account, *, receipts: Receipts | None, counted: set[int]) -> None:
-    """Make the commits of a receipt and forget it; ``Pending`` where one cannot be made now. What came in is counted
-    once, however often that is tried."""
+    """Make the commits of a receipt and remove it. Raises ``Pending`` if a commit fails. Its records are counted once,
+    however often this is tried."""
     place = Path("the batch") if receipts is None else receipts.path(receipt.number)
     outcome = deliver(lake, receipt, place)
     if receipt.number not in counted:
@@ -40,14 +40,14 @@ def hand_over(lake: Lake, receipt: Receipt, account: Account, *, receipts: Recei
 
 
 def settle_earlier(lake: Lake, receipts: Receipts, account: Account, *, before: int, counted: set[int]) -> None:
-    """Hand over what earlier batches left: a table that has a later batch would take these for done."""
+    """Make the commits that earlier batches left: a table that has a later batch would ignore them."""
     for receipt in receipts:
         if receipt.number < before:
             hand_over(lake, receipt, account, receipts=receipts, counted=counted)
 
 
 def settle_all(lake: Lake, directory: Path) -> Account:
-    """Hand over every receipt that lies in a directory, in order, as far as that goes."""
+    """Make the commits of every receipt in a directory, in order, until one fails."""
     receipts = Receipts(directory)
     account = Account()
     began = time.monotonic()
@@ -56,7 +56,7 @@ def settle_all(lake: Lake, directory: Path) -> Account:
         application = receipt.application
         try:
             hand_over(lake, receipt, account, receipts=receipts, counted=set())
-        except Pending:  # the account tells of it
+        except Pending:  # the account reports it
             break
     account.check(lake, application)
     account.seconds = time.monotonic() - began
@@ -64,7 +64,7 @@ def settle_all(lake: Lake, directory: Path) -> Account:
 
 
 def undelivered(application: str, number: int, pending: Pending, receipts: Receipts | None) -> EskerError:
-    """What stops a query whose batch is not in all of its tables."""
+    """The error that stops a query whose batch is not in all of its tables."""
     kept = "" if receipts is None else f" The receipt {receipts.path(number)} is kept: esker replay can do it too."
     return EskerError(
         f"cannot commit batch {number} of {application} to every table: {pending}. Nothing is lost: start the query "

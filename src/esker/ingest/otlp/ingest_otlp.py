@@ -1,4 +1,4 @@
-"""Ingests telemetry as a user asks for it: batches of files, or a stream of them, into the tables of a lake."""
+"""Ingests telemetry from files: those that exist now, or new ones continuously, into the tables of a lake."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ KIND = "otlp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a user may say about an ingest of telemetry."""
+    """The options of an ingest of telemetry."""
 
     paths: Sequence[Path]
     checkpoint: Path
     pattern: str = "*"
-    profile: str | None = None  # map, flat or variant; None: as the tables have attributes, else map
+    profile: str | None = None  # map, flat or variant; None: as in the existing tables, or map
     promote: Mapping[str, str] = field(default_factory=dict)
-    partition_by: str = "day"  # or hour; of tables that are made
-    dedup: str | None = None  # span_id: leave out spans and logs that a sender sent again
+    partition_by: str = "day"  # or hour; for new tables
+    dedup: str | None = None  # span_id: leave out spans and logs that were sent twice
     strict: bool = False
-    most_dead: float | None = None  # share of a batch's records; beyond it the run stops, once the batch is committed
-    batch_bytes: int | None = None  # None: as much as suits the engine
-    batch_rows: int | None = None  # about so many, where that is less
+    most_dead: float | None = None  # a share of a batch's records; above it the run stops, after the batch is committed
+    batch_bytes: int | None = None  # None: the default of the engine
+    batch_rows: int | None = None  # about so many, if that is less
     engine: str = ARROW  # or SPARK; commands choose by ``chosen_engine``
-    keep_segments: bool = False  # of a spool, once their rows are committed
-    properties: Mapping[str, str] = field(default_factory=dict)  # of tables that are made
+    keep_segments: bool = False  # of a spool, after their rows are committed
+    properties: Mapping[str, str] = field(default_factory=dict)  # of new tables
 
 
 def ingest_otlp(lake: Lake, asked: Asked, *, told: Callable[[Account], None] = lambda account: None) -> Account:
-    """Ingest files that lie there now. A commit that cannot be made leaves its receipt, and the account says so."""
+    """Ingest the files that exist now. If a commit fails, its receipt is kept and the account reports it."""
     passed: dict[str, str] = {}
     found = list(find_files(asked.paths, pattern=asked.pattern, pass_over=passed.__setitem__))
     with begun(lake, asked, told) as (run, _):
@@ -69,7 +69,7 @@ def follow_otlp(
     told: Callable[[Account], None] = lambda account: None,
     told_trouble: Callable[[str], None] = lambda text: None,
 ) -> Account:
-    """Ingest what comes into directories, the receiver's spool among them, until ``stop`` is set."""
+    """Ingest new files of directories, for example of the receiver's spool, until ``stop`` is set."""
     _check_directories(asked)
     if asked.engine == SPARK:
         from esker.ingest.pipeline.blocking_run import follow_on_spark
@@ -81,7 +81,7 @@ def follow_otlp(
 
 
 def check_start(lake: Lake, asked: Asked, *, kind: str = KIND) -> None:
-    """Raise what a streaming query would raise at its start; nothing is ingested and no JVM started."""
+    """Raise the errors that a streaming query raises at its start. Ingests nothing and starts no JVM."""
     _check_directories(asked)
     with begun(lake, asked, lambda account: None, kind=kind):
         pass
@@ -102,8 +102,8 @@ def begun(
     kind: str = KIND,
     make_job: Callable[[TelemetryTables, Options], Job] | None = None,
 ) -> Iterator[tuple[Run, Callable[[list[Found]], None]]]:
-    """A run over the checkpoint that was asked for; its account is checked at the end. Unless another job is made, it
-    reads files."""
+    """A run over the given checkpoint, and a function that removes finished segments. The account is checked at the
+    end. ``make_job`` makes another job than that for files."""
     check_engine(asked.engine)
     promote = promotions_by_table(asked.promote)
     check_way(asked.dedup)
@@ -116,7 +116,7 @@ def begun(
         )
         options = Options(profile=profile, promote=promote, strict=asked.strict)
         job = _job(lake, asked, tables, options) if make_job is None else make_job(tables, options)
-        # On Spark a batch is shared by all cores, and costs a job.
+        # On Spark all cores share a batch, and a batch costs a job.
         batch_bytes = asked.batch_bytes or (SPARK_BATCH_BYTES if asked.engine == SPARK else BATCH_BYTES)
         run = Run(
             lake,
@@ -134,7 +134,7 @@ def begun(
                 sweep_segments(checkpoint, found)
 
         try:
-            with suppress(Pending, TooManyLetters):  # the account tells of it
+            with suppress(Pending, TooManyLetters):  # the account reports it
                 yield run, sweep
         except OSError as error:
             raise failure_of(error, "ingest", error.filename or "a source") from error

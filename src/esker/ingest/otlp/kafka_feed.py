@@ -1,4 +1,4 @@
-"""Topics as a source of batches: positions are in the checkpoint, and move with the plan that takes them.
+"""Topics as a source of batches. Positions are in the checkpoint, and move in the same step that records a plan.
 
 A process without Spark plans and finishes batches; a pipeline plans where Spark asks for offsets, and finishes in the
 driver. Both plan here.
@@ -19,25 +19,25 @@ from esker.kafka.subscription import Bounds, OffsetRange, Partition, Starting
 
 log = logging.getLogger("esker.ingest")
 
-_BYTES_OF_A_MESSAGE = 16 << 10  # before any was read
+_BYTES_OF_A_MESSAGE = 16 << 10  # an estimate, until a message was read
 _ROWS_OF_A_MESSAGE = 100  # the same: a collector's own batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What a batch reads, and what it passes over because it is gone."""
+    """The offsets that a batch reads, and those that it skips because the broker no longer has them."""
 
     ranges: tuple[OffsetRange, ...]
     passed: tuple[OffsetRange, ...] = ()
 
     @property
     def offsets(self) -> int:
-        """How many offsets that is; messages are as many or fewer."""
+        """The number of offsets. There are at most as many messages."""
         return sum(one.end - one.start for one in self.ranges)
 
 
 class KafkaFeed:
-    """Says what the next batch reads. Asks the broker each time, so that partitions that were added are seen."""
+    """Finds the offsets of the next batch. It asks the broker each time, so new partitions are found."""
 
     def __init__(self, client: Client, checkpoint: Checkpoint) -> None:
         self._client = client
@@ -48,7 +48,7 @@ class KafkaFeed:
 
     @property
     def cluster(self) -> str:
-        """Which cluster it is; one that the checkpoint's offsets are of, or else the first."""
+        """The id of the cluster. A checkpoint has offsets of one cluster."""
         if self._cluster is None:
             found = self._client.cluster_id()
             known = self._checkpoint.clusters()
@@ -62,11 +62,11 @@ class KafkaFeed:
         return self._cluster
 
     def stop_at_now(self) -> None:
-        """Let what is sent from now on wait for another run."""
+        """Leave messages that are sent from now on to another run."""
         self._last = {place: found.high for place, found in self._client.bounds().items()}
 
     def next(self, most: int) -> Taken | None:
-        """At most so many offsets; None where nothing waits."""
+        """The next offsets, at most ``most``; None if there is nothing new."""
         bounds = self._bounds()
         positions = self._begun(bounds)
         step = next_step(positions, bounds, most=most, fail_on_loss=self._client.source.fail_on_loss)
@@ -108,7 +108,7 @@ class KafkaFeed:
 
 
 class TopicPlanner:
-    """Plans batches of topics, each about as large as was asked for."""
+    """Plans batches of topics, each of about the requested size."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class TopicPlanner:
         self.is_full = False  # whether the last batch left something for the next
 
     def plan(self) -> Plan | None:
-        """The next batch, which is on disk; None where nothing waits."""
+        """Record the next batch on disk and return it; None if there is nothing new."""
         offsets, size, records = self._checkpoint.read_of_topics()
         bytes_each = size / offsets if offsets else float(_BYTES_OF_A_MESSAGE)
         rows_each = max(records, 1) / offsets if offsets else float(_ROWS_OF_A_MESSAGE)
@@ -150,7 +150,7 @@ class TopicPlanner:
 
 
 def _within(starting: Starting, bounds: Mapping[Partition, Bounds]) -> Starting:
-    """Of positions, those of topics that are begun now."""
+    """The positions that belong to the topics of this run."""
     if isinstance(starting, str):
         return starting
     topics = {place.topic for place in bounds}

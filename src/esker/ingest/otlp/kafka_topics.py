@@ -1,4 +1,4 @@
-"""Telemetry out of Kafka, as a user asks for it: up to now, or continuously. Positions are in the ingest's checkpoint.
+"""Ingests telemetry from Kafka: what is there now, or continuously. Positions are in the ingest's checkpoint.
 
 Each message is one Export request.
 """
@@ -27,11 +27,11 @@ from esker.otlp.source.topic_requests import TopicRequests, check_cluster
 
 # ---------------------------------------------------------------- kafka job
 #
-# Telemetry out of Kafka: each message is one Export request, decoded here with no JVM.
+# Each message is one Export request, decoded in this process without a JVM.
 
 
 class KafkaJob:
-    """Reads and decodes the ranges of a plan. A message without a value is nothing; it has no request to lose."""
+    """Reads and decodes the ranges of a plan. A message without a value contains no request, and is only counted."""
 
     def __init__(
         self, client: Client, tables: TelemetryTables, *, options: Options | None = None, dedup: str | None = None
@@ -52,25 +52,25 @@ class KafkaJob:
         return staged(self._tables, parts, resent, found.counts)
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        """A topic keeps its messages for as long as its owner likes."""
+        """Release nothing: the broker decides how long it keeps messages."""
         return ()
 
 
 # ---------------------------------------------------------------- kafka
 #
-# Telemetry out of Kafka, as a user asks for it: up to now, or on and on; positions are in the ingest's checkpoint.
+# What is there now, or continuously. Positions are in the ingest's checkpoint.
 
 
 KIND = "otlp of kafka"
 
 
 def place_of(source: Source) -> str:
-    """The folder that the checkpoint has unless another is named: one for each set of topics."""
+    """The default name of the checkpoint's folder. Each set of topics has its own."""
     return "kafka-" + "-".join(sorted(getattr(source.subscription, "names", ("topics",))))
 
 
 class KafkaTopics:
-    """Topics that are ingested. Their positions are in the checkpoint, so that a run goes on where the last one was."""
+    """Topics to ingest. Their positions are in the checkpoint, so a run continues where the last one ended."""
 
     kind = KIND  # of the checkpoint
 
@@ -84,7 +84,7 @@ class KafkaTopics:
         return place_of(self._source)
 
     def ingest(self, lake: Lake, asked: Asked, *, told: Callable[[Account], None] = lambda account: None) -> Account:
-        """Ingest what the topics hold now, from where the checkpoint stands."""
+        """Ingest the messages that the topics have now, from the positions in the checkpoint."""
         if asked.engine == "spark":
             from esker.ingest.pipeline.blocking_run import drain_on_spark
 
@@ -106,7 +106,7 @@ class KafkaTopics:
         told: Callable[[Account], None] = lambda account: None,
         told_trouble: Callable[[str], None] = lambda text: None,
     ) -> Account:
-        """Ingest what comes into the topics until ``stop`` is set. A broker that goes away is waited for."""
+        """Ingest new messages until ``stop`` is set. If the broker is not reachable, the run waits for it."""
         if asked.engine == "spark":
             from esker.ingest.pipeline.blocking_run import follow_on_spark
 
@@ -129,7 +129,7 @@ class KafkaTopics:
     def _begun(
         self, client: Client, lake: Lake, asked: Asked, told: Callable[[Account], None]
     ) -> Iterator[tuple[Run, KafkaFeed, TopicPlanner]]:
-        """A run over the checkpoint that was asked for, and what plans its batches."""
+        """A run over the given checkpoint, and the planner of its batches."""
         with begun(
             lake,
             asked,

@@ -1,4 +1,4 @@
-"""Telemetry in this process: files of OTLP decoded by Arrow, with no JVM."""
+"""Decodes telemetry in this process: files of OTLP become Arrow columns, without a JVM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from esker.otlp.source.requests import Request
 
 
 class OtlpJob:
-    """Decodes files of OTLP. Memory is bounded by a part of a batch, whatever the files hold."""
+    """Decodes files of OTLP. Memory is bounded by a part of a batch, whatever the size of the files."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class OtlpJob:
         return staged(self._tables, parts, resent_in(self._tables, self._options, self._dedup, batch_id))
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        """Remove segments of a spool: their rows are in the tables. Files beside them are the user's and stay."""
+        """Remove segments of a spool, whose rows are in the tables. Other files belong to the user and stay."""
         if not self._release:
             return ()
         segments = tuple(source for source in plan.files if is_segment(Path(source.path)))
@@ -57,15 +57,15 @@ class OtlpJob:
 
 
 def resent_in(tables: TelemetryTables, options: Options, dedup: str | None, batch_id: str) -> Resent | None:
-    """What knows the records of a batch that were sent again; None where these are to be kept."""
+    """The filter for records that were sent again; None if they are kept."""
     return None if dedup is None else Resent(tables, profile=options.profile, batch_id=batch_id)
 
 
 def staged(
     tables: TelemetryTables, parts: Iterable[Decoded], resent: Resent | None = None, read: Counts | None = None
 ) -> Staged:
-    """Decoded parts as data files: of each table one set for the whole batch. ``read`` counts what was read, and is
-    complete after the last part."""
+    """Write decoded parts to data files, one set per table for the whole batch. ``read`` has the counts of the source,
+    and is complete after the last part."""
     writing: dict[str, DataFiles] = {}
     counts = Counts()
     try:
@@ -84,7 +84,7 @@ def staged(
 
 
 def add_rows(writing: dict[str, DataFiles], tables: TelemetryTables, name: str, rows: pa.Table) -> None:
-    """Write rows to the files of their table, which is made where it is missing."""
+    """Write rows to the files of their table. A missing table is created."""
     if rows.num_rows:
         if name not in writing:
             writing[name] = DataFiles(tables.get(name))
@@ -92,7 +92,7 @@ def add_rows(writing: dict[str, DataFiles], tables: TelemetryTables, name: str, 
 
 
 def batch_counts(counts: Counts, writing: Mapping[str, DataFiles], resent: Resent | None) -> BatchCounts:
-    """The decoder's numbers, as they are written down."""
+    """The decoder's counts, in the form that is recorded."""
     oddities = {
         "unknown_fields": counts.unknown_fields,
         "repeated_keys": counts.repeated_keys,
@@ -113,7 +113,7 @@ def batch_counts(counts: Counts, writing: Mapping[str, DataFiles], resent: Resen
 
 
 def without_tables(counts: Counts, names: Container[str]) -> Counts:
-    """The numbers without the records of some tables."""
+    """The counts without the records of some tables."""
     kept = Counter({name: number for name, number in counts.records.items() if name not in names})
     return replace(counts, records=kept, dead_letters=0 if DEAD_LETTER.name in names else counts.dead_letters)
 

@@ -1,6 +1,6 @@
-"""``esker replay``: commits that could not be made, and dead letters decoded again after a fix.
+"""``esker replay``: makes commits that failed before, and decodes dead letters again after a fix.
 
-The letters of a batch come into the table by one commit, so a list of batches says exactly which letters are meant.
+One commit adds all letters of a batch, so a list of batches identifies exactly the letters to decode.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- letters job
 #
-# Dead letters decoded again, after a fix: what can be read now goes to its table, the rest is buried again.
+# Dead letters are decoded again after a fix. Records that can be read now go to their tables; the others stay letters.
 #
-# The letters of a batch come into the table by one commit, so a list of batches says exactly which letters are meant;
-# those that arrive meanwhile are of other batches and stay.
+# One commit adds all letters of a batch. Letters that arrive meanwhile belong to other batches, and stay.
 
 
 _WORKER = "esker.ingest.spark.dead_letters_worker"
@@ -65,7 +64,7 @@ def letter_batches(lake: Lake) -> list[str]:
 
 
 class LettersJob:
-    """Decodes the dead letters of the batches that a plan names: here, or by the workers of ``on_spark``."""
+    """Decodes the dead letters of a plan's batches: in this process, or by the workers of ``on_spark``."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class LettersJob:
         self._on_spark = on_spark
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
-        """Write what can be read now, and the letters that are left, which replace the old ones."""
+        """Write the records that can be read now, and the remaining letters, which replace the old ones."""
         if self._on_spark is None:
             return self._staged_here(plan, batch_id)
         return self._on_spark.stage_by(
@@ -94,7 +93,7 @@ class LettersJob:
         )
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        """Letters have no sources to let go of."""
+        """Release nothing: letters have no sources."""
         return ()
 
     def _staged_here(self, plan: Plan, batch_id: str) -> Staged:
@@ -121,8 +120,8 @@ class LettersJob:
 def _closed(
     writing: dict[str, DataFiles], counts: Counts, resent: Resent | None, *, letters: tuple[str, ...]
 ) -> Staged:
-    """What to deliver. Old letters go last: until then a record is rather in two places than in none."""
-    if not counts.records.total():  # nothing has become readable: the old letters stay as they are
+    """What to deliver. Old letters are removed last: until then a record may be in two places, but never in none."""
+    if not counts.records.total():  # nothing can be read now: the old letters stay
         for files in writing.values():
             files.discard()
         return Staged(deliveries=(), counts=BatchCounts())
@@ -133,7 +132,7 @@ def _closed(
 
 
 def _run(letters: Scan, order: DecodeOrder) -> list[dict[str, Any]]:
-    """Decode letters by one job of Spark's."""
+    """Decode letters by one Spark job."""
     from esker.ingest.spark.otlp_files_worker import DDL
     from esker.spark.session.jobs import named_jobs
     from esker.spark.workers.ship import map_arrow, shipped
@@ -159,44 +158,44 @@ def _requests(lake: Lake, batches: Sequence[str]) -> Iterator[Request]:
 
 # ---------------------------------------------------------------- replay
 #
-# ``esker replay``: commits that could not be made, and dead letters that may be readable now.
+# Commits that failed before, and dead letters that may be readable now.
 
 
 class _OnlyReceipts:
-    """For batches whose files are written; others are left to the ingest that planned them."""
+    """A job for batches whose files are written. Other batches are left to the ingest that planned them."""
 
     def stage(self, plan: Plan, batch_id: str) -> Staged:
         raise AssertionError("a replay decodes nothing")
 
     def release(self, plan: Plan) -> tuple[SourceFile, ...]:
-        return ()  # the ingest that follows the spool lets go of its segments
+        return ()  # the ingest that follows the spool removes its segments
 
 
 def kind_of(directory: Path) -> str:
-    """What a checkpoint is for; of telemetry where there is none yet."""
+    """The kind of a checkpoint; that of telemetry if there is none yet."""
     return written_kind(directory) or KIND
 
 
 def pending_receipts(checkpoint: Path) -> list[Receipt]:
-    """What waits to be committed, without taking the checkpoint."""
+    """The receipts that wait for their commits. Does not lock the checkpoint."""
     return list(Receipts(checkpoint / "pending"))
 
 
 def replay_receipts(lake: Lake, directory: Path, *, kind: str = KIND) -> Account:
-    """Make the commits of every receipt of a checkpoint; those that a table has already are not made again. Files that
-    were set aside are tried again by the next ingest."""
-    if written_kind(directory) is None and pending_receipts(directory):  # of a stream of Spark's, which has its own
+    """Make the commits of every receipt of a checkpoint. A commit that a table has already is not made again. The next
+    ingest tries again the files that were set aside."""
+    if written_kind(directory) is None and pending_receipts(directory):  # of a Spark stream
         return settle_all(lake, directory / "pending")
     checkpoint = Checkpoint(directory, kind=kind)
     began = time.monotonic()
     try:
         run = Run(lake, checkpoint, _OnlyReceipts())
-        checkpoint.release_set_aside()  # whoever replays has mended something
+        checkpoint.release_set_aside()  # the user has probably corrected something
         receipts = Receipts(checkpoint.pending)
-        with suppress(Pending):  # the account tells of it
+        with suppress(Pending):  # the account reports it
             for plan in checkpoint.unfinished():
                 if receipts.read(plan.number) is None:
-                    break  # it must be decoded first, and nothing may go ahead of it
+                    break  # it has to be decoded first, and no later batch may be committed before it
                 run.finish(plan)
         run.account.seconds = time.monotonic() - began
         return run.close()
@@ -214,8 +213,8 @@ def replay_letters(
     engine: str = ARROW,
     told: Callable[[Account], None] = lambda account: None,
 ) -> Account:
-    """Decode every dead letter again, here or on Spark: each is in a table afterwards, or among the dead letters
-    still."""
+    """Decode every dead letter again, in this process or on Spark. Afterwards each is in a table, or still a dead
+    letter."""
     check_engine(engine)
     asked = promotions_by_table(promote or {})
     check_way(dedup)

@@ -1,6 +1,6 @@
-"""Records that a sender sent again: left out where the table has them, or an earlier part of the same batch.
+"""Leaves out records that a sender sent again, if the table or an earlier part of the same batch has them.
 
-A span is known by its ids and its start, a log record by a digest of everything that was sent of it. The look-up is
+A span is identified by its ids and its start, a log record by a digest of all its fields. The look-up is
 limited to files of the periods that a batch touches.
 """
 
@@ -32,16 +32,15 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- identity
 #
-# What makes a record the same as another: senders that miss an answer send again, and that is how it shows.
+# When two records are the same. A sender that misses an answer sends its request again.
 #
-# A span is known by its ids and its start, a log record by a digest of all that was sent of it. What names nothing is
-# never the same: spans without ids or with ids of nothing but zeros, logs without any time. Points of metrics have no
-# identity at all.
+# A span is identified by its ids and its start, a log record by a digest of all its fields. Spans without ids or with
+# ids of zeros, and logs without any time, are never the same. Points of metrics have no identity.
 
 
 _SPAN = ("TraceId", "SpanId", "StartTimeUnixNano")
 _LOG_TIMES = ("TimeUnixNano", "ObservedTimeUnixNano")
-# Where the times of a log are not known, its event time is when it came in: another for each copy.
+# If a log has no time, its event time is the time of arrival, which differs for each copy.
 _NOT_SENT = ("Timestamp", "TimestampTime", "_source", "_batch_id", "_ingested_at")
 _ROWS_AT_ONCE = 8192
 _NOTHING = pa.scalar(None, pa.binary())
@@ -49,25 +48,25 @@ IDENTIFIED = (SPANS.name, LOGS.name)
 
 
 def key_columns(name: str, profile: Profile) -> tuple[str, ...]:
-    """The columns that tell a record of that table from others."""
+    """The columns that identify a record of this table."""
     if name == SPANS.name:
         return _SPAN
     return tuple(column for column in LOGS.of(profile).schema.names if column not in _NOT_SENT)
 
 
 def hint_columns(name: str) -> tuple[str, ...]:
-    """Few columns that are alike wherever the keys are."""
+    """A few columns that are equal if the keys are equal."""
     return _SPAN if name == SPANS.name else _LOG_TIMES
 
 
 def keys_of(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
-    """A key for each record by the columns of ``key_columns``; null where nothing tells it from others."""
+    """A key for each record, from the columns of ``key_columns``; null if the record has no identity."""
     parts = [_keys(batch) for batch in rows.select(columns).to_batches(max_chunksize=_ROWS_AT_ONCE)]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
 
 
 def hints_of(rows: pa.Table, name: str) -> pa.Array:
-    """A hint for each record: where two differ, so do the keys."""
+    """A hint for each record. If two hints differ, the keys differ."""
     columns = [rows.column(column).combine_chunks() for column in hint_columns(name)]
     return pc.binary_join_element_wise(*map(_bytes, columns), b"")
 
@@ -92,7 +91,7 @@ def _bytes(column: pa.Array) -> pa.Array:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """Each value in bytes that show where they end, so that values in a row cannot be taken for others."""
+    """Each value as bytes with a marked end, so that adjacent values are not confused."""
     kinds = pa.types
     if kinds.is_string(column.type) or kinds.is_binary(column.type):
         plain = column.cast(pa.binary())
@@ -120,14 +119,14 @@ def _joined(parts: Iterable[pa.Array]) -> pa.Array:
 
 
 def _listed(offsets: pa.Array, items: pa.Array) -> pa.Array:
-    """Lists of texts, each with its length before it."""
+    """Lists of texts, each text after its length."""
     lists = pa.ListArray.from_arrays(pc.subtract(offsets, offsets[0]), items)
     lengths = _number(pc.list_value_length(lists))
     return pc.binary_join_element_wise(lengths, pc.binary_join(lists, pa.scalar(b"", pa.binary())), b"*")
 
 
 def common(keys: pa.Array, others: Iterable[pa.Array]) -> pa.Array:
-    """The keys that are among the others too; those are looked at one array at a time."""
+    """The keys that are also in ``others``, which is read one array at a time."""
     found = [pa.array([], keys.type), *_common(keys, others)]
     return pa.concat_arrays(found).unique()
 
@@ -140,25 +139,23 @@ def _common(keys: pa.Array, others: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 # ---------------------------------------------------------------- resent
 #
-# Records that a sender sent again: left out where the table has them, or an earlier part of the same batch.
-#
-# What is looked up is limited to what may match: files of the periods that a batch touches, of these the parts whose
-# times overlap the batch's, and of these the columns that tell records apart. Memory holds the keys of one batch.
+# The look-up reads only what may match: files of the periods of the batch, in these the row groups whose times overlap
+# the batch, and of these the columns that identify records. Memory has the keys of one batch.
 
 
 WAYS = ("span_id",)
 _EPOCH, _DAY_US = datetime(1970, 1, 1, tzinfo=UTC), 86_400_000_000
-_MOST_RANGES = 64  # of times that are looked up one by one
+_MOST_RANGES = 64  # the most ranges of time that are looked up separately
 
 
 def check_way(dedup: str | None) -> None:
-    """Refuse a way to tell records apart that there is none of."""
+    """Raise ``InvalidInput`` for an unknown way to identify records."""
     if dedup is not None and dedup not in WAYS:
         raise InvalidInput(f"cannot leave out what was sent again by {dedup!r}: use {', '.join(WAYS)}", dedup=dedup)
 
 
 class _Seen(NamedTuple):
-    """Keys of an earlier part, and the times it is of: what is the same is of the same time."""
+    """The keys of an earlier part, and its range of times. Equal records have equal times."""
 
     low: int
     high: int
@@ -166,7 +163,7 @@ class _Seen(NamedTuple):
 
 
 class Resent:
-    """What one batch must leave out. Its own rows in a table, of a try that came to nothing, do not count."""
+    """The records that one batch leaves out. Rows that an earlier attempt of the same batch wrote do not count."""
 
     def __init__(self, tables: TelemetryTables, *, profile: Profile, batch_id: str) -> None:
         self._tables = tables
@@ -176,13 +173,13 @@ class Resent:
         self.left_out: Counter[str] = Counter()  # by table
 
     def without(self, name: str, rows: pa.Table) -> pa.Table:
-        """The rows of a table that are new."""
+        """The rows that are new to a table."""
         if name not in IDENTIFIED or not rows.num_rows:
             return rows
         return rows.filter(self._new(name, rows))
 
     def sift(self, name: str, files: DataFiles, storage: Storage) -> None:
-        """Leave out of files that are written already: those that hold such rows are written anew."""
+        """Remove such rows from data files. A file that has some is rewritten."""
         columns = ["Timestamp", *key_columns(name, self._profile)] if name in IDENTIFIED else []
         for file in files.files if columns else ():
             with storage.open(file.path) as stream:
@@ -192,7 +189,7 @@ class Resent:
                     files.replace(file, parquet.read().filter(keep))
 
     def _new(self, name: str, rows: pa.Table) -> pa.Array:
-        """Which rows are to be kept: the first of each key that nobody has, and those without a key."""
+        """Which rows to keep: the first row of each new key, and rows without a key."""
         keys = keys_of(rows, key_columns(name, self._profile))
         low, high = pc.min_max(rows.column("Timestamp").cast(pa.int64())).as_py().values()
         seen = self._seen.setdefault(name, [])
@@ -206,18 +203,18 @@ class Resent:
         return keep
 
     def _in_table(self, name: str, rows: pa.Table) -> Iterator[pa.Array]:
-        """Keys of rows of the table that may be among these."""
+        """Keys of rows of the table that may equal some of these."""
         table = self._tables.existing(name)
         if table is None:
             return
         columns = key_columns(name, self._profile)
-        if name == LOGS.name:  # to compare these takes every column: see first whether times are alike
+        if name == LOGS.name:  # comparing these reads every column, so compare the times first
             rows = self._alike(name, table, rows)
         if rows.num_rows:
             yield from (keys_of(pa.table(batch), columns) for batch in self._read(table, rows, columns))
 
     def _alike(self, name: str, table: Table, rows: pa.Table) -> pa.Table:
-        """Those of the rows that have the hints of some in the table."""
+        """The rows whose hint is also in the table."""
         hints = hints_of(rows, name)
         found = common(hints, (hints_of(pa.table(b), name) for b in self._read(table, rows, hint_columns(name))))
         return rows.filter(pc.is_in(hints, value_set=found))
@@ -228,7 +225,7 @@ class Resent:
 
 
 def _when(times: pa.ChunkedArray) -> Expression:
-    """The spans of time, one for each day, that the rows are of."""
+    """The ranges of time of the rows, one for each day."""
     at = times.cast(pa.int64())
     ranges = (
         pa.table({"day": pc.divide(at, _DAY_US), "at": at}).group_by("day").aggregate([("at", "min"), ("at", "max")])

@@ -21,10 +21,8 @@ from esker.write.view_versions import QUERY_COLUMNS
 
 # ---------------------------------------------------------------- views
 #
-# ``otel.otel_traces``: spans under the names and in the shapes that ClickHouse's exporter and otlp2parquet gave them.
-#
-# Ids are hex text, and events and links lists side by side, one for each of their columns. The query is Spark's; it is
-# the same whatever form attributes are in, and only the columns' types differ.
+# ``otel.otel_traces``. The query is in Spark's dialect. It is the same for every form of attributes; only the types of
+# the columns differ.
 
 
 _ATTRIBUTES = {Profile.MAP: "map<string, string>", Profile.FLAT: "string", Profile.VARIANT: "variant"}
@@ -32,22 +30,22 @@ _ATTRIBUTES = {Profile.MAP: "map<string, string>", Profile.FLAT: "string", Profi
 
 @dataclass(frozen=True, slots=True)
 class TelemetryView:
-    """A view as ``create_view`` wants it."""
+    """The definition of a view, for ``create_view``."""
 
     name: str
     over: str  # the table it reads, without the namespace
-    columns: tuple[tuple[str, str, str], ...]  # a name, its type, and what of the table it is
+    columns: tuple[tuple[str, str, str], ...]  # a name, its type, and its expression over the table
     comment: str
 
     @property
     def sql(self) -> str:
-        """The query, in Spark's dialect; the table is looked for in the view's own namespace."""
+        """The query, in Spark's dialect. The table is in the view's own namespace."""
         shown = (name if name == of else f"{of} AS {name}" for name, _, of in self.columns)
         return "SELECT\n  {}\nFROM {}".format(",\n  ".join(shown), self.over)
 
     @property
     def query_columns(self) -> str:
-        """What the query calls its columns."""
+        """The names of the query's columns."""
         return ",".join(name for name, _, _ in self.columns)
 
     def schema(self, profile: Profile) -> str:
@@ -64,7 +62,7 @@ def _hex(*names: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _each(name: str, list_: str, value: str, type_: str = "string") -> tuple[str, str, str]:
-    """One column of a list of structs as a list; empty, not null, where there are none."""
+    """One column of a list of structs as a list; empty, not null, if there are none."""
     return name, f"array<{type_}>", f"coalesce(transform({list_}, x -> {value}), array())"
 
 
@@ -94,14 +92,14 @@ TRACES = TelemetryView(
 
 # ---------------------------------------------------------------- telemetry views
 #
-# The view of spans for queries of older layouts, made just before the table that it reads.
+# The view of spans for queries of older layouts. It is created just before the table that it reads.
 
 
 def make_traces_view(lake: Lake, profile: Profile) -> None:
-    """Make ``otel.otel_traces`` where the catalog can have views and the name is free; quietly not otherwise.
+    """Create ``otel.otel_traces`` if the catalog can have views and the name is free; otherwise do nothing.
 
-    It comes before its table: an ingest that ends between the two is done again and makes the table, while a view
-    that came second would be missing for good. No telemetry waits for a view, so no failure of it is told.
+    The view is created before its table. If an ingest ends between the two, the next one creates the table; a view that
+    came second would never be created. An error about the view is ignored, because telemetry does not need it.
     """
     with suppress(EskerError):
         lake.create_view(
@@ -116,14 +114,14 @@ def make_traces_view(lake: Lake, profile: Profile) -> None:
 
 # ---------------------------------------------------------------- telemetry tables
 #
-# The tables of telemetry in a lake: made on first need, with the promoted columns that were asked for.
+# The tables of telemetry in a lake.
 
 
 PERIODS = ("day", "hour")
 
 
 def promotions_by_table(asked: Mapping[str, str]) -> dict[str, tuple[Promotion, ...]]:
-    """Promotions for each table of telemetry; refused before anything is read where one cannot be."""
+    """The promotions for each table of telemetry. Raises ``InvalidInput`` for one that is not possible."""
     if not asked:
         return {}
     return {name: promotions(asked, schema=table.schema) for name, table in TABLES.items() if name != DEAD_LETTER.name}
@@ -135,8 +133,8 @@ def full_name(name: str) -> str:
 
 
 def profile_of(lake: Lake, asked: str | None, *, promote: Mapping[str, tuple[Promotion, ...]] | None = None) -> Profile:
-    """The profile to ingest in: as asked, else that of the tables, else maps. ``InvalidInput`` where a table has
-    another than was asked for, or than the tables before it, or a column that a promotion would have to be."""
+    """The profile of an ingest: the one that was asked for, or that of the tables, or maps. Raises ``InvalidInput`` if
+    a table has another profile, or a column that contradicts a promotion."""
     if asked is not None and asked not in list(Profile):
         words = ", ".join(Profile)
         raise InvalidInput(f"cannot hold attributes as {asked!r}: the profiles are {words}", profile=asked)
@@ -154,7 +152,7 @@ def profile_of(lake: Lake, asked: str | None, *, promote: Mapping[str, tuple[Pro
 
 
 class TelemetryTables:
-    """Opens tables, makes those that are missing, and adds columns before the first file that has them."""
+    """Opens tables, creates missing ones, and adds columns before the first file that has them."""
 
     def __init__(
         self,
@@ -174,13 +172,13 @@ class TelemetryTables:
         self._properties = properties or {}
 
     def get(self, name: str) -> Table:
-        """The table as it is now, ready for the rows of a batch; the name is without the namespace."""
+        """The table as it is now, ready for the rows of a batch. ``name`` is without the namespace."""
         table = self.existing(name) or self._made(name)
         _check_profile(table, TABLES[name], self._profile)
         return self._with_columns(table, self._promote.get(name, ()))
 
     def existing(self, name: str) -> Table | None:
-        """The table as it is now; None where there is none yet."""
+        """The table as it is now; None if it does not exist."""
         try:
             return self._lake.table(full_name(name))
         except (NoSuchTable, NoSuchNamespace):
@@ -201,7 +199,7 @@ class TelemetryTables:
                 properties={**wanted.properties, **self._properties},
                 format_version=wanted.format_version,
             )
-        except AlreadyExists:  # another ingest was quicker
+        except AlreadyExists:  # another ingest created it first
             return self._lake.table(full_name(name))
 
     def _with_columns(self, table: Table, wanted: tuple[Promotion, ...]) -> Table:
@@ -214,7 +212,7 @@ class TelemetryTables:
 
 
 def _has(table: Table, wanted: Promotion) -> bool:
-    """Whether the column is there; ``InvalidInput`` where it is another."""
+    """Whether the table has the column. Raises ``InvalidInput`` if it has one of another type."""
     field = next((field for field in table.schema.fields if field.name == wanted.column), None)
     if field is None:
         return False
@@ -229,7 +227,7 @@ def _has(table: Table, wanted: Promotion) -> bool:
 
 
 def _held_in(table: Table, wanted: TelemetryTable) -> Profile | None:
-    """How a table holds attributes, told from the type of its first column of them; None where it has none."""
+    """How a table stores attributes, by the type of its first column of attributes; None if it has none."""
     field = next((field for field in table.schema.fields if field.name == "ResourceAttributes"), None)
     match None if field is None or wanted.name == DEAD_LETTER.name else field.type:
         case MapType():

@@ -1,4 +1,4 @@
-"""What the driver does with each batch of a pipeline: finish what is planned, wait and try again where it fails.
+"""Finishes the batches of a pipeline in the driver, and waits and tries again after a failure.
 
 The counts of each batch are kept for the progress that Spark reports.
 """
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- progress
 #
-# What the batches of a pipeline held, for the progress that Spark reports of them.
+# The counts of a pipeline's batches, for the progress that Spark reports.
 
 
 _KEPT = 1000  # batches; Spark keeps the progress of 100
 
 
 class Tally:
-    """The numbers of one query's batches. For several threads."""
+    """The counts of one query's batches. Can be used from several threads."""
 
     def __init__(self, ingest: str) -> None:
         self.ingest = ingest
-        self.pending = 0  # rows whose commit cannot be made now
+        self.pending = 0  # rows whose commit fails at present
         self._batches: dict[int, BatchCounts] = {}
         self._lock = Lock()
 
     def note(self, number: int, counts: BatchCounts) -> None:
-        """A batch is in its tables."""
+        """Record a batch that is in its tables."""
         with self._lock:
             self._batches[number] = counts
             while len(self._batches) > _KEPT:
                 del self._batches[min(self._batches)]
 
     def between(self, start: Mapping[str, Any], end: Mapping[str, Any], latest: Mapping[str, Any]) -> dict[str, int]:
-        """The numbers of the batches between two offsets; what waits is what the source reported at its last look."""
+        """The counts of the batches between two offsets. What waits was reported by the source at its last look."""
         with self._lock:
             held = [self._batches[at] for at in range(start.get("next", 0), end.get("next", 0)) if at in self._batches]
         dead = sum(counts.dead_letters for counts in held)
@@ -68,7 +68,7 @@ class Tally:
 
 # ---------------------------------------------------------------- batches
 #
-# What the driver does with each batch of a pipeline: finish what is planned, and wait out what fails.
+# The function that Spark calls for each batch.
 
 
 log = logging.getLogger("esker.ingest")
@@ -79,26 +79,26 @@ _DESCRIPTION = "spark.job.description"
 
 
 class Hand:
-    """The frame of the batch in hand, for the job that decodes over it."""
+    """The frame of the current batch, for the job that decodes it."""
 
     def __init__(self) -> None:
         self.frame: DataFrame | None = None
 
     @property
     def session(self) -> Any:
-        """The session of the batch in hand."""
+        """The session of the current batch."""
         assert self.frame is not None  # a job runs inside a batch
         return self.frame.sparkSession
 
     def tasks(self, count: int) -> DataFrame:
-        """The rows of the source: they are the tasks, however many shares there are."""
+        """The rows of the source, which are the tasks, for any number of shares."""
         assert self.frame is not None  # as above
         return self.frame
 
 
 class Batches:
-    """Called by ``foreachBatch``. Without ``patience``, a failure that may pass ends the query. ``follow_up`` is called
-    with the session when a batch is in its tables."""
+    """The function for ``foreachBatch``. Without ``patience``, a failure that may pass ends the query. ``follow_up`` is
+    called with the session when a batch is in its tables."""
 
     def __init__(
         self,
@@ -108,23 +108,23 @@ class Batches:
         follow_up: Callable[[Any], None] = lambda session: None,
     ) -> None:
         self.tally = Tally(run.checkpoint.id)
-        self.failure: Exception | None = None  # that ended the query
+        self.failure: Exception | None = None  # the one that ended the query
         self._run = run
         self._hand = hand
         self._patience = patience
-        self._attempt = Lock()  # held while a batch is worked on, not while its turn is waited for
+        self._attempt = Lock()  # held during an attempt, not while waiting for the next
         self._ending = Event()
         self._is_closed = False
         self._follow_up = follow_up
         self._owes_follow_up = False
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
-        """Finish every batch that is planned. One that an earlier run had finished costs nothing."""
+        """Finish every planned batch. A batch that an earlier run finished costs nothing."""
         context = frame.sparkSession.sparkContext
         given = context.getLocalProperty(_DESCRIPTION)
         self._hand.frame = frame
         try:
-            context.setLocalProperty(_DESCRIPTION, None)  # Spark's own, which would go before a job's name
+            context.setLocalProperty(_DESCRIPTION, None)  # otherwise Spark's text would precede the name of a job
             for plan in self._run.checkpoint.unfinished():
                 self._finish(plan)
             while self._owes_follow_up:
@@ -138,25 +138,25 @@ class Batches:
 
     @property
     def trouble(self) -> str | None:
-        """Why the source cannot look for more now; None where it can, and where the query has ended."""
+        """Why the source cannot look for new input now; None if it can, or if the query has ended."""
         if not self._is_closed:
-            with suppress(EskerError):  # it may be closed this moment
+            with suppress(EskerError):  # it may be closed at this moment
                 return self._run.checkpoint.trouble
         return None
 
     def end(self) -> None:
-        """Begin nothing more; returns when nothing is worked on."""
+        """Begin no further batch. Returns when no attempt is running."""
         with self._attempt:
             self._ending.set()
 
     def checked(self) -> Account:
-        """The account, compared with the tables; waits for an attempt that is under way."""
+        """The account, compared with the tables. Waits for the current attempt."""
         with self._attempt:
             self._learn_known()
             return self._run.close()
 
     def close(self) -> None:
-        """The checkpoint is about to be closed."""
+        """Prepare for the end of the checkpoint."""
         with self._attempt:
             self._learn_known()
             self._is_closed = True
@@ -166,8 +166,8 @@ class Batches:
             self._run.account.known_files = self._run.checkpoint.known_files
 
     def _finish(self, plan: Plan) -> None:
-        """Take a batch into its tables, for as long as it takes. One that was withdrawn is done: its files are
-        planned again by the next look."""
+        """Finish a batch, however long that takes. A batch that was withdrawn counts as finished: the next look plans
+        its files again."""
         while not self._run.checkpoint.is_ticked_off(plan.number):
             try:
                 self._try(plan)
@@ -190,7 +190,7 @@ class Batches:
                 with suppress(*_MAY_PASS):  # tried again when all batches are finished
                     self._followed_up()
                 return
-        self._sleep(_NAP_S)  # until the query is stopped, which ends this by an interrupt
+        self._sleep(_NAP_S)  # until the query is stopped, which interrupts this
 
     def _try_follow_up(self) -> None:
         try:
@@ -205,16 +205,16 @@ class Batches:
                 raise
             self._sleep(self._patience.bear(raised))
             return
-        self._sleep(_NAP_S)  # as above; the next start makes up for it
+        self._sleep(_NAP_S)  # as above; the next start does it
 
     def _followed_up(self) -> None:
         self._follow_up(self._hand.session)
         self._owes_follow_up = False
 
     def _sleep(self, seconds: float) -> None:
-        """Sleep in the thread of the query, in Java: stopping the query interrupts it, and Spark knows the error that
-        this raises for a stop."""
-        assert self._hand.frame is not None  # a batch is in hand
+        """Sleep in Java, in the thread of the query. Stopping the query interrupts it, and Spark recognizes the error
+        as a stop."""
+        assert self._hand.frame is not None  # there is a current batch
         sleep = self._hand.session._jvm.java.lang.Thread.sleep
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:

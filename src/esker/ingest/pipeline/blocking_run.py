@@ -1,4 +1,4 @@
-"""Runs a pipeline behind a call that returns when it is told to stop, or when no more input comes."""
+"""Runs a pipeline in a call that returns when it is stopped, or when no more input arrives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from esker.ingest.spark.pipeline_query import PipelineQuery
 
 _POLL_S = 0.1
-_LONGEST = 500  # of what Spark says
+_LONGEST = 500  # characters of Spark's message
 _KINDS: dict[str, Callable[[str], EskerError]] = {
     "Conflict": Conflict,
     "InvalidInput": InvalidInput,
     "Unsupported": Unsupported,
-    "StorageFailed": partial(StorageFailed, retryable=False),  # one that may pass is waited for
+    "StorageFailed": partial(StorageFailed, retryable=False),  # the pipeline waits for those that may pass
 }
 
 
@@ -42,10 +42,10 @@ def follow_on_spark(
     told: Callable[[Account], None] = lambda account: None,
     told_trouble: Callable[[str], None] = lambda text: None,
 ) -> Account:
-    """Ingest what comes into directories, or topics in place of them, by Spark's workers, until ``stop`` is set: then
-    the batch in hand is finished.
+    """Ingest new files of directories, or new messages of topics, by Spark's workers, until ``stop`` is set. The
+    current batch is finished then.
 
-    Raises what ended the query, where that was an error; too many dead letters are in the account.
+    Raises the error that ended the query, if there was one. Too many dead letters are reported in the account.
     """
     pace = pace or Pace()
     every_s = pace.every_s if pace.idle_s is None else min(pace.every_s, max(0.05, pace.idle_s / 4))
@@ -69,8 +69,8 @@ def follow_on_spark(
 def drain_on_spark(
     lake: Lake, topics: Source, asked: Asked, *, told: Callable[[Account], None] = lambda account: None
 ) -> Account:
-    """Ingest what topics hold now by Spark's workers. Raises as ``follow_on_spark`` does. A commit that cannot be made
-    leaves its receipt, and the account says so."""
+    """Ingest the messages that topics have now, by Spark's workers. Raises as ``follow_on_spark`` does. If a commit
+    fails, its receipt is kept and the account reports it."""
     query = pipeline(lake.spark, topics, lake, available_now=True, retry=False, told=told, **_wishes(asked))
     try:
         _wait(query, Event(), None, lambda text: None)
@@ -97,8 +97,8 @@ def _wishes(asked: Asked) -> dict[str, Any]:
 
 
 def _account(query: PipelineQuery) -> Account:
-    """The account of a query that has ended, where no error ended it."""
-    if query.failure is not None and not isinstance(query.failure, TooManyLetters | Pending):  # the account has these
+    """The account of a query that has ended. Raises the error that ended it, if there was one."""
+    if query.failure is not None and not isinstance(query.failure, TooManyLetters | Pending):  # these are reported
         raise query.failure
     error = query.exception()
     if error is not None and query.failure is None:
@@ -107,8 +107,8 @@ def _account(query: PipelineQuery) -> Account:
 
 
 def _of_source(text: str) -> EskerError:
-    """The error that ended a query where no batch raised one. Of the source's, which is another process, Spark has the
-    traceback alone."""
+    """The error that ended a query, if no batch raised one. The source runs in another process, so Spark has only the
+    traceback of its error."""
     named = re.findall(r"^esker\.errors\.(\w+): (.+)$", text, re.MULTILINE)
     kind = _KINDS.get(named[-1][0]) if named else None
     if kind is not None:
@@ -117,8 +117,8 @@ def _of_source(text: str) -> EskerError:
 
 
 def _wait(query: PipelineQuery, stop: Event, idle_s: float | None, told_trouble: Callable[[str], None]) -> None:
-    """Until the query ends, or it is to be stopped, or its looks have found nothing for so long. A look that fails has
-    found out nothing, and is reported once."""
+    """Wait until the query ends, ``stop`` is set, or looks have found nothing for ``idle_s``. A look that fails does
+    not count, and is reported once."""
     quiet_since: float | None = None
     was_trouble = False
     while query.isActive and not stop.wait(_POLL_S):
@@ -139,7 +139,7 @@ def _wait(query: PipelineQuery, stop: Event, idle_s: float | None, told_trouble:
 
 
 def _with_refused(query: PipelineQuery) -> Account:
-    """The account with what the source could not look at, as of the last batch."""
+    """The account with the inputs that the source could not read, as of the last batch."""
     account = query.account
     progress = query.lastProgress
     for source in [] if progress is None else progress["sources"]:

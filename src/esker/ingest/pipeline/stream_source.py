@@ -1,6 +1,6 @@
-"""The source of a pipeline, where Spark asks for offsets: a Python process beside the driver.
+"""The source of a pipeline, which Spark asks for offsets: a Python process beside the driver.
 
-An offset is the number of the next batch: every batch below it is covered. What a batch is made of is in Esker's
+An offset is the number of the next batch; it covers every batch below it. The content of a batch is in Esker's
 checkpoint.
 """
 
@@ -25,13 +25,13 @@ log = logging.getLogger("esker.ingest")
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A place in a stream, as Spark keeps it."""
+    """A position in a stream, as Spark stores it."""
 
     ingest: str  # the id of the checkpoint
     next: int
 
     def as_json(self) -> dict[str, Any]:
-        """For Spark's log. The same offset is the same text."""
+        """The form in Spark's log. Equal offsets have equal texts."""
         return {"ingest": self.ingest, "next": self.next}
 
 
@@ -43,47 +43,47 @@ class Feed:
         self._checkpoint = Checkpoint(Path(self._watch.checkpoint), kind=self._watch.kind, term=self._watch.term)
         make = Files if self._watch.topics is None else Topics
         self._look: Look = make(self._watch, self._checkpoint)
-        self._ends = False  # with what is there now
+        self._ends = False  # with the input that exists now
         self._trouble: str | None = None
 
     def initial(self) -> dict[str, Any]:
-        """Before all batches. Spark may ask again, and must be given the same."""
+        """The offset before all batches. It is the same whenever Spark asks."""
         return Offset(self._checkpoint.id, 0).as_json()
 
     def latest(self, given: dict[str, Any]) -> dict[str, Any]:
-        """How far the next batch of the query goes; ``given`` where nothing is to be done."""
+        """The end of the query's next batch; ``given`` if there is nothing to do."""
         start = self._offset(given)
         unfinished = self._checkpoint.unfinished()
         if not unfinished:
             if self._planned() is None:
                 return start.as_json()
-        elif unfinished[-1].number < start.next:  # Spark counts it as done: finish it in a batch that adds nothing
+        elif unfinished[-1].number < start.next:  # Spark counts it as finished, so an empty batch has to finish it
             self._checkpoint.plan((), at_us=now_us())
         return Offset(self._checkpoint.id, self._checkpoint.next_number).as_json()
 
     def newest(self) -> dict[str, Any]:
-        """How much there is, as of the last look: Spark shows it as the latest offset."""
+        """How much input there is, as of the last look. Spark shows it as the latest offset."""
         told = Offset(self._checkpoint.id, self._checkpoint.next_number).as_json() | self._look.waiting()
         return told if self._trouble is None else told | {"trouble": self._trouble}
 
     def stop_at_now(self) -> None:
-        """Leave out what comes later."""
+        """Leave out input that arrives later."""
         self._look.stop_at_now()
         self._ends = True
 
     def tasks(self) -> list[tuple[int, int]]:
-        """The tasks of a batch: the number of each, and how many there are. At least one."""
+        """The tasks of a batch: the number of each, and how many there are; at least one."""
         shares = max([1, *map(self._look.shares, self._checkpoint.unfinished())])
         tasks = min(shares, self._watch.tasks)
         return [(number, tasks) for number in range(tasks)]
 
     def close(self) -> None:
-        """Let go of the checkpoint, and of what is looked at."""
+        """Close the checkpoint and the input."""
         self._look.close()
         self._checkpoint.close()
 
     def _planned(self) -> Plan | None:
-        """The next batch; None where nothing is new, or where it cannot be said now and a later look may."""
+        """The next batch; None if nothing is new, or if this look failed and a later one may succeed."""
         try:
             plan = self._look.plan()
         except (StorageFailed, OSError) as error:
@@ -95,7 +95,7 @@ class Feed:
         return plan
 
     def _note(self, trouble: str | None) -> None:
-        """Report that a look failed, once, and that looks succeed again."""
+        """Report once that a look failed, and once that looks succeed again."""
         if trouble == self._trouble:
             return
         if trouble is not None:

@@ -1,6 +1,6 @@
-"""A hook between decoding and commits: a user's function changes each table's rows, as a DataFrame.
+"""A hook between decoding and commits: a user's function changes the rows of each table, as a DataFrame.
 
-The decoded rows are in data files that no receipt names yet. The hook is given a frame over these files.
+The decoded rows are in data files that no receipt names yet. The hook gets a frame over these files.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ if TYPE_CHECKING:
 Hook: TypeAlias = Callable[[str, Any], Any]
 """Given a table's name and a DataFrame; returns a DataFrame, None, or DataFrames by the names of tables."""
 
-_LONGEST = 500  # of what an error says
+_LONGEST = 500  # characters of an error
 _SETTINGS = {"spark.sql.adaptive.enabled": "true"}  # off in a stream, where each write would have hundreds of tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """What a hook did to a batch: files for tables that are none of telemetry, and how the number of rows changed."""
+    """What a hook did to a batch: files for other tables than those of telemetry, and how the number of rows
+    changed."""
 
     others: Mapping[str, DataFiles] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)  # by the table that they were decoded for
     added: Mapping[str, int] = field(default_factory=dict)
 
     def in_counts(self, counts: BatchCounts) -> BatchCounts:
-        """The numbers of the batch, with what the hook did."""
+        """The counts of the batch, with the changes by the hook."""
         routed = {name: files.rows for name, files in self.others.items()}
         return replace(counts, rows={**counts.rows, **routed}, dropped=self.dropped, added=self.added)
 
@@ -67,9 +68,9 @@ class Transform:
         self._get_session = get_session
 
     def apply(self, writing: Mapping[str, DataFiles], batch_id: str) -> Changed:
-        """Replace the files of tables by what the hook makes of their rows. Dead letters are left as they are.
+        """Replace the files of tables by the rows that the hook returns. Dead letters are not changed.
 
-        Raises ``EskerError``, with the table's name, for an error of the hook's, and ``InvalidInput`` for an answer
+        Raises ``EskerError``, with the table's name, for an error in the hook, and ``InvalidInput`` for an answer
         that does not fit. Then the files of other tables are deleted; those in ``writing`` are left to the caller.
         """
         staged = {name: files.files for name, files in writing.items() if full_name(name) != DEAD_LETTER_TABLE}
@@ -87,7 +88,7 @@ class Transform:
                     kept = sum(file.record_count for file in staged[name])
                     written = 0
                     for target, part in answer.items():
-                        if target == table and part is frame:  # as it was decoded: nothing is written again
+                        if target == table and part is frame:  # unchanged: nothing is written again
                             written += kept
                         else:
                             written += self._write(table, target, part, targets)
@@ -107,7 +108,7 @@ class Transform:
         )
 
     def _answer(self, table: str, frame: DataFrame) -> dict[str, DataFrame]:
-        """What the hook returned, as frames by table."""
+        """The hook's answer, as frames by table."""
         try:
             found = self._hook(table, frame)
         except Exception as error:
@@ -138,14 +139,14 @@ class Transform:
         return made
 
     def _write(self, table: str, target: str, part: DataFrame, targets: dict[str, DataFiles]) -> int:
-        """Write a frame; how many rows it had."""
+        """Write a frame. Returns the number of its rows."""
         try:
             if target not in targets:
                 targets[target] = DataFiles(self._table(target, part))
             before = targets[target].rows
             targets[target].add(part, spread=False)  # a share of the files is a task's, as where they are decoded
             return targets[target].rows - before
-        except StorageFailed:  # it may pass, and says itself what it is about
+        except StorageFailed:  # it may pass, and its message is complete
             raise
         except Exception as error:
             to = "" if target == table else f" to {target}"
@@ -158,20 +159,20 @@ class Transform:
             ) from error
 
     def _table(self, name: str, part: DataFrame) -> Table:
-        """A table that rows are routed to; made of the frame's columns where it is missing."""
+        """A table that rows are routed to. A missing table is created with the frame's columns."""
         try:
             return self._lake.table(name)
         except (NoSuchTable, NoSuchNamespace):
             namespace = TableName.parse(name).namespace
             with suppress(AlreadyExists):
                 self._lake.create_namespace(".".join(namespace))
-            with suppress(AlreadyExists):  # another ingest was quicker
+            with suppress(AlreadyExists):  # another ingest created it first
                 self._lake.create_table(name, part.schema)
             return self._lake.table(name)
 
 
 def _frame_of(files: DataFiles, staged: Iterable[DataFile], session: Any) -> DataFrame:
-    """Rows that no snapshot has yet, as a scan of the table would give them."""
+    """Rows that no snapshot has yet, as a scan of the table would return them."""
     frames = files.table.scan().frames
     assert frames is not None  # a lake always has Spark's
     schema = files.metadata.schema
@@ -181,7 +182,7 @@ def _frame_of(files: DataFiles, staged: Iterable[DataFile], session: Any) -> Dat
 
 
 def _said(error: Exception) -> str:
-    """An error in a line. Of one in a worker, Spark has the traceback, whose last line counts."""
+    """An error in one line. For an error in a worker, Spark has a traceback, and its last line is used."""
     if isinstance(error, EskerError):
         return error.message
     lines = [line for line in str(error).partition("\nJVM stacktrace")[0].splitlines() if line.strip()]

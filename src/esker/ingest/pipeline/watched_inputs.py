@@ -1,4 +1,4 @@
-"""What a pipeline's source looks at: directories with new or longer files, and topics with new offsets."""
+"""The inputs of a pipeline: directories with new or longer files, and topics with new offsets."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from esker.kafka.client import Client
 
 # ---------------------------------------------------------------- watch
 #
-# What a pipeline's source looks at, and what it needs to know of it.
+# The settings of a pipeline's source.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What a source looks at, and for which driver it plans. It is an option of the source, as JSON."""
+    """The inputs of a source, and the driver that it plans for. It is an option of the source, as JSON."""
 
     checkpoint: str
     kind: str
     term: str  # of the driver
     since: int  # the first batch that the driver may finish
     paths: tuple[str, ...] = ()
-    topics: bytes | None = None  # in place of paths: a pickled Source
+    topics: bytes | None = None  # instead of paths: a pickled Source
     pattern: str = "*"
     most_files: int  # of a batch
     most_bytes: int
-    most_rows: int | None  # about so many, where that is less
+    most_rows: int | None  # about so many, if that is less
     most_offsets: int | None = None
     tasks: int  # of a batch, at most
     settle_s: float
@@ -43,32 +43,32 @@ class Watch:
 
 
 class Look(Protocol):
-    """Directories or topics, as a source of batches."""
+    """Directories or topics as a source of batches."""
 
     def plan(self) -> Plan | None:
-        """The next batch, on disk; None where nothing is new. ``StorageFailed`` where it cannot be said now."""
+        """Record the next batch and return it; None if nothing is new. Raises ``StorageFailed`` if the look fails."""
         ...
 
     def stop_at_now(self) -> None:
-        """Leave out what comes later."""
+        """Leave out input that arrives later."""
         ...
 
     def waiting(self) -> dict[str, Any]:
-        """What the last look left for later batches."""
+        """The input that the last look left for later batches."""
         ...
 
     def shares(self, plan: Plan) -> int:
-        """How many tasks a batch is worth."""
+        """The number of tasks for a batch."""
         ...
 
     def close(self) -> None:
-        """Let go of what is looked at."""
+        """Close the input."""
         ...
 
 
 # ---------------------------------------------------------------- files
 #
-# Directories as a pipeline's source: the files that hold something new.
+# Directories: files with new content.
 
 
 _NAMED = 20  # files that cannot be read, in the progress of a batch
@@ -76,7 +76,7 @@ _FILES_SHARE = 64 << 20  # of bytes, for one task
 
 
 class Files:
-    """Looks at directories."""
+    """Looks for new files in directories."""
 
     def __init__(self, watch: Watch, checkpoint: Checkpoint) -> None:
         self._watch = watch
@@ -87,12 +87,12 @@ class Files:
         )
         self._lookout = Lookout(map(Path, watch.paths), pattern=watch.pattern)
         self._pace = Pace(settle_s=watch.settle_s, half_line_s=watch.half_line_s)
-        self._only: list[Found] | None = None  # files of a query that ends with what is there now
+        self._only: list[Found] | None = None  # the files of a query that ends with the input that exists now
         self._waiting = (0, 0)
         self._known_told = 0
 
     def plan(self) -> Plan | None:
-        """A batch of files that are new."""
+        """A batch of new files."""
         known, others = self._planner.sorted_out(self._find() if self._only is None else self._only)
         found = others if self._only is not None else complete(others, self._pace, self._planner.is_cut)
         plan = next(self._planner.plans(found, known=known), None)
@@ -103,28 +103,28 @@ class Files:
         return plan
 
     def stop_at_now(self) -> None:
-        """Leave out files that come later."""
+        """Leave out files that arrive later."""
         self._only = oldest_first(self._find())
 
     def waiting(self) -> dict[str, Any]:
-        """Files that no batch has, and those that cannot be read."""
+        """Files that are in no batch, and files that cannot be read."""
         files, size = self._waiting
         told: dict[str, Any] = {"waiting_files": files, "waiting_bytes": size}
         return told | {"refused": dict(self._account.refused[-_NAMED:])} if self._account.refused else told
 
     def shares(self, plan: Plan) -> int:
-        """About one for each file, and more for a large one."""
+        """About one task for each file, and more for a large file."""
         return sum(1 + file.new_bytes // _FILES_SHARE for file in plan.files)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing is open."""
 
     def _room(self) -> int:
-        """How many bytes of files the next batch may hold, judged by the batches before it."""
+        """How many bytes of files the next batch may have, by the sizes of earlier batches."""
         return room(self._watch.most_bytes, self._watch.most_rows, lambda: self._checkpoint.read_lately())
 
     def _tell_known(self) -> None:
-        """The account is the driver's: it reads there how many files are known."""
+        """Record the number of known files for the driver, which has the account."""
         if self._account.known_files > self._known_told:
             self._checkpoint.note_known(self._account.known_files)
             self._known_told = self._account.known_files
@@ -135,17 +135,17 @@ class Files:
 
 # ---------------------------------------------------------------- topics
 #
-# Topics as a pipeline's source: ranges of offsets that no batch has.
+# Topics: ranges of offsets that are in no batch.
 
 
 _TOPICS_SHARE = 16 << 20  # of bytes, about, for one task
 
 
 class Topics:
-    """Asks the broker what is new."""
+    """Asks the broker for new offsets."""
 
     def __init__(self, watch: Watch, checkpoint: Checkpoint) -> None:
-        assert watch.topics is not None  # what it is made for
+        assert watch.topics is not None  # this class is for topics
         self._client = Client(pickle.loads(watch.topics))
         self._feed = KafkaFeed(self._client, checkpoint)
         self._planner = TopicPlanner(
@@ -157,26 +157,26 @@ class Topics:
         )
 
     def plan(self) -> Plan | None:
-        """A batch of what came since the one before it."""
+        """A batch of the messages since the batch before it."""
         return self._planner.plan()
 
     def stop_at_now(self) -> None:
-        """Leave out messages that come later."""
+        """Leave out messages that arrive later."""
         self._feed.stop_at_now()
 
     def waiting(self) -> dict[str, Any]:
-        """Offsets that no batch has."""
+        """Offsets that are in no batch."""
         return {"waiting_offsets": self._feed.waiting}
 
     def shares(self, plan: Plan) -> int:
-        """By about how many bytes there are."""
+        """By the approximate number of bytes."""
         return shares_of(plan)
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._client.close()
 
 
 def shares_of(plan: Plan) -> int:
-    """How many tasks a batch is worth; at least one."""
+    """The number of tasks for a batch; at least one."""
     return 1 + plan.about_bytes // _TOPICS_SHARE

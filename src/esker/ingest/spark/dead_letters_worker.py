@@ -13,7 +13,7 @@ from esker.otlp.protocol.ship_extension import install
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode the letters of a task, and say what was written only when all of it is."""
+    """Decode the letters of a task, and report the files only when all are written."""
     from pyspark import TaskContext
 
     task = TaskContext.get()

@@ -42,8 +42,8 @@ class Slice:
     start: int = 0
     stop: int | None = None
     begin: Begin | None = None  # reading begins here; None: at the start of the file
-    end: int | None = None  # of what was planned of the file; more may have been added since
-    has_grown: bool = False  # since it ended at ``start``: what was cut there is to be had now
+    end: int | None = None  # the end of the planned part; the file may have grown since
+    has_grown: bool = False  # since it ended at ``start``: a record that was cut there is complete now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +58,8 @@ class TableOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOrder:
-    """All that tasks are told. Slices are in shares; a task takes every share that is its number, counted on by the
-    number of tasks."""
+    """The order for all tasks. Slices are in shares. With n tasks, a task takes its own share and every n-th share
+    after it."""
 
     slices: tuple[tuple[Slice, ...], ...]
     tables: dict[str, TableOrder]
@@ -72,7 +72,7 @@ class DecodeOrder:
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode the shares of the tasks that come, and say what was written only when all of a share is."""
+    """Decode the shares of the given tasks, and report the files of a share only when all are written."""
     told: DecodeOrder = pickle.loads(order)
     install(told.extension)
     for batch in batches:
@@ -82,7 +82,7 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def task_attempt() -> int:
-    """The number of the attempt that runs here, which no other attempt has."""
+    """The number of the attempt that runs here. It is unique."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -98,8 +98,8 @@ def carry_out(order: DecodeOrder, number: int, *, attempt: int) -> pa.RecordBatc
 def write_requests(
     order: DecodeOrder, requests: Iterable[Request], number: int, *, attempt: int, read: Counts | None = None
 ) -> pa.RecordBatch:
-    """Decode requests and write their rows; those of tables that the order leaves out are only counted. An attempt's
-    files have names of their own. ``read`` counts what was read, and is complete after the last request."""
+    """Decode requests and write their rows. Rows of tables that the order leaves out are only counted. Each attempt has
+    its own file names. ``read`` has the counts of the source, and is complete after the last request."""
     files: dict[str, list[DataFile]] = {}
     counts = Counts()
     parts = decode(

@@ -1,4 +1,4 @@
-"""What a task does with OTLP whose records are to stay in a frame: requests to rows. Sent to executors by ``ship``."""
+"""Decodes requests of OTLP to rows of a frame, inside a Spark task. Sent to executors by ``ship``."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from esker.otlp.protocol.ship_extension import Extension, install
 from esker.otlp.schemas import DEAD_LETTER
 from esker.spark.workers.arrow_read_worker import shown_array
 
-QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"  # where Spark tells a task what it works for
-_ROWS = 1 << 14  # in one batch of Arrow's
+QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"  # the local property with the id of the batch
+_ROWS = 1 << 14  # in one Arrow batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameOrder:
-    """All that tasks are told."""
+    """The order for all tasks."""
 
     table: str  # whose rows are wanted
     fields: tuple[Field, ...]
     framed: bool
     options: Options
-    name: str  # of the batch, where no stream has one
+    name: str  # of the batch, if there is no stream
     extension: Extension | None
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of one table; records of others are decoded and dropped."""
+    """The rows of one table. Records of other tables are decoded and left out."""
     from pyspark import TaskContext
 
     told: FrameOrder = pickle.loads(order)
@@ -52,7 +52,7 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def shown(batch: pa.RecordBatch, fields: tuple[Field, ...]) -> pa.RecordBatch:
-    """The columns as Spark was told that they come."""
+    """The columns in the form that was announced to Spark."""
     columns = [shown_array(batch.column(field.name), field.type) for field in fields]
     return pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields])
 

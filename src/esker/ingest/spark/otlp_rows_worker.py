@@ -1,4 +1,5 @@
-"""What a task does with rows that hold OTLP: requests into data files of every table. Sent to executors by ``ship``."""
+"""Decodes rows with OTLP requests into data files of every table, inside a Spark task. Sent to executors by
+``ship``."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from esker.otlp.source.requests import Request
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode the rows of a task, and say what was written only when all of it is."""
+    """Decode the rows of a task, and report the files only when all are written."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -29,18 +30,18 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def requests_in(batches: Iterable[pa.RecordBatch], *, framed: bool) -> Iterator[Request]:
-    """The requests of rows that come with their places."""
+    """The requests of rows, with the places that the rows name."""
     rows = ((value.as_py(), *place) for batch in batches for value, *place in _columns(batch))
     return requests_of(rows, framed=framed)
 
 
 def _columns(batch: pa.RecordBatch) -> Iterator[tuple[pa.Scalar, str | None, int | None]]:
-    """A value is made Python's when its turn comes: they may be large."""
+    """The columns. A value becomes a Python object only when it is needed, because it may be large."""
     return zip(batch.column(0), batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
 
 
 def requests_of(rows: Iterable[tuple[bytes | None, str | None, int | None]], *, framed: bool) -> Iterator[Request]:
-    """Each value is a request, or if framed a whole file of them; one that is null or empty holds none."""
+    """The requests. Each value is one, or with ``framed`` a whole file of them. A null or empty value has none."""
     for value, source, offset in rows:
         if not value:
             continue

@@ -1,4 +1,5 @@
-"""What a task does with topics: ranges of offsets into data files of every table. Sent to executors by ``ship``."""
+"""Decodes ranges of offsets of topics into data files of every table, inside a Spark task. Sent to executors by
+``ship``."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from esker.otlp.source.topic_requests import TopicRequests, check_cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsOrder:
-    """All that tasks are told. A task takes every share that is its number, counted on by the number of tasks."""
+    """The order for all tasks. With n tasks, a task takes its own share and every n-th share after it."""
 
     decode: DecodeOrder
     source: Source
@@ -26,7 +27,7 @@ class TopicsOrder:
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read and decode the shares of the tasks that come, and say what was written only when all of a share is."""
+    """Read and decode the shares of the given tasks, and report the files of a share only when all are written."""
     from pyspark import TaskContext
 
     task = TaskContext.get()

@@ -1,5 +1,4 @@
-"""What a task does with files of rows: read them, and write them as data files of the table. Sent to executors by
-``ship``."""
+"""Reads files of rows and writes data files of the table, inside a Spark task. Sent to executors by ``ship``."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsOrder:
-    """All that tasks are told. A task takes every share that is its number, counted on by the number of tasks."""
+    """The order for all tasks. With n tasks, a task takes its own share and every n-th share after it."""
 
     shares: tuple[tuple[Piece, ...], ...]
     table: TableOrder
@@ -47,7 +46,7 @@ class RowsOrder:
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the shares of the tasks that come; a row for each piece, when all of it is written or it is refused."""
+    """Write the shares of the given tasks. Returns one row for each piece, when it is written or refused."""
     told: RowsOrder = pickle.loads(order)
     for batch in batches:
         for first, tasks in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
@@ -57,7 +56,7 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def carry_out(order: RowsOrder, piece: Piece, *, task: tuple[int, int], attempt: int) -> pa.RecordBatch:
-    """Write one piece. What is wrong with its file is reported, not raised: Spark would try it again."""
+    """Write one piece. An error about its file is reported, not raised, because Spark would run the task again."""
     table = order.table
     number, at = task
     writer = DataWriter(
