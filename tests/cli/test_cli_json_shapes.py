@@ -243,6 +243,48 @@ SHAPES: dict[str, dict[str, Any]] = {
             }
         ],
     },
+    "verify": {
+        "name": str,
+        "ok": bool,
+        "deep": bool,
+        "snapshots": int,
+        "manifests": int,
+        "files": int,
+        "rows_read": COUNT,
+        "errors": int,
+        "warnings": int,
+        "counts": dict,
+        "is_cut": bool,
+        "repairable": [str],
+        "repaired": [str],
+        "findings": [
+            {
+                "severity": str,
+                "rule": str,
+                "must_hold": str,
+                "file": str,
+                "snapshot_id": (int, type(None)),
+                "why": str,
+            }
+        ],
+    },
+    "health": {
+        "name": str,
+        "score": int,
+        "formula": str,
+        "measures": [
+            {
+                "name": str,
+                "score": int,
+                "weight": int,
+                "formula": str,
+                "said": str,
+                "needs_action": bool,
+                "action": (str, type(None)),
+                "effect": (str, type(None)),
+            }
+        ],
+    },
     "doctor": {
         "healthy": bool,
         "findings": int,

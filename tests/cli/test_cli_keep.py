@@ -42,6 +42,10 @@ def test_expire_shows_its_plan_and_acts_only_with_yes(catalog: str, orders: Tabl
     orders.overwrite({"id": [9]})
     asked = ("--catalog", catalog, "expire", "s.orders", "--older-than", "1ms")
     plan = run_json(*asked)
+    assert list(plan) == [
+        *("name", "done", "snapshots_before", "snapshots_after", "snapshot_ids", "refs", "files", "files_total"),
+        *("total_bytes", "kept_elsewhere", "journal", "finished", "failed", "unreadable"),
+    ]
     assert (plan["done"], plan["snapshots_before"], plan["snapshots_after"]) == (False, 5, 1)
     assert plan["files"] == {"data": 4, "manifest": 4, "manifest-list": 4}
     assert len(orders.refresh().snapshots) == 5
@@ -74,6 +78,10 @@ def test_orphans_shows_its_plan_and_acts_only_with_yes(catalog: str, orders: Tab
     os.utime(lost, (1, 1))
     asked = ("--catalog", catalog, "orphans", "s.orders")
     plan = run_json(*asked)
+    assert list(plan) == [
+        *("name", "done", "location", "older_than", "older_than_ms", "listed", "in_use", "young", "spared", "orphans"),
+        *("total_bytes", "quarantine", "failed", "files"),
+    ]
     assert (plan["done"], plan["orphans"], plan["total_bytes"]) == (False, 1, 5)
     assert [Path(file).name for file in plan["files"]] == ["lost.parquet"]
     assert lost.exists()

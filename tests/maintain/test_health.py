@@ -178,6 +178,8 @@ def test_a_table_opened_by_its_path_has_a_health_and_no_maintenance(tmp_path: An
         made.append({"id": [n]})
     table = esker.open_table(made.location)
     assert table.health().findings[0].action == "compact"
+    (tmp_path / "link").symlink_to(made.location)
+    assert measure(esker.open_table(tmp_path / "link"), "metadata").said == "unknown size"
     with pytest.raises(InvalidInput, match="read-only"):
         table.maintain()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from esker.errors import Conflict
+from esker.errors import Conflict, EskerError, StorageFailed
 from esker.maintain.tended_table import TendedTable, log
 from esker.model.display_text import card, show_bytes
 from esker.ports.table_format import EntryColumns
@@ -264,16 +264,26 @@ def _snapshots(table: TendedTable, now_ms: int) -> Measure:
 
 
 def _metadata_size(table: TendedTable) -> Measure:
-    size = table.storage.size(table.state.metadata_location)
+    size = _size_of(table, table.state.metadata_location)
     return Measure(
         name="metadata",
         score=_percent(LARGE_METADATA / size if size else 1),
         weight=5,
         formula="100 × 10 MiB / size of the metadata file",
-        said=show_bytes(size),
+        said="unknown size" if size is None else show_bytes(size),
         action="expire_snapshots",
         effect="every commit writes less",
     )
+
+
+def _size_of(table: TendedTable, location: str) -> int | None:
+    """The length of a file. None if it cannot be reached, such as a table that was opened through a link."""
+    try:
+        return table.storage.size(location)
+    except StorageFailed:
+        raise
+    except EskerError:
+        return None
 
 
 def _skew(seen: _Seen) -> Measure:
