@@ -33,7 +33,8 @@ def snapshots_since(
     metadata: TableMetadata, start: Snapshot | None, head: Snapshot | None, doing: str
 ) -> dict[int, Snapshot]:
     """The snapshots from the head back to the start, without it. Raises ``Conflict`` if the start is not an
-    ancestor."""
+    ancestor, and if the first snapshot of the past is missing: Nessie keeps the newest snapshot only, without its
+    parent."""
     stop = None if start is None else start.snapshot_id
     found: dict[int, Snapshot] = {}
     for snapshot in ancestors(metadata, None if head is None else head.snapshot_id):
@@ -45,6 +46,12 @@ def snapshots_since(
         raise Conflict(
             f"cannot {doing}: snapshot {stop}, which the change began from, is no longer in the table's past",
             snapshot_id=stop,
+        )
+    if oldest is not None and oldest.sequence_number > 1:
+        raise Conflict(
+            f"cannot {doing}: the table's past is not complete, so that commits of others since the change began are "
+            "not known; nothing was changed; make the change again on the table as it is now",
+            snapshot_id=oldest.snapshot_id,
         )
     return found
 

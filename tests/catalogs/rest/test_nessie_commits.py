@@ -169,6 +169,17 @@ def test_a_nessie_that_names_no_version_is_refused(server: FakeNessie, table: es
         lake.catalog.swap(NAME, bare, next_snapshot(bare.metadata))
 
 
+def test_rows_that_came_before_the_only_snapshot_are_a_conflict(server: FakeNessie, table: esker.Table) -> None:
+    """The change began on an empty table. The snapshot with rows inside its filter is gone, the newest has none."""
+    tx = table.transaction()
+    tx.overwrite(ROWS, where="id < 10")
+    opened(server).table("a.t").append(ROWS)
+    opened(server).table("a.t").append(pa.table({"id": pa.array([100], pa.int64())}))
+    with pytest.raises(Conflict, match="the table's past is not complete"):
+        tx.commit()
+    assert rows(server) == 3
+
+
 # ---------------------------------------------------------------- several tables
 
 
