@@ -43,7 +43,11 @@ def test_a_statement_without_an_answer_is_done(catalog: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("CALL system.expire_snapshots()", "Unsupported", "cannot call system.expire_snapshots (at line 1, column 6)"),
+        (
+            "CALL system.rewrite_table_path()",
+            "Unsupported",
+            "cannot call system.rewrite_table_path (at line 1, column 6)",
+        ),
         ("ALTER TABLE sales.orders JUMP", "InvalidInput", "line 1, column 26: expected ADD"),
         ("DROP TABLE sales.ordrs", "NoSuchTable", "did you mean sales.orders?"),
     ],
