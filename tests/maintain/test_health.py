@@ -82,7 +82,7 @@ def test_manifests_and_snapshots() -> None:
     table = orders(40)
     manifests, snapshots = measure(table, "manifests"), measure(table, "snapshots")
     assert (manifests.score, manifests.effect) == (50, "40 manifests become about 1")
-    assert (snapshots.score, snapshots.effect) == (2, "40 snapshots become 1")
+    assert (snapshots.score, snapshots.effect) == (25, "40 snapshots become 1")
     assert measure(table, "metadata").score == 100
 
 

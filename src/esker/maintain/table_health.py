@@ -31,6 +31,7 @@ SMALL = 0.75  # of the target, as in compact()
 MIN_INPUT = 5  # small files of a partition, as in compact()
 MANY_DELETES = 0.3  # of the rows, as in compact()
 FEW_MANIFESTS = 20
+FEW_SNAPSHOTS = 10
 LARGE_METADATA = 10 << 20
 SKEWED = 10  # times the median
 
@@ -254,9 +255,9 @@ def _snapshots(table: TendedTable, now_ms: int) -> Measure:
     kept = len(retained(table.metadata, now_ms=now_ms).snapshot_ids)
     return Measure(
         name="snapshots",
-        score=_percent(kept / total if total else 1),
+        score=_percent(max(kept, FEW_SNAPSHOTS) / total if total else 1),
         weight=15,
-        formula="100 × snapshots that the retention keeps / snapshots",
+        formula="100 × the larger of 10 and the snapshots that the retention keeps, / snapshots",
         said=f"{total:,} snapshots, {total - kept:,} past their age",
         action="expire_snapshots",
         effect=f"{total:,} snapshots become {kept:,}",
