@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,25 @@ from esker.wiring import lake_over
 OTHER = "sales.totals"
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    if request.param == "memory":
-        found = esker.connect("memory:", warehouse=str(tmp_path / "warehouse"))
-    elif request.param == "sqlite":
-        found = esker.connect(f"sqlite:///{tmp_path}/catalog.db")
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        found = esker.connect(server.new_catalog(tmp_path))
-    return with_tables(found)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgres", "rest")]
+
+
+@pytest.fixture(params=["memory", "sqlite", *SLOW])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+    match request.param:
+        case "memory":
+            yield with_tables(esker.connect("memory:", warehouse=str(tmp_path / "warehouse")))
+        case "sqlite":
+            yield with_tables(esker.connect(f"sqlite:///{tmp_path}/catalog.db"))
+        case "postgres":
+            server: PostgresServer = request.getfixturevalue("postgres")
+            yield with_tables(esker.connect(server.new_catalog(tmp_path)))
+        case _:
+            pytest.importorskip("uvicorn", reason="make test installs it")
+            from esker_server import serving_sqlite
+
+            with serving_sqlite(tmp_path, str(tmp_path)) as uri:
+                yield with_tables(esker.connect(uri, allowed_roots=[str(tmp_path)]))
 
 
 def with_tables(lake: Lake) -> Lake:
