@@ -145,6 +145,26 @@ def test_f44_a_store_that_ignores_conditions_is_refused_by_name(s3: S3Server, ca
     assert list(catalog.storage().list(f"{bucket}/warehouse")) == []
 
 
+def test_f44_a_commit_to_a_store_that_ignores_conditions_is_refused_by_name(s3: S3Server, bucket: str) -> None:
+    """A lake that was made on a store that knows them, and is reached by way of a proxy that drops the header."""
+    base = make(opened(s3, bucket))
+    s3.fail(IGNORE_CONDITIONS, times=999)
+    catalog = opened(s3, bucket)
+    for act in (
+        lambda: catalog.swap(ORDERS, base, with_properties(base.metadata, {"a": "b"})),
+        lambda: catalog.drop(ORDERS),
+    ):
+        with pytest.raises(Unsupported, match="the store ignores the condition If-None-Match") as raised:
+            act()
+        assert raised.value.location == f"{bucket}/warehouse"
+    assert catalog.load(ORDERS).metadata_location == base.metadata_location
+    s3.heal()
+    assert catalog.namespaces() == (("sales",),)
+    with s3.counted() as requests:
+        count_up(opened(s3, bucket), ORDERS, 2)
+    assert sum(request.endswith("/.namespace") for request in requests) == 1  # once for each catalog
+
+
 @pytest.mark.parametrize("action", [SLOW_DOWN, CONFLICT, LOSE_ANSWER, LOSE_REQUEST, ANSWER_500])
 def test_f16_f18_a_commit_with_a_fault_at_any_request_is_made_once(s3: S3Server, bucket: str, action: str) -> None:
     catalog = opened(s3, bucket)

@@ -1,7 +1,8 @@
 """The folders of a directory catalog in an object store, where a folder is no more than the start of a name.
 
 - A namespace is there while something is below it: its mark, an empty object, or a table.
-- A commit creates the next version with ``If-None-Match: *``. A store that ignores that condition is refused.
+- A commit creates the next version with ``If-None-Match: *``. A store that ignores that condition is refused before
+  the first commit of a process.
 - A dropped table has an empty version after its last one. A writer that still commits to it finds the name taken,
   and a table that is created again under the name continues from that number. No version number is ever used twice.
 - There is no version hint: engines that find none list the folder, and a hint could go back.
@@ -9,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Self
 from uuid import uuid4
@@ -108,7 +109,7 @@ class ObjectFolders:
         self.prove()
 
     def versions(self, levels: Namespace) -> VersionObjects:
-        return VersionObjects(self._storage, f"{self.place(levels)}/{METADATA}")
+        return VersionObjects(self._storage, f"{self.place(levels)}/{METADATA}", lambda: self._prove_at(levels[:-1]))
 
     def drop(self, levels: Namespace, current: TableMetadata | None) -> None:
         self.prove()
@@ -134,6 +135,15 @@ class ObjectFolders:
             check_conditions(self._storage, self._root)
             self._is_proven = True
 
+    def _prove_at(self, levels: Namespace) -> None:
+        """The same before a commit, by one request: the mark of the table's namespace is created again."""
+        if self._is_proven:
+            return
+        mark = f"{self.place(levels)}/{MARK}"
+        if self._storage.put_empty(mark) and self._storage.put_empty(mark):
+            raise _ignores_conditions(self._root)
+        self._is_proven = True
+
     def _below(self, levels: Namespace) -> list[str]:
         names = self._storage.folders(self.place(levels))[0]
         return [name for name in names if name != METADATA and can_be_named(name)]
@@ -150,7 +160,11 @@ def check_conditions(storage: ObjectStorage, place: str) -> None:
     finally:
         with suppress(EskerError):
             storage.delete(probe)
-    raise Unsupported(
+    raise _ignores_conditions(place)
+
+
+def _ignores_conditions(place: str) -> Unsupported:
+    return Unsupported(
         f"cannot use {place} as a catalog: the store ignores the condition If-None-Match, so two writers could both "
         "win; keep the catalog in a database, and only the tables in this store",
         feature="conditional create",
@@ -159,9 +173,11 @@ def check_conditions(storage: ObjectStorage, place: str) -> None:
 
 
 class VersionObjects:
-    """The versions of one table in an object store; keeps the contract of `Versions`."""
+    """The versions of one table in an object store; keeps the contract of `Versions`. ``prove`` is called before a
+    version is created."""
 
-    def __init__(self, storage: ObjectStorage, location: str) -> None:
+    def __init__(self, storage: ObjectStorage, location: str, prove: Callable[[], None]) -> None:
+        self._prove = prove
         self._storage = storage
         self._location = location
         self._marks: dict[str, Mark] = {}  # as of the last listing
@@ -204,6 +220,7 @@ class VersionObjects:
             raise FileNotFoundError(name) from None
 
     def create(self, name: str, data: bytes) -> None:
+        self._prove()
         try:
             self._storage.write_new(f"{self._location}/{name}", data)
         except StorageFailed as error:

@@ -211,6 +211,15 @@ class ObjectStorage:
         self._tails.forget(location)
         self._told("write", location, lambda: store.put(key, data, mode="overwrite"))
 
+    def put_empty(self, location: str) -> bool:
+        """Create an empty object, if the store finds none there; whether it was created."""
+        store, key = self._at(location)
+        try:
+            self._told("create", location, lambda: store.put(key, b"", mode="create"))
+        except AlreadyExists:
+            return False
+        return True
+
     def mark(self, location: str) -> Mark:
         """What tells the content of this object from any other that ever has its name."""
         store, key = self._at(location)
