@@ -257,3 +257,45 @@ def test_f36_an_upgrade_meanwhile_is_a_conflict_and_row_ids_are_kept() -> None:
     memory.lake(Interrupted(upgrade)).table(NAME).compact()
     table = check_sound(memory.lake(), NAME)
     assert table.scan(columns=["id", "_row_id"]).to_arrow().sort_by("id").column("_row_id").to_pylist() == seen[0]
+
+
+@pytest.mark.slow
+def test_510_files_with_deletes_are_compacted_while_another_writer_appends_and_deletes() -> None:
+    memory = MemoryLake()
+    table = orders(memory.lake(), format_version=3, properties={"write.delete.mode": "merge-on-read"})
+    for commit in range(30):
+        with table.transaction() as tx:
+            for at in range(commit * 17, (commit + 1) * 17):
+                tx.append(rows(range(at * 4, at * 4 + 4), n=at))
+    expected = set(range(510 * 4))
+
+    def delete(low: int, high: int) -> None:
+        table.refresh().delete(f"id >= {low} and id < {high}")
+        expected.difference_update(range(low, high))
+
+    def by_key(*ids: int) -> None:
+        with table.refresh().transaction() as tx:
+            tx.delete_by_key(pa.table({"id": pa.array(ids, pa.int64())}), on=["id"])
+        expected.difference_update(ids)
+
+    def append(*ids: int) -> None:
+        table.refresh().append(rows(ids))
+        expected.update(ids)
+
+    delete(50, 71)
+    by_key(7, 1500)
+    door = Interrupted(
+        lambda: (append(5000, 5001), delete(801, 803)),
+        lambda: (by_key(900, 5000), append(5002)),
+        lambda: delete(1201, 1202),
+    )
+    report = memory.lake(door).table(NAME).compact(max_group_files=255)
+    assert report.groups == 2
+    table = check_sound(memory.lake(), NAME, deep=False)
+    assert rows_of(table) == sorted(expected)
+    assert len(data_files(table)) == 2 + 2  # and those that came meanwhile
+    lineage = table.scan(columns=["_row_id"]).to_arrow().column(0).to_pylist()
+    assert len(set(lineage)) == len(lineage) == len(expected)
+    table.compact(min_input_files=2)
+    assert (len(data_files(table)), rows_of(table)) == (1, sorted(expected))
+    check_sound(memory.lake(), NAME, deep=False)
