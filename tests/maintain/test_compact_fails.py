@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,6 +121,37 @@ def test_what_is_no_error_of_a_table_ends_the_run_and_leaves_no_file(error: Base
     table = check_sound(memory.lake(), NAME)
     assert rows_of(table) == IDS
     assert memory.files() - files <= reachable(table)
+
+
+class Slow(Failing):
+    """A rewriter that takes its time for a partition."""
+
+    def rewrite(self, group: FileGroup) -> Iterator[DataFile]:
+        if group.tasks[0].data_file.partition == (self._partition,):
+            time.sleep(0.5)
+        yield from self._inner.rewrite(group)
+
+
+def test_groups_that_still_run_when_a_commit_fails_leave_no_file() -> None:
+    memory = started()
+    files = memory.files()
+
+    class Full(Breaking):
+        """The pointer cannot be moved."""
+
+        def go(self, verb: str, what: str, do: Any) -> Any:
+            if verb == "move":
+                raise StorageFailed("the disk is full", retryable=True)
+            return super().go(verb, what, do)
+
+    table = memory.lake(Full(-1, "before")).table(NAME)
+    assert table._home is not None
+    tools = table._home.tools
+    object.__setattr__(tools, "rewriter", Slow(tools.rewriter, "us", KeyboardInterrupt()))
+    with pytest.raises(StorageFailed) as caught:
+        table.compact(min_input_files=2, partial_progress=True, max_concurrent_groups=2)
+    assert memory.files() == files
+    assert caught.value.retryable
 
 
 def test_a_lost_answer_keeps_every_file() -> None:

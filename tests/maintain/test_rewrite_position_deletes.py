@@ -13,6 +13,7 @@ from sound_tables import check_sound, live_files, reachable, rows_of
 from with_deletes import commit_deletes, equality_delete, position_delete
 
 from esker.errors import InvalidInput
+from esker.ports.engine import WriteRequest
 from esker.table import Table
 from esker.tree.data_file import DataFile, FileContent
 
@@ -102,6 +103,22 @@ def test_deletes_that_say_nothing_any_more_are_removed(memory: MemoryLake) -> No
     assert (report.dangling, report.added, report.after) == (5, 0, 0)
     assert delete_files(table) == []
     assert rows_of(check_sound(memory.lake(), NAME)) == [50]
+
+
+def test_of_deletes_that_came_with_their_data_only_those_by_key_say_nothing(memory: MemoryLake) -> None:
+    """A position delete applies to data of its own number, an equality delete only to older data."""
+    table = orders(memory.lake())
+    assert table._home is not None
+    writer, metadata = table._home.tools.writer, table.metadata
+    data = writer.fit(metadata, metadata.schema, rows([0, 1, 2]))
+    request = WriteRequest(metadata=metadata, schema=metadata.schema, data=data, operation_id="one")
+    (file,) = writer.write(request)
+    commit_deletes(table, file, position_delete(table, file, [0]), equality_delete(table, [2], file))
+    assert rows_of(table) == [1, 2]
+    assert [d.content for d in table.rewrite_position_deletes(dry_run=True).dangling] == [FileContent.EQUALITY_DELETES]
+    assert table.rewrite_position_deletes().dangling == 1
+    assert [file.content for file in delete_files(table)] == [FileContent.POSITION_DELETES]
+    assert rows_of(table) == [1, 2]
 
 
 def test_rows_about_files_that_are_gone_are_left_out(memory: MemoryLake) -> None:

@@ -7,8 +7,9 @@ were changed by another commit is planned and written again on the newest versio
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from esker.errors import Conflict, Corrupt, EskerError, OutcomeUnknown
@@ -169,10 +170,11 @@ class Compaction:
         batch = -(-len(groups) // max(1, commits))
         waiting: list[RewrittenGroup] = []
         try:
-            for done in self._rewritten(plan):
-                waiting.append(done)
-                if len(waiting) >= batch:
-                    self._commit_or_note(waiting)
+            with closing(self._rewritten(plan)) as rewritten:  # groups that still run end here, also after a failure
+                for done in rewritten:
+                    waiting.append(done)
+                    if len(waiting) >= batch:
+                        self._commit_or_note(waiting)
             if waiting:
                 self._commit_or_note(waiting)
         except BaseException:
@@ -181,7 +183,7 @@ class Compaction:
             raise
         return self._report(plan)
 
-    def _rewritten(self, plan: CompactionPlan) -> Iterable[RewrittenGroup]:
+    def _rewritten(self, plan: CompactionPlan) -> Generator[RewrittenGroup]:
         """The groups as they are finished, a few at a time."""
         left = list(reversed(plan.groups))
         running: dict[Future[RewrittenGroup], PlannedGroup] = {}
