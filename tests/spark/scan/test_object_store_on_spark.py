@@ -96,6 +96,8 @@ def test_the_native_reader_is_refused_by_name_where_the_jar_is_missing(s3: S3Ser
     lake.sql("ALTER TABLE sales.orders SET TBLPROPERTIES ('read.spark.reader' = 'native')")
     with pytest.raises(esker.Unsupported, match="own reader: the session has no file system for s3a; put hadoop-aws"):
         lake.table("sales.orders").scan().to_spark()
+    said = lake.table("sales.orders").scan().explain().splitlines()[-1]
+    assert said.startswith("on Spark   cannot read s3://")
     properties = {**s3.properties, "read.spark.reader": "auto"}  # what the lake says wins
     other = esker.connect(f"{bucket}/warehouse", properties=properties, spark=lake.spark)
     assert other.table("sales.orders").scan().to_spark().count() == 3

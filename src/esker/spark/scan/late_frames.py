@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from esker.errors import NoSuchFile, Unsupported
+from esker.errors import EskerError, NoSuchFile, Unsupported
 from esker.model.predicates.predicate import Bound
 from esker.ports.engine import ChangeRequest, ReadRequest
 from esker.ports.storage import Storage
@@ -48,14 +47,18 @@ class LateFrames:
     def explained(self, request: ReadRequest) -> str | None:
         """Return in one line who reads the files in Spark, and why.
 
-        Returns None if no session is running, or if the files are missing.
+        Returns None if no session is running, or if the files are missing. If a scan would be refused, returns the
+        refusal.
         """
         session = self._sessions.running()
         if session is None:
             return None
-        with suppress(NoSuchFile):
+        try:
             return self._reader.explained(session, request)
-        return None
+        except NoSuchFile:
+            return None
+        except EskerError as refusal:
+            return refusal.message
 
     @cached_property
     def _reader(self) -> SparkReader:

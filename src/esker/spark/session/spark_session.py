@@ -57,11 +57,15 @@ class SessionSource:
 
     def get(self) -> SparkSession:
         """Return the session. Start one if none is running."""
-        return self.running() or start_session()
+        return self._given if self._given is not None else running_session() or start_session()
 
     def running(self) -> SparkSession | None:
-        """Return the session if there is one. Starts none."""
-        return self._given if self._given is not None else running_session()
+        """Return the session if there is one that runs. Starts none."""
+        if self._given is None:
+            return running_session()
+        with suppress(Exception):  # a session whose JVM has ended raises many kinds of errors
+            return self._given if _is_alive(self._given) else None
+        return None
 
 
 def running_session() -> SparkSession | None:
