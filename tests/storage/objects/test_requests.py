@@ -196,6 +196,18 @@ def test_a_refused_create_is_certain(s3: S3Server, s3_storage: ObjectStorage, bu
     assert "unanswered" not in raised.value.facts
 
 
+@pytest.mark.parametrize("action", [SLOW_DOWN, TOO_MANY, LOSE_ANSWER, LOSE_REQUEST, ANSWER_500, HTML, NO_CONTENT])
+def test_an_empty_object_is_put_once_whatever_happens_to_the_request(
+    s3: S3Server, s3_storage: ObjectStorage, bucket: str, action: str
+) -> None:
+    """How a store is asked whether it knows conditions."""
+    s3_storage.put_empty(f"{bucket}/a")
+    s3.fail(action, method="PUT")
+    assert not s3_storage.put_empty(f"{bucket}/a")
+    s3.fail(IGNORE_CONDITIONS, method="PUT", times=9)
+    assert s3_storage.put_empty(f"{bucket}/a")
+
+
 @pytest.mark.parametrize("then", [DENY, TOO_MANY])
 @pytest.mark.parametrize("first", [LOSE_ANSWER, ANSWER_500])
 def test_f16_a_refusal_of_the_second_request_says_nothing_of_the_first(

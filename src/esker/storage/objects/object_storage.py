@@ -215,7 +215,7 @@ class ObjectStorage:
         """Create an empty object, if the store finds none there; whether it was created."""
         store, key = self._at(location)
         try:
-            self._told("create", location, lambda: store.put(key, b"", mode="create"))
+            self._asked("create", location, lambda: store.put(key, b"", mode="create"))
         except AlreadyExists:
             return False
         return True
@@ -327,8 +327,8 @@ class ObjectStorage:
         return store, place.path.lstrip("/")
 
     def _asked(self, operation: str, location: str, call: Callable[[], T]) -> T:
-        """What a call that only reads gives. It is repeated where the answer was cut or not the store's: the client
-        repeats requests that fail, not answers that do."""
+        """What a call gives that may be made twice. It is repeated where the answer was cut or not the store's: the
+        client repeats requests that fail, not answers that do."""
         for turn in range(1, _ATTEMPTS):
             try:
                 return self._told(operation, location, call)
