@@ -191,7 +191,7 @@ def test_a_worker_reports_what_is_wrong_with_a_file_and_raises_what_is_wrong_wit
     lake: Lake, tmp_path: Path
 ) -> None:
     ingest(lake, tmp_path, parquet(tmp_path, "a.parquet", id=[1]), create=True)
-    table = table_order(DataFiles(lake.table("shop.sales")))
+    table = table_order(DataFiles(lake.table("shop.sales")), lake.catalog.storage())
 
     def carried_out(storage: LocalStorage, text: str) -> dict[str, object]:
         order = RowsOrder(shares=(), table=table, storage=storage, reading=Reading(), operation_id="op")

@@ -26,7 +26,7 @@ lake = connect(f"sqlite:///{folder}/catalog.db")
 tables = TelemetryTables(lake, profile=Profile.MAP)
 order = DecodeOrder(
     slices=tuple((Slice(path=str(path)),) for path in files),
-    tables={name: table_order(DataFiles(tables.get(name))) for name in TABLES},
+    tables={name: table_order(DataFiles(tables.get(name)), lake.catalog.storage()) for name in TABLES},
     storage=lake.catalog.storage(),
     options=Options(limits=Limits(batch=1 << 20)),
     batch_id="b/0",

@@ -21,7 +21,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from esker.errors import Unsupported
 from esker.spark.session.spark_session import is_connect
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 _ROOT = "esker"
 _UNPACK = "esker.spark.workers.unpack_modules"
 _FAILURES = "esker.spark.workers.worker_failures"
+_NOT_SENT = frozenset({"esker.storage.objects.hadoop_access"})  # imported late, by code that only the driver runs
 _REFRESH, _REFRESHES = "esker.catalogs.rest.files", b"SentRefresh"
 
 
@@ -61,7 +61,7 @@ def _packed(entry: str, *, refreshes: bool = False) -> tuple[bytes, str, bytes]:
     """Return the modules as bytes, a digest that identifies them, and the code that unpacks them."""
     sources = modules_of(entry) | modules_of(_FAILURES) | (modules_of(_REFRESH) if refreshes else {})
     modules = {name: (is_package, _compiled(text, name)) for name, (is_package, text) in sorted(sources.items())}
-    parcel = zlib.compress(marshal.dumps(modules))
+    parcel = zlib.compress(marshal.dumps(modules), 9)  # once for a process, and every task carries it
     unpack = marshal.dumps(_compiled(modules_of(_UNPACK)[_UNPACK][1], _UNPACK))
     return parcel, hashlib.sha256(parcel).hexdigest(), unpack
 
@@ -83,7 +83,7 @@ def modules_of(entry: str) -> dict[str, tuple[bool, str]]:
     waiting = [entry]
     while waiting:
         name = waiting.pop()
-        spec = None if name in found else _spec(name)
+        spec = None if name in found or name in _NOT_SENT else _spec(name)
         if spec is not None and _has_source(spec):
             source = "" if spec.origin is None else Path(spec.origin).read_text()
             found[name] = (spec.submodule_search_locations is not None, source)
@@ -131,7 +131,6 @@ def _spec(name: str) -> ModuleSpec | None:
 
 _SETTING = "spark.pyspark.python"
 _DEFAULT = "python3"  # PySpark's default: the first Python of that name on the path
-_MISSING = ("No module named 'pyarrow'", "No module named 'numpy'", "PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED")
 
 
 def use_this_python(session: SparkSession) -> None:
@@ -146,20 +145,6 @@ def use_this_python(session: SparkSession) -> None:
     chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().get(_SETTING) is not None
     if not chosen and context.master.startswith("local") and context.pythonExec == _DEFAULT:
         context.pythonExec = sys.executable
-
-
-def lacking_packages(text: str) -> Unsupported | None:
-    """Return the error to raise if Spark's message says that the workers' Python lacks a package.
-
-    Returns None otherwise.
-    """
-    if not any(sign in text for sign in _MISSING):
-        return None
-    return Unsupported(
-        "cannot run in Spark's workers: their Python has no pyarrow, or is of another version than this one; set "
-        "PYSPARK_PYTHON to a Python that has pyarrow before the session starts (esker doctor checks it)",
-        feature="workers without pyarrow",
-    )
 
 
 def map_arrow(frame: DataFrame, task: Callable[..., Any], schema: Any) -> DataFrame:

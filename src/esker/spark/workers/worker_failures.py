@@ -19,6 +19,7 @@ from esker.errors import InvalidInput, StorageFailed, Unsupported
 log = logging.getLogger("esker.spark")
 
 _MARK = "storage failed: "
+_MISSING = ("No module named 'pyarrow'", "No module named 'numpy'", "PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED")
 
 
 def noted(result: Any) -> Any:
@@ -43,12 +44,10 @@ def naming_worker_failures() -> Iterator[None]:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from esker.spark.workers.ship import lacking_packages
-
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        found = failure_in(str(error)) or lacking_packages(str(error))
+        found = failure_in(str(error)) or _lacking_packages(str(error))
         if found is None:
             raise
         log.debug("a task failed", exc_info=error)
@@ -81,3 +80,17 @@ def failure_in(text: str) -> StorageFailed | None:
         return StorageFailed(told["message"], **told["facts"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _lacking_packages(text: str) -> Unsupported | None:
+    """Return the error to raise if Spark's message says that the workers' Python lacks a package.
+
+    Returns None otherwise.
+    """
+    if not any(sign in text for sign in _MISSING):
+        return None
+    return Unsupported(
+        "cannot run in Spark's workers: their Python has no pyarrow, or is of another version than this one; set "
+        "PYSPARK_PYTHON to a Python that has pyarrow before the session starts (esker doctor checks it)",
+        feature="workers without pyarrow",
+    )

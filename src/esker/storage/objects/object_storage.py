@@ -20,7 +20,6 @@ from esker.ports.storage import HadoopAccess, HadoopFile, StoredFile
 from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.files import PART, TAIL, ObjectFile, PartWriter, Tail, TailCache, Upload
-from esker.storage.objects.hadoop_access import hadoop_access
 from esker.storage.objects.make_store import make_store, waits_of
 from esker.storage.objects.signed_s3 import SignedS3
 from esker.storage.objects.store_failures import SPOILED, ForeignAnswer, failure_of_store, is_refusal
@@ -137,6 +136,8 @@ class ObjectStorage:
 
     def hadoop_file(self, location: str) -> HadoopFile:
         """The object as Hadoop finds it, with settings from the same configuration."""
+        from esker.storage.objects.hadoop_access import hadoop_access  # not sent to workers
+
         self.check(location)
         place = Location.parse(location)
         vended = self._configuration.vended_for(location)
