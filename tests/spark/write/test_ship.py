@@ -76,7 +76,7 @@ def test_a_worker_needs_no_library_but_pyarrow_and_numpy() -> None:
 
 def test_a_parcel_is_small() -> None:
     parcel, digest, unpack = ship._packed(WORKER)
-    assert len(parcel) < 330_000  # a tenth of it reaches object stores
+    assert len(parcel) < 300_000
     assert len(unpack) < 10_000
     assert len(digest) == 64
 
