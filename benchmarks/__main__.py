@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import (
     commits,
+    compaction,
     expiry,
     ingest,
     micro_batches,
@@ -29,6 +30,7 @@ Suite = Callable[[Path], Iterator[Comparison]]
 SUITES: dict[str, Suite] = {
     "planning": planning.compare,
     "commits": commits.compare,
+    "compaction": compaction.compare,
     "expiry": expiry.compare,
     "otlp": otlp.compare,
     "ingest": ingest.compare,
