@@ -43,6 +43,7 @@ class OnNessie:
 class TestTables(OnNessie, CatalogContract):
     # Nessie has versions of the whole catalog instead, and writes metadata files as it likes.
     keeps_metadata_log = False
+    keeps_snapshots = False
     follows_metadata_settings = False
     takes_local_places = False
     servers_own = frozenset(("location",))

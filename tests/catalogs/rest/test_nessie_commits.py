@@ -76,6 +76,11 @@ def test_of_two_first_snapshots_one_is_rejected(server: FakeNessie, table: esker
     assert server.tables["a", "t"].current_snapshot_id == first.current_snapshot_id
 
 
+def test_a_commit_of_two_snapshots_is_known_by_the_newest(table: esker.Table, lake: esker.Lake) -> None:
+    base = lake.catalog.load(NAME)
+    assert isinstance(lake.catalog.swap(NAME, base, next_snapshot(next_snapshot(base.metadata))), Accepted)
+
+
 def test_a_change_of_properties_on_an_old_base_is_rejected(server: FakeNessie, table: esker.Table) -> None:
     catalog = opened(server).catalog
     base = catalog.load(NAME)

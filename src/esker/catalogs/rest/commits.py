@@ -61,10 +61,10 @@ class TableCommit:
         return bool(self._added)
 
     def has_its_snapshots(self, metadata: TableMetadata) -> bool:
-        """Whether all snapshots that the change adds are in a version of the table."""
+        """Whether the newest snapshot that the change adds is in a version of the table: a server may keep few."""
         known = {snapshot.snapshot_id for snapshot in metadata.snapshots}
-        known |= {snapshot.parent_snapshot_id or 0 for snapshot in metadata.snapshots}  # a server may keep few
-        return known.issuperset(self._added)
+        known |= {snapshot.parent_snapshot_id or 0 for snapshot in metadata.snapshots}
+        return known.issuperset(self._added[-1:])
 
     def is_in(self, now: TableState) -> bool | None:
         """Whether the change is in a later version of the table; None where that cannot be known."""
