@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from itertools import pairwise
 
-import datasketches
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,6 +17,8 @@ from esker.errors import Corrupt
 from esker.iceberg import theta_sketch
 from esker.iceberg.theta_sketch import EMPTY, EVERYTHING, SIZE, ThetaSketch, decode_theta_sketch, hash_binary, merged
 from esker.model.types import BINARY, LONG, STRING
+
+datasketches = pytest.importorskip("datasketches", reason="make test installs it")
 
 JAVA = {
     # datasketches-java 6.2: an alpha sketch of the longs 0 to n - 1, merged into a union and compacted, as Iceberg does

@@ -7,6 +7,7 @@ import platform
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
@@ -65,6 +66,7 @@ def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
     _rolled_up(story, lake)
     _ask(story, lake, sent)
     _change(story, lake)
+    _maintain(story, lake)
     _others(story, lake, folder / "catalog.db")
     return story
 
@@ -185,6 +187,23 @@ def _change(story: Story, lake: esker.Lake) -> None:
         found.append(f"{count:,} spans then")
         if count != then:
             raise AssertionError(f"time travel shows {count} rows where there were {then}")
+
+
+def _maintain(story: Story, lake: esker.Lake) -> None:
+    spans = lake.table(SPANS)
+    rows = spans.scan().count()
+    with story.step("compact: many small files become few") as found:
+        report = spans.compact(min_input_files=2)
+        found.append(f"files {report.before.data_files} → {report.after.data_files}")
+    with story.step("expire: old snapshots go, with the files that only they reached") as found:
+        expiry = spans.expire_snapshots(older_than=timedelta(0), retain_last=2)
+        found.append(f"snapshots {expiry.snapshots_before:,} → {expiry.snapshots_after:,}")
+        found.append(f"{expiry.files_total:,} files deleted")
+    with story.step("verify: every file that the table names is there") as found:
+        left, findings = spans.scan().count(), spans.verify().findings
+        found.append(f"{left:,} spans, {len(findings)} findings")
+        if left != rows or findings:
+            raise AssertionError(f"{left} spans are left of {rows}, and verify finds {findings}")
 
 
 def _others(story: Story, lake: esker.Lake, database: Path) -> None:

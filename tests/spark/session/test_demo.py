@@ -35,6 +35,12 @@ def taken(folder: Path, master: str) -> Story:
     assert {batch.driver for batch in story.batches} == {1, 2}
     assert sum(batch.dead for batch in story.batches) <= 2  # of the batch in hand, nobody may have heard
     assert sum(requests for _, requests, _ in story.services) == 2400
+    steps = {step.what.partition(":")[0]: step.found for step in story.steps}
+    compacted = re.fullmatch(r"files (\d+) → (\d+)", steps["compact"])
+    assert compacted is not None
+    assert 0 < int(compacted[2]) <= 7 < int(compacted[1])  # one of each day
+    assert re.fullmatch(r"snapshots \d+ → 2; [1-9]\d* files deleted", steps["expire"])
+    assert steps["verify"].endswith(" spans, 0 findings")
     return story
 
 
