@@ -76,7 +76,7 @@ def test_bad_usage_is_told(tmp_path: Path) -> None:
         (("ingest", "otlp", "in", "--promote", "a"), "--promote takes KEY=TYPE"),
         (("ingest", "otlp", "in", "--batch-bytes", "many"), "--batch-bytes takes a size"),
         (("ingest", "otlp", "nothing"), "cannot ingest nothing: No such file"),
-        (("--catalog", "memory:", "ingest", "otlp", "in"), "give a directory with --checkpoint"),
+        (("--catalog", "memory:", "ingest", "otlp", "in"), "give a directory of a local disk with --checkpoint"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2, result.output

@@ -128,7 +128,7 @@ def test_a_file_that_was_set_aside_is_not_read_again_until_something_changes(
     path = folder / "a.odd"
     path.write_bytes(b"id;name\n1;a\n")
     first = ingest(lake, folder)
-    assert first.refused[0][1].endswith("say so with --format parquet, csv or json")
+    assert first.refused[0][1].endswith("name it with --format parquet, csv or json")
     with monkeypatch.context() as patch:
         patch.setattr("esker.ingest.files.changing_files.measure", lambda *_, **__: pytest.fail("it was read again"))
         assert ingest(lake, folder).refused == first.refused

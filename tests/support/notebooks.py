@@ -27,6 +27,7 @@ _CHANGING = re.compile(
     r"\b\d{10,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?"
     r"|[\w./-]*/lake\b|\b[\d.,]+ (?:B|KiB|ms)\b"
 )
+_ABOUT_SPARK = re.compile(r',\s*"on Spark   [^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,11 @@ def text_of(made: dict[str, Any]) -> str:
 
 
 def lasting(made: dict[str, Any]) -> str:
-    """The notebook's text without what differs from run to run, to compare two runs."""
-    return _CHANGING.sub("…", text_of(made))
+    """The notebook's text without what differs from run to run, to compare two runs.
+
+    The line about Spark's reader is shown if another test has started a session.
+    """
+    return _CHANGING.sub("…", _ABOUT_SPARK.sub("", text_of(made)))
 
 
 def main() -> None:

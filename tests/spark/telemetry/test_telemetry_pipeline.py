@@ -152,7 +152,8 @@ def test_a_batch_costs_one_job_a_task_for_each_share_and_a_commit_for_each_table
     assert tasks == [1] * batches
     assert Counter(commits) == Counter({"spans": batches, "logs": batches, "dead_letter": batches})
     of_each = {after - before for before, after in itertools.pairwise(at_end[1:])}
-    assert of_each == {3 * (3 * 2) + 2}, "a receipt is synced as well"
+    # per table three files and the note of its pending files, each with its folder; and the receipt
+    assert of_each == {3 * (4 * 2) + 2}
     assert (query.account.known_files, drained().account.known_files) == (0, batches)
 
 
