@@ -123,6 +123,16 @@ def test_a_namespace_is_found_by_both_separators(client: Client) -> None:
     assert client.ok("GET", "/v1/namespaces", parent="a")["namespaces"] == [["a", "b"]]
 
 
+@pytest.mark.parametrize("suffix", ["", "/plan"])
+def test_a_dot_in_a_name_never_reaches_another_table(client: Client, lake: Lake, suffix: str) -> None:
+    lake.create_namespace("a.b")
+    lake.create_table("a.b.t", "id int")
+    method, body = ("POST", {}) if suffix else ("DELETE", None)
+    for path in ("/v1/namespaces/a/tables/b.t", "/v1/namespaces/a.b/tables/t"):
+        client.error(400, method, f"{path}{suffix}", body)
+    assert lake.tables("a.b") == ["a.b.t"]
+
+
 def test_pages_hold_every_name_once_while_others_come_and_go(client: Client, lake: Lake) -> None:
     client.ok("POST", "/v1/namespaces", {"namespace": ["sales"]})
     for at in range(7):

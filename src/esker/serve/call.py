@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from esker.catalogs.refusals import checked_name
 from esker.errors import InvalidInput
 from esker.iceberg.json_document import JsonObject
 from esker.model.table_names import Namespace, TableName, parse_namespace
@@ -106,5 +107,5 @@ def namespace_in(document: JsonObject, field_name: str) -> Namespace:
 
 
 def _named(namespace: Namespace, name: str) -> TableName:
-    (checked,) = parse_namespace((name,))
-    return TableName(namespace, checked)
+    """The name, with no dot in any part: as text it would be the name of another table."""
+    return checked_name(TableName(namespace, name))
