@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import (
+    arrow_scan,
     commits,
     compaction,
     expiry,
@@ -35,7 +36,8 @@ SUITES: dict[str, Suite] = {
     "otlp": otlp.compare,
     "ingest": ingest.compare,
 }
-SPARK_SUITES = {
+SCALED_SUITES = {
+    "arrow_scan": arrow_scan.compare,
     "tpch": tpch.compare,
     "spark_read": spark_read.compare,
     "spark_write": spark_write.compare,
@@ -49,13 +51,13 @@ SPARK_SUITES = {
 def main() -> int:
     """Run the suites asked for, all by default; 1 if something asked for was not met."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    known = [*SUITES, *SPARK_SUITES]
+    known = [*SUITES, *SCALED_SUITES]
     parser.add_argument("suites", nargs="*", choices=[[], *known], metavar="SUITE", help=", ".join(known))
     parser.add_argument(
         "--scale",
         type=float,
         default=1,
-        help="of TPC-H's tables, and of 2 GB of telemetry, for what runs on Spark; 1 by default",
+        help="of TPC-H's tables, of the rows of arrow_scan, and of 2 GB of telemetry on Spark; 1 by default",
     )
     parser.add_argument("--scratch", type=Path, help="where to make tables; kept if given")
     chosen = parser.parse_args()
@@ -64,7 +66,7 @@ def main() -> int:
         missed = 0
         print(HEADER)
         suites: dict[str, Suite] = SUITES | {
-            name: partial(run, scale=chosen.scale) for name, run in SPARK_SUITES.items()
+            name: partial(run, scale=chosen.scale) for name, run in SCALED_SUITES.items()
         }
         for name in chosen.suites or suites:
             for comparison in suites[name](scratch):
