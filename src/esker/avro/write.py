@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from esker.avro.container import LIMITS, SYNC, CodecError, Memory, codec, read_head
+from esker.avro.container import LIMITS, MAGIC, SYNC, CodecError, Memory, codec, read_head
 from esker.errors import Corrupt
 
 # ---------------------------------------------------------------- New containers
@@ -33,9 +33,37 @@ def write(
     text = {key: value if isinstance(value, str) else value.decode() for key, value in (metadata or {}).items()}
     seed = json.dumps([schema, text], sort_keys=True).encode()
     sync = hashlib.blake2b(seed, digest_size=16).digest()
+    if codec == "zstandard":
+        return _write_zstandard(schema, records, text, sync)
     out = io.BytesIO()
     fastavro.writer(out, dict(schema), records, codec=codec, metadata=text, sync_marker=sync)
     return out.getvalue()
+
+
+_BLOCK_BYTES = 1 << 18
+
+
+def _write_zstandard(
+    schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], metadata: Mapping[str, str], sync: bytes
+) -> bytes:
+    """A container with zstandard blocks. fastavro needs another library for it; Arrow has one."""
+    import fastavro
+    import pyarrow as pa
+
+    head = {**metadata, "avro.codec": "zstandard", "avro.schema": json.dumps(schema)}
+    pairs = [part.encode() for pair in head.items() for part in pair]
+    out = [MAGIC, _long(len(head)), *(_long(len(part)) + part for part in pairs), _long(0), sync]
+    parsed = fastavro.parse_schema(dict(schema))
+    block, rows = io.BytesIO(), 0
+    for record in records:
+        fastavro.schemaless_writer(block, parsed, record)
+        rows += 1
+        if block.tell() >= _BLOCK_BYTES:
+            out.append(_block(rows, pa.compress(block.getvalue(), codec="zstd", asbytes=True), sync))
+            block, rows = io.BytesIO(), 0
+    if rows:
+        out.append(_block(rows, pa.compress(block.getvalue(), codec="zstd", asbytes=True), sync))
+    return b"".join(out)
 
 
 # ---------------------------------------------------------------- Extended containers

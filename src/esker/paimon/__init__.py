@@ -1,0 +1,1 @@
+"""Apache Paimon's formats: the same five nouns as Iceberg's, written in another way."""

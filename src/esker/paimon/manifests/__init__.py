@@ -1,0 +1,1 @@
+"""Manifest lists, manifests and index manifests, and which files they make live."""

@@ -1,0 +1,1 @@
+"""Binary rows, bucket numbers, partition directories and deletion vectors."""
