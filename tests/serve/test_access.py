@@ -44,7 +44,7 @@ def ask(service: Service, method: str, path: str, token: str | None, body: Any =
     return service.answer(method, path, Call(headers=headers, body=content, query=query))
 
 
-def test_a_caller_without_a_valid_token_learns_nothing(lake: Lake, file: Path) -> None:
+def test_s02_a_caller_without_a_valid_token_learns_nothing(lake: Lake, file: Path) -> None:
     service = Service(lake, tokens=Tokens.read(file))
     for token in (None, "", "wrong-token-0123456789", f"{ADMIN}x"):
         for path in ("/v1/config", "/v1/namespaces", "/v1/namespaces/hr/tables/pay", "/v1/namespaces/no/tables/no"):
@@ -69,7 +69,7 @@ def test_each_role_may_do_what_the_one_before_it_may_and_more(
     assert tuple(answer.status for answer in answers) == statuses
 
 
-def test_what_is_hidden_looks_like_what_is_missing(lake: Lake, file: Path) -> None:
+def test_s02_what_is_hidden_looks_like_what_is_missing(lake: Lake, file: Path) -> None:
     service = Service(lake, tokens=Tokens.read(file))
     hidden = ask(service, "GET", "/v1/namespaces/hr/tables/pay", LIMITED)
     missing = ask(service, "GET", "/v1/namespaces/no/tables/no", LIMITED)
@@ -139,3 +139,19 @@ def test_a_token_file_that_is_wrong_is_refused(tmp_path: Path, text: str) -> Non
 def test_the_server_does_not_leave_this_machine_without_tokens(lake: Lake, host: str) -> None:
     with pytest.raises(InvalidInput, match="--token-file"):
         make_server(lake, Listening(host=host))
+
+
+def test_s02_a_token_for_a_namespace_does_not_read_the_tables_of_the_one_above(lake: Lake, file: Path) -> None:
+    lake.create_table("sales.secret", "id int")
+    service = Service(lake, tokens=Tokens.read(file))
+    for method, path in (
+        ("GET", "/v1/namespaces/sales/tables/secret"),
+        ("HEAD", "/v1/namespaces/sales/tables/secret"),
+        ("GET", "/v1/namespaces/sales/tables/secret/credentials"),
+        ("GET", "/v1/namespaces/sales/tables"),
+        ("GET", "/v1/namespaces/sales/views"),
+        ("POST", "/v1/namespaces/sales/tables/secret/plan"),
+    ):
+        assert ask(service, method, path, LIMITED, {}).status == 403, path
+    assert ask(service, "GET", "/v1/namespaces/sales", LIMITED).status == 200  # it leads to the one that is allowed
+    assert ask(service, "HEAD", "/v1/namespaces/hr", LIMITED).status == 403

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import esker
 from esker.lake import Lake
@@ -15,9 +16,11 @@ from esker.serve.run_server import Listening, make_server
 
 
 @contextmanager
-def serving(lake: Lake, *, limits: Limits | None = None, token_file: Path | None = None) -> Iterator[str]:
-    """The address of a server over a lake, while the block runs."""
-    server, socket = make_server(lake, Listening(port=0, token_file=token_file), limits)
+def serving(
+    lake: Lake, *, limits: Limits | None = None, token_file: Path | None = None, **options: Any
+) -> Iterator[str]:
+    """The address of a server over a lake, while the block runs. ``options`` are those of ``Listening``."""
+    server, socket = make_server(lake, Listening(port=0, token_file=token_file, **options), limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
     try:

@@ -116,9 +116,10 @@ class S3Server:
         self._control({"bucket": name})
         return f"s3://{name}"
 
-    def make_key(self, *prefixes: str) -> tuple[str, str]:
+    def make_key(self, *prefixes: str, assumes_roles: bool = False) -> tuple[str, str]:
         """A key and its secret, which may do everything with objects below locations such as ``s3://bucket/a``."""
-        found = self._control({"key": [prefix.removeprefix("s3://") for prefix in prefixes]})
+        places = [prefix.removeprefix("s3://") for prefix in prefixes]
+        found = self._control({"key": places, "assumes_roles": assumes_roles})
         return found["id"], found["secret"]
 
     def drop_key(self, id_: str) -> None:
@@ -170,8 +171,11 @@ class Faulty:
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         if environ["PATH_INFO"] == CONTROL:
             return self._ordered(environ, start)
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        is_chunked = environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked"
+        body = environ["wsgi.input"].read(-1 if is_chunked else int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = _Body(body)
+        if is_chunked:
+            environ["CONTENT_LENGTH"] = str(len(body))
         with self._lock:
             self._log.append(f"{environ['REQUEST_METHOD']} {_key(environ)}")
             action = self._due(environ)
@@ -248,7 +252,7 @@ class Faulty:
             if "bucket" in order:
                 self._s3().create_bucket(order["bucket"], "us-east-1")
             if "key" in order:
-                answer = _new_key(order["key"])
+                answer = _new_key(order["key"], assumes_roles=order["assumes_roles"])
             if "drop_key" in order:
                 _drop_key(order["drop_key"])
             if "fault" in order:
@@ -271,7 +275,7 @@ class Faulty:
         return s3_backends["1" * 12]["aws"]
 
 
-def _new_key(prefixes: list[str]) -> dict[str, str]:
+def _new_key(prefixes: list[str], *, assumes_roles: bool) -> dict[str, str]:
     from moto.iam.models import iam_backends
 
     iam = iam_backends["1" * 12]["aws"]
@@ -280,7 +284,8 @@ def _new_key(prefixes: list[str]) -> dict[str, str]:
     objects = [f"arn:aws:s3:::{prefix}/*" for prefix in prefixes]
     buckets = sorted({f"arn:aws:s3:::{prefix.partition('/')[0]}" for prefix in prefixes})
     allowed = {"Effect": "Allow", "Action": "s3:*", "Resource": [*objects, *buckets]}
-    iam.put_user_policy(name, "policy", json.dumps({"Version": "2012-10-17", "Statement": [allowed]}))
+    roles = [{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}] if assumes_roles else []
+    iam.put_user_policy(name, "policy", json.dumps({"Version": "2012-10-17", "Statement": [allowed, *roles]}))
     key = iam.create_access_key(name)
     return {"id": key.access_key_id, "secret": key.secret_access_key}
 
@@ -293,6 +298,22 @@ def _drop_key(id_: str) -> None:
         if any(key.access_key_id == id_ for key in user.access_keys):
             user.access_keys = []
             iam.access_keys.pop(id_, None)
+
+
+def _obey_session_policies() -> None:
+    """moto looks at the policies of a role and not at the policy of its session. Here every role may do everything, so
+    that its session's policy decides. The prefixes of lists are left out: moto does not know them."""
+    from moto.iam.access_control import AssumedRoleAccessKey
+    from moto.sts.models import sts_backends
+
+    def of_session(key: Any) -> list[str]:
+        role = sts_backends[key.account_id][key.partition].get_assumed_role_from_access_key(key._access_key_id)
+        policy = json.loads(role.policy)
+        for statement in policy["Statement"]:
+            statement.pop("Condition", None)
+        return [json.dumps(policy)]
+
+    AssumedRoleAccessKey.collect_policies = of_session
 
 
 class _Body:
@@ -354,6 +375,7 @@ def main() -> None:
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    _obey_session_policies()
     server = make_server("127.0.0.1", 0, Faulty(DomainDispatcherApplication(create_backend_app)), threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # what the server says of connections that it cuts

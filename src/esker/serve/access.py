@@ -40,9 +40,11 @@ _ADMIN = frozenset({Operation.CREATE_NAMESPACE.value, Operation.DROP_NAMESPACE.v
 _READ = frozenset(
     {
         *(Operation.REPORT_METRICS.value, Operation.PLAN_SCAN.value, Operation.FETCH_TASKS.value),
-        Operation.CANCEL_PLAN.value,
+        *(Operation.CANCEL_PLAN.value, Operation.SIGN_REQUEST.value),  # what may be signed depends on the role
     }
 )
+_LEADS = frozenset({Operation.LIST_NAMESPACES.value, Operation.LOAD_NAMESPACE.value, Operation.NAMESPACE_EXISTS.value})
+"""What a caller may ask about a namespace above its own: whether it is there, and what leads to its own."""
 
 
 def role_for(operation: str) -> Role:
@@ -70,17 +72,16 @@ class Caller:
         needed = role_for(operation)
         if self.role < needed:
             raise NotAllowed(f"your role is {self.role.name.lower()}, and this needs {needed.name.lower()}")
-        if self.namespaces and not all(self._reaches(one, needed) for one in namespaces):
+        is_allowed = self.sees if operation in _LEADS else self._has
+        if not all(map(is_allowed, namespaces)):
             raise NotAllowed("your token is not valid for this namespace")
 
     def sees(self, namespace: Namespace) -> bool:
         """Whether a list shows the namespace: it is allowed, or it leads to an allowed one."""
-        return not self.namespaces or self._reaches(namespace, Role.READ)
+        return self._has(namespace) or any(one[: len(namespace)] == namespace for one in self.namespaces)
 
-    def _reaches(self, namespace: Namespace, needed: Role) -> bool:
-        if any(namespace[: len(one)] == one for one in self.namespaces):
-            return True
-        return needed is Role.READ and any(one[: len(namespace)] == namespace for one in self.namespaces)
+    def _has(self, namespace: Namespace) -> bool:
+        return not self.namespaces or any(namespace[: len(one)] == one for one in self.namespaces)
 
 
 EVERYONE = Caller("anonymous", Role.ADMIN)

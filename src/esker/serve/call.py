@@ -52,6 +52,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     sees: Callable[[Namespace], bool] = _everything  # whether the caller may know of a namespace
+    may_write: bool = True  # whether the caller may change what the request names
 
     @property
     def namespace(self) -> Namespace:

@@ -22,6 +22,7 @@ from esker.serve.find_operation import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, L
 from esker.serve.namespace_operations import Namespaces, paged
 from esker.serve.replays import HEADER, LIFETIME, Replays
 from esker.serve.scan_planning import ScanPlanning
+from esker.serve.store.table_access import TableAccess
 from esker.serve.table_operations import Tables
 from esker.serve.view_operations import Views
 
@@ -33,12 +34,7 @@ audit = logging.getLogger("esker.serve.audit")
 
 Handler = Callable[[Call], Answer]
 
-REFUSED: Mapping[str, str] = {
-    Operation.SIGN_REQUEST.value: "this server signs no requests to a store",
-}
-"""The operations of the protocol that are answered with 406, and why."""
-
-
+_WHY_NOT = {Operation.SIGN_REQUEST.value: "this server signs no requests to a store; see --sign-requests"}
 _EMPTY = (
     *(Operation.DROP_NAMESPACE.value, Operation.DROP_TABLE.value, Operation.RENAME_TABLE.value),
     *(Operation.COMMIT_TRANSACTION.value, Operation.DROP_VIEW.value, Operation.RENAME_VIEW.value),
@@ -55,22 +51,22 @@ class Service:
         lake: Lake,
         *,
         tokens: Tokens | None = None,
-        config: Mapping[str, str] | None = None,
+        access: TableAccess | None = None,
         warehouses: Sequence[str] = (),
     ) -> None:
         self._lake = lake
         self._tokens = tokens
         self._warehouses = tuple(warehouses)
         self._routes = Routes(ALL_OPERATIONS)
-        self._handlers, again = self._made(config or {})
+        self._handlers, again = self._made(access or TableAccess({}))
         kept = _request_log(lake.catalog)
         self._replays = None if kept is None else Replays(kept, again)
 
-    def _made(self, config: Mapping[str, str]) -> tuple[dict[str, Handler], dict[str, Handler]]:
+    def _made(self, access: TableAccess) -> tuple[dict[str, Handler], dict[str, Handler]]:
         """How each operation is carried out, and how it is answered again after it was carried out."""
         catalog = self._lake.catalog
         commits = Commits(catalog)
-        namespaces, tables, views = Namespaces(catalog), Tables(self._lake, commits, config), Views(catalog)
+        namespaces, tables, views = Namespaces(catalog), Tables(self._lake, commits, access), Views(catalog)
         planning = ScanPlanning(self._lake)
         again: dict[str, Handler] = {
             Operation.CREATE_NAMESPACE.value: namespaces.load_created,
@@ -118,7 +114,14 @@ class Service:
             Operation.RENAME_VIEW.value: views.rename,
             Operation.REGISTER_VIEW.value: views.register,
         }
+        if access.signs:
+            handlers[Operation.SIGN_REQUEST.value] = tables.sign
         return handlers, again
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The operations of the protocol that are answered with 406, and why."""
+        return {one: _WHY_NOT[one] for one in ALL_OPERATIONS if one not in self._handlers}
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -149,9 +152,10 @@ class Service:
         return self._tokens.caller(call.headers.get("authorization"))
 
     def _carried_out(self, operation: str, call: Call, caller: Caller) -> Answer:
-        if operation in REFUSED:
-            raise NotOffered(f"cannot do this: {REFUSED[operation]}", feature=operation)
-        handler, call = self._handlers[operation], replace(call, sees=caller.sees)
+        if operation not in self._handlers:
+            raise NotOffered(f"cannot do this: {_WHY_NOT[operation]}", feature=operation)
+        handler = self._handlers[operation]
+        call = replace(call, sees=caller.sees, may_write=caller.role >= Role.WRITE)
         if self._replays is not None and HEADER in call.headers and operation in _REPLAYED:
             answer = self._replays.answer(operation, call, caller.name, handler)
         else:

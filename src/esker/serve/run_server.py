@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,11 @@ from esker.errors import InvalidInput, StorageFailed, Unsupported
 from esker.serve.access import Tokens
 from esker.serve.asgi import Application, Limits
 from esker.serve.catalog_service import Service
+from esker.serve.store.server_keys import ServerStore
+from esker.serve.store.sign_requests import Signing
+from esker.serve.store.table_access import TableAccess
+from esker.serve.store.vend_credentials import Vending
+from esker.storage.choose import configuration_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -28,6 +34,10 @@ class Listening:
     token_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    config: Mapping[str, str] = field(default_factory=dict)  # sent with each table
+    warehouses: tuple[str, ...] = ()  # the names that clients may use for this lake; any, if none is given
+    s3_role: str | None = None  # clients get credentials of this role, for the files of one table
+    signs_requests: bool = False  # requests to S3 are signed with the server's own key
 
     @property
     def is_loopback(self) -> bool:
@@ -38,6 +48,23 @@ class Listening:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def table_access(lake: Lake, listening: Listening) -> TableAccess:
+    """How clients reach the files of tables. Raises ``InvalidInput`` if the lake has no files in S3 or no key."""
+    configuration = configuration_of(lake.catalog.storage())
+    store = None if configuration is None else ServerStore(configuration)
+    if listening.s3_role is None and not listening.signs_requests:
+        return TableAccess(listening.config, store)
+    if store is None:
+        raise InvalidInput("cannot give clients access to S3: the warehouse of this lake is not in S3")
+    store.keys()  # raises now, not at the first request
+    return TableAccess(
+        listening.config,
+        store,
+        vending=None if listening.s3_role is None else Vending(store, listening.s3_role),
+        signing=Signing(store) if listening.signs_requests else None,
+    )
 
 
 def make_server(lake: Lake, listening: Listening, limits: Limits | None = None) -> tuple[uvicorn.Server, socket.socket]:
@@ -58,7 +85,8 @@ def make_server(lake: Lake, listening: Listening, limits: Limits | None = None) 
             "cannot start the server: uvicorn is not installed; pip install 'esker[serve]'", feature="serve"
         ) from None
     tokens = None if listening.token_file is None else Tokens.read(listening.token_file)
-    app = Application(Service(lake, tokens=tokens), limits)
+    service = Service(lake, tokens=tokens, access=table_access(lake, listening), warehouses=listening.warehouses)
+    app = Application(service, limits)
     config = uvicorn.Config(
         app,
         host=listening.host,

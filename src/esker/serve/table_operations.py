@@ -20,6 +20,7 @@ from esker.serve.call import NOTHING, Answer, Call, answer_json, identifier_in
 from esker.serve.error_answers import NotOffered
 from esker.serve.namespace_operations import paged
 from esker.serve.new_tables import requested_table
+from esker.serve.store.table_access import TableAccess
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ _FORMS = ("all", "refs")
 class Tables:
     """Lists, creates, loads, changes and drops the tables of a lake.
 
-    ``config`` is sent with each table: settings of the store that are not secret.
+    ``access`` says how clients reach the files of a table.
     """
 
-    def __init__(self, lake: Lake, commits: Commits, config: Mapping[str, str]) -> None:
+    def __init__(self, lake: Lake, commits: Commits, access: TableAccess) -> None:
         self._lake = lake
         self._catalog = lake.catalog
         self._commits = commits
-        self._config = dict(config)
+        self._access = access
 
     def list(self, call: Call) -> Answer:
         """The names of the tables of a namespace."""
@@ -55,8 +56,9 @@ class Tables:
         self._catalog.check_place(name, metadata)
         if staged:
             self._check_free(name)
-            return self._described(TableState(metadata=metadata, metadata_location=""), call)
-        return self._described(self._catalog.create(name, metadata), call)
+            return self._described(name, TableState(metadata=metadata, metadata_location=""), call)
+        fields = self._access.fields(name, metadata, call)  # first: nothing may fail once the table is there
+        return _answered(self._catalog.create(name, metadata), fields)
 
     def _check_free(self, name: TableName) -> None:
         try:
@@ -72,20 +74,22 @@ class Tables:
         location = document.string("metadata-location")
         if "overwrite" in document and document.boolean("overwrite"):
             raise InvalidInput(f"cannot register {name}: this server does not overwrite a table that exists")
-        return self._described(self._catalog.register(name, location), call)
+        state = self._catalog.register(name, location)
+        return _answered(state, self._access.fields_if_possible(name, state.metadata, call))
 
     def unregister(self, call: Call) -> Answer:
         """Remove a table from the catalog and return its last metadata. Its files stay. Later commits fail."""
         if not isinstance(self._catalog, UnregistersTables):
             raise NotOffered("cannot unregister a table: the catalog behind this server cannot", feature="unregister")
-        return self._described(self._catalog.unregister(call.table), call)
+        return _answered(self._catalog.unregister(call.table), {"config": {}})
 
     def load_created(self, call: Call) -> Answer:
         """The table that a request has created or registered before."""
         document = call.document()
         if "stage-create" in document and document.boolean("stage-create"):
             return self.create(call)
-        return self._described(self._catalog.load(identifier_in_namespace(call, document.string("name"))), call)
+        name = identifier_in_namespace(call, document.string("name"))
+        return self._described(name, self._catalog.load(name), call)
 
     def load(self, call: Call) -> Answer:
         """The metadata of a table: with all its snapshots, or with ``snapshots=refs`` only those that refs name."""
@@ -93,7 +97,7 @@ class Tables:
         tag = _etag(state, _form(call))
         if tag in (call.headers.get("if-none-match") or "").replace(" ", "").split(","):
             return Answer(status=304, headers={"etag": tag})
-        return self._described(state, call)
+        return self._described(call.table, state, call)
 
     def exists(self, call: Call) -> Answer:
         """Whether a table exists."""
@@ -103,7 +107,7 @@ class Tables:
     def update(self, call: Call) -> Answer:
         """Commit to one table."""
         commit = Commit.read(call.table, call.document())
-        return self._described(self._commits.apply(commit), call)
+        return _answered(self._commits.apply(commit), {})
 
     def commit_all(self, call: Call) -> Answer:
         """Commit to several tables, to all or to none."""
@@ -131,9 +135,12 @@ class Tables:
         return NOTHING
 
     def credentials(self, call: Call) -> Answer:
-        """Credentials for the files of a table: none, because this server vends none."""
-        self._catalog.load(call.table)
-        return answer_json({"storage-credentials": []})
+        """Credentials for the files of a table: none, unless the server was started to give them."""
+        return self._access.credentials(self._catalog.load(call.table).metadata, call)
+
+    def sign(self, call: Call) -> Answer:
+        """The signature of a request for a file of a table."""
+        return self._access.sign(self._catalog.load(call.table).metadata, call)
 
     def metrics(self, call: Call) -> Answer:
         """A report of a client about a scan or a commit. It is checked and counted, not kept."""
@@ -141,16 +148,20 @@ class Tables:
         self._catalog.load(call.table)
         return NOTHING
 
-    def _described(self, state: TableState, call: Call) -> Answer:
-        form = _form(call)
-        metadata = state.metadata if form == "all" else _of_refs(state.metadata)
-        document: dict[str, Any] = {
-            "metadata-location": state.metadata_location or None,
-            "metadata": msgspec.Raw(encode_table_metadata(metadata)),
-            "config": self._config,
-        }
-        headers = {"etag": _etag(state, form)} if state.metadata_location else {}
-        return answer_json(document, headers=headers)
+    def _described(self, name: TableName, state: TableState, call: Call) -> Answer:
+        return _answered(state, self._access.fields(name, state.metadata, call), _form(call))
+
+
+def _answered(state: TableState, fields: Mapping[str, Any], form: str = "all") -> Answer:
+    """A table as the protocol has it, and further fields. Nothing here can fail: a change may have been made."""
+    metadata = state.metadata if form == "all" else _of_refs(state.metadata)
+    document: dict[str, Any] = {
+        "metadata-location": state.metadata_location or None,
+        "metadata": msgspec.Raw(encode_table_metadata(metadata)),
+        **fields,
+    }
+    headers = {"etag": _etag(state, form)} if state.metadata_location else {}
+    return answer_json(document, headers=headers)
 
 
 def named(names: tuple[TableName, ...]) -> list[dict[str, Any]]:

@@ -44,6 +44,13 @@ def storage_for(
     return RoutedStorage(LocalStorage(roots=local), objects) if local else objects
 
 
+def configuration_of(storage: Storage) -> ObjectConfiguration | None:
+    """How a storage reaches its object store; None if it has only files of this machine."""
+    if isinstance(storage, RoutedStorage):
+        return configuration_of(storage.remote)
+    return storage.configuration if isinstance(storage, ObjectStorage) else None
+
+
 def is_remote(location: str) -> bool:
     """Whether a location is in an object store."""
     return Location.parse(location).scheme in FAMILIES
@@ -61,6 +68,11 @@ class RoutedStorage:
     def __init__(self, local: FencedStorage, remote: FencedStorage) -> None:
         self._local = local
         self._remote = remote
+
+    @property
+    def remote(self) -> FencedStorage:
+        """The objects in a store."""
+        return self._remote
 
     def _of(self, location: str) -> FencedStorage:
         return self._remote if is_remote(location) else self._local

@@ -73,6 +73,8 @@ class RestFiles:
             return
         with self._lock:
             known = self._stores.get(location)
+            if known is not None and not loaded.says_access:
+                return
             if known is None or known[0] != loaded.credentials:
                 refresh = CredentialRefresh(service.settings, name, location)
                 signer = self._signer(name, loaded, service)

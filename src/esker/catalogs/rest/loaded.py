@@ -38,6 +38,7 @@ class LoadedTable:
     credentials: tuple[StorageCredentials, ...] = field(default=(), repr=False)
     signing: Mapping[str, Any] = field(default_factory=dict, repr=False)  # how requests to be signed are sent
     etag: str | None = None
+    says_access: bool = True  # whether the answer says how files are reached; answers to commits do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ def loaded_table(answer: Answer, source: str) -> LoadedTable:
         credentials=credentials_in(source, fields.get("storage-credentials"), config, metadata.location),
         signing=_object(source, fields.get("remote-signing-config")),
         etag=answer.headers.get("etag"),
+        says_access="config" in fields or "storage-credentials" in fields,
     )
 
 

@@ -41,7 +41,7 @@ from esker.version import VERSION
 
 ATTEMPTS = 4
 _WAIT_S = 0.2
-_DELEGATION = "X-Iceberg-Access-Delegation"
+_DELEGATION, _ACCESS = "X-Iceberg-Access-Delegation", "vended-credentials,remote-signing"
 Sleep = Callable[[float], None]
 
 
@@ -360,7 +360,7 @@ class RestService:
 
     def _headers(self, request: Request) -> dict[str, str]:
         settings = self._given if self._known is None else self._known.settings
-        own = {"Accept": "application/json", "User-Agent": f"esker/{VERSION}", _DELEGATION: "vended-credentials"}
+        own = {"Accept": "application/json", "User-Agent": f"esker/{VERSION}", _DELEGATION: _ACCESS}
         if request.body:
             own["Content-Type"] = "application/json"
         names = {name.lower() for name in settings.headers()}

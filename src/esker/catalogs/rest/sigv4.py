@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 for requests with a JSON body, as AWS publishes the algorithm."""
+"""AWS Signature Version 4, as AWS publishes the algorithm: for services with a JSON or form body, and for S3."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from esker.catalogs.rest.secret import Secret
 
+S3 = "s3"
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNSIGNED = frozenset(("authorization", "user-agent", "connection", "expect", "x-amzn-trace-id"))
 
@@ -51,20 +52,24 @@ def signed_headers(
 def authorization(
     method: str, url: str, headers: Mapping[str, str], body: bytes, *, keys: AwsKeys, region: str, service: str
 ) -> str:
-    """The header that signs a request with these headers, ``x-amz-date`` among them."""
+    """The header that signs a request with these headers, ``x-amz-date`` among them.
+
+    For the service ``s3`` the payload is what the header ``x-amz-content-sha256`` says of it, and the body is not read.
+    """
     parts = urlsplit(url)
     canonical = {name.lower(): " ".join(value.split()) for name, value in headers.items()}
+    is_s3 = service == S3
     moment = canonical["x-amz-date"]
     names = sorted(name for name in canonical if name not in _UNSIGNED)
     request = "\n".join(
         (
             method.upper(),
-            _canonical_path(parts.path),
+            s3_path(parts.path) if is_s3 else _canonical_path(parts.path),
             canonical_query(parts.query),
             *(f"{name}:{canonical[name]}" for name in names),
             "",
             ";".join(names),
-            hashlib.sha256(body).hexdigest(),
+            canonical["x-amz-content-sha256"] if is_s3 else hashlib.sha256(body).hexdigest(),
         )
     )
     scope = f"{moment[:8]}/{region}/{service}/aws4_request"
@@ -80,6 +85,11 @@ def canonical_query(query: str) -> str:
     """The parameters sorted, each encoded once."""
     pairs = sorted((_encoded(name), _encoded(value)) for name, value in parse_qsl(query, keep_blank_values=True))
     return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def s3_path(path: str) -> str:
+    """The path of an object, encoded once: the form that S3 itself signs."""
+    return quote(unquote(path) or "/", safe="/-_.~")
 
 
 def _canonical_path(path: str) -> str:
