@@ -11,7 +11,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-cluster test-corpus check bench conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
+.PHONY: demo test test-cluster test-corpus check bench bench-jvm bench-jvm-rows conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -67,6 +67,15 @@ examples: $(STAMP) java  ## run the programs of examples/ again, and store each 
 
 bench: $(STAMP)  ## side by side with the peers, as ratios in one run
 	$(BIN)/python -m benchmarks
+
+bench-jvm: $(STAMP)  ## beside Iceberg's own Spark runtime, in turns; ROWS='delete_mor count' SIZE=100000 RUNS=5 choose, WRITE=1 stores the report in docs/benchmarks.md
+	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
+	case $$status in 0) $(MAKE) --no-print-directory bench-jvm-rows ;; 75) ;; *) exit $$status ;; esac
+
+# PySpark of the reference stands before the newest one
+bench-jvm-rows: $(STAMP) $(JVM_STAMP)
+	PYTHONPATH=$$(echo $(abspath $(JVM_VENV))/lib/python*/site-packages):.:tests/support $(BIN)/python -m benchmarks.jvm \
+		$(ROWS) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS)) $(if $(WRITE),--write) --environment $(JVM_VENV)
 
 conformance: $(STAMP)  ## write the tests column of docs/conformance.md again
 	$(BIN)/python tests/support/conformance.py

@@ -57,14 +57,14 @@ def cpu_seconds() -> float:
     return sum(processes().values()) / os.sysconf("SC_CLK_TCK")
 
 
-def processes() -> dict[int, int]:
-    """This process and all below it, each with the ticks that it and its ended children used."""
+def processes(root: int | None = None) -> dict[int, int]:
+    """A process, by default this one, and all below it, each with the ticks that it and its ended children used."""
     parents, used = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             parents[int(stat.parent.name)], used[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    ours, grown = {os.getpid()}, True
+    ours, grown = {os.getpid() if root is None else root}, True
     while grown:
         below = {pid for pid, parent in parents.items() if parent in ours} - ours
         ours, grown = ours | below, bool(below)

@@ -69,6 +69,11 @@ class Peer:
             raise Refused(f"{answer['error']}\nin: {text}")
         return Answer(answer["columns"], answer["rows"])
 
+    @property
+    def pid(self) -> int:
+        """The id of its process, which is above its JVM."""
+        return self._process.pid
+
     def run(self, *texts: str) -> None:
         """Run statements one after the other."""
         for text in texts:

@@ -1,0 +1,144 @@
+"""The two sides: Esker in this process, Iceberg's runtime in another, each with a Spark of the same settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from jvm_peer import Peer
+
+import esker
+from benchmarks.turns import processes
+
+MEMORY = "3g"
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": MEMORY,
+    "spark.driver.extraJavaOptions": "-Dlog4j2.level=error",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+class Side(Protocol):
+    """One of the two."""
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        """Run a statement over tables of the lake, and return its rows."""
+
+    def view(self, name: str, text: str) -> None:
+        """Name a query over files that are in no lake."""
+
+    def snapshot(self, table: str) -> int:
+        """Return the id of the newest snapshot."""
+
+    def roll_back(self, table: str, snapshot_id: int) -> None:
+        """Return to an older snapshot."""
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time so far, of Python, the JVM and its workers."""
+
+
+_NEWEST = "SELECT snapshot_id FROM {{c}}.{0}.snapshots ORDER BY committed_at DESC LIMIT 1"
+
+
+@dataclass(frozen=True, slots=True)
+class EskerSide:
+    """A lake with a catalog in SQLite, and a session without any jar."""
+
+    lake: esker.Lake
+    spark: Any
+    peer: int  # the process of the other side, which is below this one
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        found = self.lake.sql(text.format(c="bench"))
+        return [] if found is None else [tuple(row) for row in found.collect()]
+
+    def view(self, name: str, text: str) -> None:
+        self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}")
+
+    def snapshot(self, table: str) -> int:
+        newest = self.lake.table(f"bench.{table}").current_snapshot
+        return newest.snapshot_id if newest is not None else 0
+
+    def roll_back(self, table: str, snapshot_id: int) -> None:
+        if self.snapshot(table) != snapshot_id:
+            self.sql(f"CALL system.rollback_to_snapshot('bench.{table}', {snapshot_id})")
+
+    def cpu_seconds(self) -> float:
+        return (sum(processes().values()) - sum(processes(self.peer).values())) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSide:
+    """Iceberg's runtime with its JDBC catalog in SQLite."""
+
+    peer: Peer
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        return self.peer.sql(text.format(c="java.bench")).rows
+
+    def view(self, name: str, text: str) -> None:
+        self.peer.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}")
+
+    def snapshot(self, table: str) -> int:
+        return int(self.sql(_NEWEST.format(table))[0][0])
+
+    def roll_back(self, table: str, snapshot_id: int) -> None:
+        self.sql(f"CALL java.system.rollback_to_snapshot('bench.{table}', {snapshot_id})")
+
+    def cpu_seconds(self) -> float:
+        return sum(processes(self.peer.pid).values()) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def both_sides(scratch: Path, environment: Path) -> Iterator[tuple[EskerSide, JavaSide]]:
+    """Start both, with empty catalogs. The environment has the jars and a PySpark that they fit."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    catalog = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:sqlite:{scratch}/java.db",
+        ".warehouse": str(scratch / "java"),
+    }
+    settings = {f"spark.sql.catalog.java{key}": value for key, value in catalog.items()}
+    settings |= {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "spark")}
+    script = Path("tests/interop_jvm/spark_peer.py").resolve()
+    peer = Peer(environment / "bin" / "python", script, environment / "jars", settings, scratch)
+    try:
+        with _session() as spark:
+            if spark.version != peer.version:
+                raise RuntimeError(f"two releases of Spark: {spark.version} and {peer.version}")
+            lake = esker.connect(f"sqlite:///{scratch}/esker.db", warehouse=str(scratch / "esker"))
+            lake.create_namespace("bench")
+            java = JavaSide(peer)
+            java.sql("CREATE NAMESPACE {c}")
+            yield EskerSide(lake, spark, peer.pid), java
+    finally:
+        peer.close()
+
+
+@contextmanager
+def _session() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
