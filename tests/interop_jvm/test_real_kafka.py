@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -190,15 +191,14 @@ def test_partitions_that_are_added_and_a_broker_that_is_killed_cost_nothing(
 ) -> None:
     kafka.make(readers.topic, 1)
     dying: list[str] = []
-    starting: list[threading.Thread] = []
+    starting: list[Future[None]] = []
 
     def fall(at: str) -> None:
         """Once, in the middle of a batch of each of the two: the broker goes, and comes back."""
         if at in dying:
             dying.remove(at)
             kafka.kill()
-            starting.append(threading.Thread(target=kafka.start))
-            starting[-1].start()
+            starting.append(starter.submit(kafka.start))
 
     def wrapped(real: Callable[..., Any], at: str) -> Callable[..., Any]:
         def call(*given: Any, **more: Any) -> Any:
@@ -209,12 +209,18 @@ def test_partitions_that_are_added_and_a_broker_that_is_killed_cost_nothing(
 
     monkeypatch.setattr(topics_job, "run_shares", wrapped(topics_job.run_shares, "piped"))
     monkeypatch.setattr(KafkaJob, "stage", wrapped(KafkaJob.stage, "arrow"))
-    with following(readers) as end:
+    with ThreadPoolExecutor(1) as starter, following(readers) as end:
 
         def sent(*ids: int, partition: int = 0) -> None:
             kafka.send(readers.topic, spans([ids[-1]]), partition=partition)
             expected = in_all(named(*ids))
-            wait_for(lambda: readers.found() == expected, lambda: (readers.found(), expected))
+            wait_for(lambda: arrived(expected), lambda: (readers.found(), expected))
+
+        def arrived(expected: dict[str, Counter[str]]) -> bool:
+            for start in starting:
+                if start.done():
+                    start.result()  # raises with the log of the broker, where it did not start
+            return readers.found() == expected
 
         sent(1)
         kafka.add_partitions(readers.topic, 3)
@@ -223,7 +229,7 @@ def test_partitions_that_are_added_and_a_broker_that_is_killed_cost_nothing(
             dying.append(at)
             sent(*range(1, number + 1), partition=number % 3)
             assert not dying
-            starting[-1].join(WAIT_S)
+            starting[-1].result(WAIT_S)
         for account in end():
             assert (account.received, account.holds, account.duplicated) == (4, True, 0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from confluent_kafka.error import KafkaError
+from free_ports import free_ports
 
 START_S = 120
 _PROPERTIES = """\
@@ -43,7 +43,7 @@ class RealBroker:
     def __init__(self, jars: Path, folder: Path) -> None:
         self._folder = folder
         self._java = ["java", "-Xmx256m", "-cp", f"{jars.resolve()}/*"]
-        port, controller = _free_ports(2)
+        port, controller = free_ports(2)
         self.address = f"127.0.0.1:{port}"
         self._properties = folder / "server.properties"
         self._properties.write_text(_PROPERTIES.format(port=port, controller=controller, data=folder / "data"))
@@ -55,21 +55,25 @@ class RealBroker:
         self._producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True, "log_level": 0})
 
     def start(self) -> None:
-        """Start the process, and return when it answers."""
-        with (self._folder / "broker.log").open("ab") as log:
-            command = [*self._java, "kafka.Kafka", str(self._properties)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+        """Start the process, and return when it answers. Where it ends by itself it is started again, as the service
+        manager of a machine does; raises an AssertionError with the end of its log when it does not answer in time.
+        """
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         until = time.monotonic() + START_S
         while True:
+            if self._process is None or self._process.poll() is not None:
+                self._launch()
             try:
                 admin.list_topics(timeout=1)
             except KafkaException:
-                words = (self._folder / "broker.log").read_text()[-3000:]
-                assert self._process.poll() is None, words
-                assert time.monotonic() < until, words
+                assert time.monotonic() < until, (self._folder / "broker.log").read_text()[-3000:]
             else:
                 return
+
+    def _launch(self) -> None:
+        with (self._folder / "broker.log").open("ab") as log:
+            command = [*self._java, "kafka.Kafka", str(self._properties)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
 
     def kill(self) -> None:
         """End the process as a failing machine does."""
@@ -134,13 +138,3 @@ class RealBroker:
 
 def _check(error: KafkaError | None, _: object) -> None:
     assert error is None, error
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

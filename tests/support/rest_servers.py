@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from free_ports import free_ports
 from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 import esker
@@ -119,7 +119,7 @@ def reference_server(folder: Path, *, plans_later: bool = False) -> Iterator[Res
     jars = JARS / "rest"
     if not jars.is_dir():
         pytest.skip(f"the jars of Iceberg's REST server are not in {jars}")
-    port = free_port()
+    (port,) = free_ports(1)
     warehouse = folder / "warehouse"
     warehouse.mkdir()
     database = f"jdbc:sqlite:file:{folder}/catalog.db"
@@ -154,13 +154,6 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     raise AssertionError(f"the server did not answer within {SECONDS} s: {log.read_text()[-2000:]}")
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
     """Nessie, with tables in an S3 server, and with a database on disk that survives the program."""
@@ -169,7 +162,7 @@ def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
     if jar is None or java is None:
         pytest.skip("Nessie's jar or a Java of version 21 is not there")
     bucket = s3.make_bucket(f"nessie-{uuid4().hex[:8]}").removeprefix("s3://").rstrip("/")
-    port, management = free_port(), free_port()
+    port, management = free_ports(2)
     store = "nessie.catalog.service.s3.default-options"
     settings = {
         "quarkus.http.host": "127.0.0.1",
