@@ -37,7 +37,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
-WAIT_S = 180
+WAIT_S = 300
 SOON = "200 milliseconds"
 
 

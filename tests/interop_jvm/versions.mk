@@ -1,8 +1,8 @@
 # The reference: Iceberg's newest release, the newest Spark it has a runtime for, and drivers for its JDBC catalog.
 JVM_PYSPARK := 4.1.4
 JVM_JARS := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 org.xerial:sqlite-jdbc:3.53.4.0 org.postgresql:postgresql:42.7.11
-# Kafka's newest release, for a broker.
-KAFKA := org.apache.kafka:kafka_2.13:4.3.1
+# Kafka's newest release, for a broker, and what prints its log.
+KAFKA := org.apache.kafka:kafka_2.13:4.3.1 org.slf4j:slf4j-simple:1.7.36
 # A REST catalog that is not Iceberg's own; it needs Java 21 or newer.
 NESSIE := org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner
 # Hadoop's file system for S3, in the release that PySpark's newest one has, and the AWS SDK that it needs (700 MB).

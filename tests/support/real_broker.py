@@ -16,6 +16,7 @@ from confluent_kafka.error import KafkaError
 from free_ports import free_ports
 
 START_S = 120
+_LOG = "org.slf4j.simpleLogger.defaultLogLevel=warn"
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -42,7 +43,7 @@ class RealBroker:
 
     def __init__(self, jars: Path, folder: Path) -> None:
         self._folder = folder
-        self._java = ["java", "-Xmx256m", "-cp", f"{jars.resolve()}/*"]
+        self._java = ["java", "-Xmx256m", f"-D{_LOG}", "-cp", f"{jars.resolve()}/*"]
         port, controller = free_ports(2)
         self.address = f"127.0.0.1:{port}"
         self._properties = folder / "server.properties"
