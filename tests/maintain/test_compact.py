@@ -146,6 +146,32 @@ def test_a_group_has_a_bounded_size(memory: MemoryLake) -> None:
     assert [len(group.files) for group in plan.groups] == [2, 2, 2]
 
 
+def test_a_call_takes_as_many_files_as_it_may(memory: MemoryLake) -> None:
+    table = orders(memory.lake(), partition_by=["region"])
+    for at in range(6):
+        table.append(rows([at], "eu"))
+    for at in range(8):
+        table.append(rows(range(20 + 100 * at, 110 + 100 * at), "us"))
+
+    def groups(**given: Any) -> list[tuple[str, int]]:
+        plan = table.compact(dry_run=True, **given)
+        return [(group.files[0].task.data_file.partition[0], len(group.files)) for group in plan.groups]
+
+    assert groups(group_order="bytes-asc") == groups(group_order="files-asc") == [("eu", 6), ("us", 8)]
+    assert groups(group_order="bytes-desc") == groups(group_order="files-desc") == [("us", 8), ("eu", 6)]
+    assert groups(group_order="files-desc", max_files=8) == [("us", 8)]
+    assert groups(group_order="files-asc", max_files=11) == [("eu", 6), ("us", 5)]
+    assert groups(group_order="files-asc", max_files=10) == [("eu", 6)], "four files are not worth it"
+    assert groups(group_order="files-asc", max_files=10, rewrite_all=True) == [("eu", 6), ("us", 4)]
+    small = sum(file.file_size for file in data_files(table) if file.partition == ("eu",))
+    assert groups(group_order="bytes-desc", max_bytes=small) == [("eu", 6)], "a group that is too large is passed over"
+    assert groups(max_bytes=0) == []
+    before = checksum(table)
+    assert table.compact(max_files=11, group_order="files-asc").files_rewritten == 11
+    assert table.compact(min_input_files=2, max_files=11).files_rewritten == 4
+    assert checksum(table) == before
+
+
 def test_files_of_an_old_spec_are_brought_to_the_current_one(memory: MemoryLake) -> None:
     table = orders(memory.lake())
     for at in range(5):

@@ -154,6 +154,25 @@ def test_a_budget_leaves_steps_out() -> None:
     assert {step.skipped for step in late.steps} == {"skipped: the time is used up"}
 
 
+def test_a_compaction_over_the_budget_takes_what_fits_and_the_next_call_the_rest() -> None:
+    table = orders(20)
+    before = rows_of(table)
+    sizes = table.inspect.files().column("file_size_in_bytes").to_pylist()
+    budget = sum(sizes) // 2
+    (planned,) = [step for step in table.maintain(max_bytes=budget, dry_run=True).steps if step.verb == "compact"]
+    assert 0 < planned.plan.bytes <= budget
+    report = table.maintain(max_bytes=budget)
+    (first,) = [step for step in report.steps if step.verb == "compact"]
+    assert first.skipped is None
+    assert 5 <= first.report.files_rewritten < 20
+    assert first.report.bytes_rewritten <= budget
+    assert 1 < len(table.refresh().inspect.files()) < 20
+    assert rows_of(table) == before
+    table.maintain(max_bytes=10 * budget)
+    assert len(table.refresh().inspect.files()) == 1
+    assert rows_of(table) == before
+
+
 def test_a_step_that_loses_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     table = orders(20)
 

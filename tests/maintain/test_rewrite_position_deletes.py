@@ -143,6 +143,28 @@ def test_partitions_are_rewritten_apart_and_arguments_are_checked(memory: Memory
         table.rewrite_position_deletes(min_input_files=0)
 
 
+def test_a_filter_chooses_partitions_and_leaves_other_deletes_as_they_are(memory: MemoryLake) -> None:
+    table = orders(memory.lake(), partition_by=["region"])
+    table.append(pa.concat_tables([rows(range(4), "eu"), rows(range(10, 14), "us")]))
+    eu, us = sorted(data_files(table), key=lambda file: str(file.partition))
+    for file in (eu, us):
+        for position in (0, 1):
+            commit_deletes(table, position_delete(table, file, [position]))
+    table.append(rows([20], "as"))
+    (new,) = [file for file in data_files(table) if file.partition == ("as",)]
+    commit_deletes(table, equality_delete(table, [99], new))
+    table.delete("region = 'as'")  # its delete says nothing any more
+    before = {file.path for file in delete_files(table)}
+    chosen = table.rewrite_position_deletes(where="region = 'us'", dry_run=True)
+    assert ([len(group) for group in chosen.groups], chosen.dangling) == ([2], ())
+    assert len(table.rewrite_position_deletes(where="id = 1", dry_run=True).groups) == 2, "no partition tells"
+    report = table.rewrite_position_deletes(where="region = 'us'")
+    assert (report.rewritten, report.added, report.dangling) == (2, 1, 0)
+    assert sum(file.path in before for file in delete_files(table)) == 3
+    assert rows_of(table) == [2, 3, 12, 13]
+    assert table.rewrite_position_deletes().dangling == 1
+
+
 RIVALS: dict[str, tuple[Callable[[Table], object], list[int]]] = {
     "append": (lambda t: t.append(rows([9])), [*LEFT, 9]),
     "delete": (lambda t: t.delete("id = 5"), [2, 3, 7]),

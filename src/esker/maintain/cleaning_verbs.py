@@ -96,9 +96,9 @@ class CleaningVerbs:
         """Do what ``health`` recommends, and return a ``Maintenance`` with the health before and after.
 
         The order is: compact files, fold deletes, rewrite manifests, expire snapshots, and with ``orphans`` remove
-        orphans. A step that would rewrite more than ``max_bytes`` is left out; no step begins after ``max_seconds``. A
-        step that loses against other writers is reported. With ``dry_run``, nothing is changed, and each step has its
-        plan.
+        orphans. A compaction rewrites at most ``max_bytes``, and leaves the other files to the next call; another step
+        that would rewrite more is left out. No step begins after ``max_seconds``. A step that loses against other
+        writers is reported. With ``dry_run``, nothing is changed, and each step has its plan.
 
             print(orders.maintain(max_bytes=10 << 30, dry_run=True))
         """

@@ -11,7 +11,7 @@ from esker.ports.catalog import TableState
 if TYPE_CHECKING:
     from esker.maintain.rewriting.compaction import Progress
     from esker.maintain.rewriting.compaction_results import CompactionPlan, CompactionReport
-    from esker.maintain.rewriting.plan_groups import Strategy
+    from esker.maintain.rewriting.plan_groups import GroupOrder, Strategy
     from esker.maintain.rewriting.rewrite_manifests import ManifestPlan, ManifestReport
     from esker.maintain.rewriting.rewrite_position_deletes import DeletePlan, DeleteReport
     from esker.ports.file_rewriting import EngineName
@@ -34,6 +34,9 @@ class CompactionArguments(TypedDict, total=False):
     delete_file_threshold: int | None
     max_group_size: int | None
     max_group_files: int | None
+    max_files: int | None
+    max_bytes: int | None
+    group_order: GroupOrder | None
     rewrite_all: bool | None
     max_concurrent_groups: int | None
     partial_progress: bool | None
@@ -103,6 +106,9 @@ class RewritingVerbs(ABC):
         - A group has at most ``max_group_size`` bytes and ``max_group_files`` files of one partition.
           ``max_concurrent_groups`` (4) run at a time. All groups are one snapshot; with ``partial_progress`` there are
           up to ``max_commits`` (10) snapshots, and a group that fails does not stop the others.
+        - ``max_files`` and ``max_bytes`` limit the files of all groups; the others stay for the next call.
+          ``group_order`` says which groups come first: ``"bytes-asc"``, ``"bytes-desc"``, ``"files-asc"``,
+          ``"files-desc"``.
         - ``engine``: ``"arrow"`` in this process, ``"spark"``, or by the size of the files (``"auto"``).
 
         Raises ``Conflict`` if other commits changed the files of a group more than ``max_retries`` (3) times, and
@@ -217,6 +223,7 @@ class RewritingVerbs(ABC):
         self,
         *,
         dry_run: Literal[True],
+        where: Where = ...,
         min_input_files: int = ...,
         rewrite_all: bool = ...,
         max_retries: int = ...,
@@ -228,6 +235,7 @@ class RewritingVerbs(ABC):
         self,
         *,
         dry_run: Literal[False] = ...,
+        where: Where = ...,
         min_input_files: int = ...,
         rewrite_all: bool = ...,
         max_retries: int = ...,
@@ -238,6 +246,7 @@ class RewritingVerbs(ABC):
         self,
         *,
         dry_run: bool = False,
+        where: Where = None,
         min_input_files: int = 2,
         rewrite_all: bool = False,
         max_retries: int = 3,
@@ -250,7 +259,8 @@ class RewritingVerbs(ABC):
 
         A partition with ``min_input_files`` position delete files is rewritten if there are fewer afterwards; with
         ``rewrite_all``, always. ``write.delete.granularity`` says whether a new file is about one data file or about a
-        partition. Raises ``Conflict`` if other commits changed the deletes more than ``max_retries`` times.
+        partition. ``where`` limits it to partitions that may have a matching row; deletes of other partitions stay as
+        they are. Raises ``Conflict`` if other commits changed the deletes more than ``max_retries`` times.
 
             orders.rewrite_position_deletes()
         """
@@ -259,15 +269,15 @@ class RewritingVerbs(ABC):
             plan_position_deletes,
             rewrite_position_deletes,
         )
+        from esker.read.scan import bound_filter
         from esker.write.build_snapshot import head_of
         from esker.write.commit import refreshed
         from esker.write.summary import checked_extra
 
         home = self._at_home()
         base = refreshed(home.catalog, home.name, self._state)
-        options = DeleteOptions.of(
-            {"min_input_files": min_input_files, "rewrite_all": rewrite_all, "max_retries": max_retries}
-        )
+        given = {"min_input_files": min_input_files, "rewrite_all": rewrite_all, "max_retries": max_retries}
+        options = DeleteOptions.of({**given, "where": bound_filter(where, base.metadata.schema)})
         plan = plan_position_deletes(home.tools, base.metadata, head_of(base.metadata, ref), options)
         if dry_run:
             return plan

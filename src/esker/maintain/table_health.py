@@ -364,15 +364,22 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a maintenance may use. A step that would need more is left out; none is begun after the time."""
+    """What a maintenance may use. A compaction takes the files that fit; another step that would need more is left
+    out. No step is begun after the time."""
 
-    max_bytes: int | None = None  # that compact() may rewrite
+    max_bytes: int | None = None  # that a step may rewrite
     until_ms: int | None = None
+
+    def limits(self, verb: str) -> dict[str, Any]:
+        """The arguments that keep a step within the budget."""
+        return {"max_bytes": self.max_bytes} if verb == "compact" and self.max_bytes is not None else {}
 
     def refusal(self, plan: Any, now_ms: int) -> str | None:
         """Why a step may not run; None if it may."""
         if self.until_ms is not None and now_ms >= self.until_ms:
             return "skipped: the time is used up"
+        if self.max_bytes is not None and getattr(plan, "groups", None) == () and not getattr(plan, "dangling", ()):
+            return f"skipped: no group of files fits, the budget is {show_bytes(self.max_bytes)}"
         size = getattr(plan, "bytes", None)
         if self.max_bytes is not None and isinstance(size, int) and size > self.max_bytes:
             return f"skipped: it would rewrite {show_bytes(size)}, the budget is {show_bytes(self.max_bytes)}"
@@ -398,6 +405,7 @@ def maintain(
         if not found:
             continue
         arguments = {key: value for finding in found for key, value in finding.arguments.items()}
+        arguments |= budget.limits(name)
         plan = verb_of(name)(dry_run=True, **arguments)
         report, skipped = None, None
         if not dry_run:

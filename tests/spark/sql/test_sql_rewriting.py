@@ -15,6 +15,7 @@ from esker.errors import InvalidInput, Unsupported
 from esker.lake import Lake
 from esker.spark.sql.run_statement import SqlRunner
 from esker.table import Table
+from esker.tree.data_file import FileContent
 
 
 @pytest.fixture
@@ -87,6 +88,29 @@ def test_dangling_deletes_are_removed_only_if_asked_for(lake: Lake) -> None:
     assert 3 not in ids(table)
 
 
+def test_at_most_so_many_files_are_rewritten(lake: Lake) -> None:
+    options = "map('max-files-to-rewrite', '5', 'rewrite-job-order', 'FILES-DESC', 'output-spec-id', '0')"
+    asked = f"rewrite_data_files(table => 's.t', options => {options})"
+    assert call(lake, asked)[1][:2] == (5, 1)
+    assert ids(lake.table("s.t")) == [*range(6), *range(10, 16)]
+    assert len(live_files(lake.table("s.t"))) == 2
+
+
+def test_position_deletes_of_chosen_partitions(lake: Lake) -> None:
+    table = lake.create_table("s.by", "id bigint, name string", partition_by=["name"])
+    for name in ("a", "b"):
+        table.append(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": [name] * 3}))
+    for target in live_files(table):
+        for position in (0, 1):
+            commit_deletes(table, position_delete(table, target, [position], named=True))
+    options = "options => map('min-input-files', '2', 'rewrite-job-order', 'bytes-asc')"
+    call_ = f"rewrite_position_delete_files(table => 's.by', where => \"name = 'a'\", {options})"
+    assert call(lake, call_)[1][:2] == (2, 1)
+    left = [file for file in live_files(table.refresh()) if file.content is not FileContent.DATA]
+    assert sorted(file.partition[0] for file in left) == ["a", "b", "b"]
+    assert ids(table) == [3, 3]
+
+
 def test_rewrite_manifests_and_position_deletes(lake: Lake) -> None:
     table = lake.table("s.t")
     assert call(lake, "rewrite_manifests('s.t')") == (
@@ -127,9 +151,27 @@ def test_rewrite_manifests_and_position_deletes(lake: Lake) -> None:
             InvalidInput,
             "it is a whole number",
         ),
-        ("rewrite_data_files(table => 's.t', options => map('output-spec-id', '0'))", Unsupported, "output-spec-id"),
+        (
+            "rewrite_data_files(table => 's.t', options => map('output-spec-id', '7'))",
+            Unsupported,
+            "output-spec-id = 7: new files have the table's current partition spec, which is 0",
+        ),
+        (
+            "rewrite_data_files(table => 's.t', options => map('rewrite-job-order', 'random'))",
+            InvalidInput,
+            "it is one of none, bytes-asc",
+        ),
+        (
+            "rewrite_data_files(table => 's.t', options => map('max-files-to-rewrite', '0'))",
+            InvalidInput,
+            "max_files=0: give a whole number from 1",
+        ),
         ("rewrite_manifests(table => 's.t', spec_id => 5)", InvalidInput, "spec 5: the table has 0"),
-        ("rewrite_position_delete_files(table => 's.t', where => 'id = 1')", Unsupported, "all partitions"),
+        (
+            "rewrite_position_delete_files(table => 's.t', where => 'nope = 1')",
+            InvalidInput,
+            "nope",
+        ),
     ],
 )
 def test_calls_that_cannot_be_done_say_why(lake: Lake, text: str, error: type[Exception], says: str) -> None:

@@ -216,7 +216,7 @@ def _show_orphans(screen: Screen, facts: dict[str, Any]) -> None:
 
 @click.command("maintain")
 @click.argument("table")
-@click.option("--max-bytes", type=click.IntRange(min=0), metavar="N", help="Leave out a step that would rewrite more.")
+@click.option("--max-bytes", type=click.IntRange(min=0), metavar="N", help="Rewrite at most so many bytes in a step.")
 @click.option("--max-time", type=Age(), metavar="AGE", help="Begin no step after this time: 30m, 2h.")
 @click.option("--orphans", is_flag=True, help="Also remove orphans.")
 @yes_option

@@ -33,6 +33,8 @@ from esker.write.properties import whole_number
 Strategy = Literal["bin-pack", "sort", "z-order"]
 STRATEGIES = ("bin-pack", "sort", "z-order")
 ENGINES = ("auto", "arrow", "spark")
+GroupOrder = Literal["none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"]
+ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
 _SORTED_HERE = 256 << 20  # bytes of files whose rows are sorted in this process at a time
 _MIN, _MAX = 0.75, 1.8  # of the target size, as Iceberg has it
 
@@ -51,6 +53,9 @@ class CompactionOptions:
     delete_file_threshold: int | None = None
     max_group_size: int = 100 << 30
     max_group_files: int = 1 << 31
+    max_files: int | None = None  # of all groups; None: no limit
+    max_bytes: int | None = None
+    group_order: GroupOrder = "none"
     rewrite_all: bool = False
     max_concurrent_groups: int = 4
     partial_progress: bool = False
@@ -86,7 +91,7 @@ class CompactionOptions:
 
     def check(self) -> None:
         """Raise ``InvalidInput`` if options contradict each other."""
-        for name, allowed in (("strategy", STRATEGIES), ("engine", ENGINES)):
+        for name, allowed in (("strategy", STRATEGIES), ("engine", ENGINES), ("group_order", ORDERS)):
             if getattr(self, name) not in allowed:
                 raise InvalidInput(
                     f"cannot compact with {name}={getattr(self, name)!r}: it takes {', '.join(allowed)}",
@@ -113,6 +118,8 @@ _WHOLE = {
     "delete_file_threshold": 0,
     "max_group_size": 1,
     "max_group_files": 1,
+    "max_files": 1,
+    "max_bytes": 0,
     "max_concurrent_groups": 1,
     "max_commits": 1,
     "max_retries": 0,
@@ -200,7 +207,11 @@ class PlannedGroup:
 
 
 def plan_groups(files: Iterable[ListedTask], options: CompactionOptions, spec_id: int) -> list[PlannedGroup]:
-    """The groups to rewrite. The files of a group are in the order of their commits."""
+    """The groups to rewrite, in the order of ``group_order``. The files of a group are in the order of their commits.
+
+    With ``max_files`` or ``max_bytes``, files that are too many are left out, if what is left of a group is still worth
+    it.
+    """
     by_partition: dict[Any, list[ListedTask]] = {}
     for file in files:
         if options.rewrite_all or _is_chosen(file.task, options):
@@ -210,7 +221,36 @@ def plan_groups(files: Iterable[ListedTask], options: CompactionOptions, spec_id
     for chosen in by_partition.values():
         chosen.sort(key=lambda file: file.task.data_file.sequence_number)  # rows stay in the order of their arrival
     groups = [group for chosen in by_partition.values() for group in _packed(chosen, options)]
-    return [PlannedGroup(tuple(group)) for group in groups if options.rewrite_all or _is_worth_it(group, options)]
+    worth = [PlannedGroup(tuple(group)) for group in groups if options.rewrite_all or _is_worth_it(group, options)]
+    return list(_limited(_ordered(worth, options.group_order), options))
+
+
+def _ordered(groups: list[PlannedGroup], order: GroupOrder) -> list[PlannedGroup]:
+    if order == "none":
+        return groups
+    by_bytes = order.startswith("bytes")
+    return sorted(groups, key=lambda one: one.size if by_bytes else len(one.files), reverse=order.endswith("desc"))
+
+
+def _limited(groups: Iterable[PlannedGroup], options: CompactionOptions) -> Iterator[PlannedGroup]:
+    """As many files of the groups as the limits of all groups allow."""
+    files, size = 0, 0
+    for group in groups:
+        fitting: list[ListedTask] = []
+        for file in group.files:
+            is_many = options.max_files is not None and files + len(fitting) >= options.max_files
+            is_much = options.max_bytes is not None and size + file.size > options.max_bytes
+            if not (is_many or is_much):
+                fitting.append(file)
+                size += file.size
+        if len(fitting) == len(group.files):
+            yield group
+        elif fitting and (options.rewrite_all or _is_worth_it(fitting, options)):
+            yield PlannedGroup(tuple(fitting))
+        else:
+            size -= sum(file.size for file in fitting)
+            continue
+        files += len(fitting)
 
 
 def _is_chosen(task: ScanTask, options: CompactionOptions) -> bool:

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from esker.errors import InvalidInput
 from esker.maintain.rewriting.exchange import exchange
 from esker.model.display_text import card, show_bytes
 from esker.model.file_paths import same_file, split_location
+from esker.model.predicates.predicate import TRUE, Bound
 from esker.ports.catalog import TableState
 from esker.ports.row_changes import DeletedRows
 from esker.ports.table_format import EntryColumns
 from esker.read.attach_deletes import DELETE_FILE_PATH_ID, only_target, partition_key
+from esker.read.prune_manifest import examine_entries
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
@@ -109,8 +109,9 @@ class DeleteReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """Which position deletes to rewrite."""
+    """Which position deletes to rewrite. With ``where``, only those of partitions that may have a matching row."""
 
+    where: Bound = TRUE
     min_input_files: int = 2  # of a partition
     rewrite_all: bool = False
     max_retries: int = 3
@@ -131,14 +132,15 @@ def plan_position_deletes(
 ) -> DeletePlan:
     """The delete files to rewrite. Only manifests are read."""
     manifests = () if head is None else tools.format.manifests(metadata, head)
-    dangling = tuple(delete for _, delete in dangling_deletes(tools.format, metadata, manifests))
+    is_all = options.where == TRUE
+    dangling = tuple(delete for _, delete in dangling_deletes(tools.format, metadata, manifests)) if is_all else ()
     gone = {listed_name(delete) for delete in dangling}
     by_partition: dict[Any, list[tuple[DataFile, str | None]]] = {}
     total = 0
-    for delete, target in _deletes(tools, metadata, manifests):
+    for delete, target, may_match in _examined(tools, metadata, manifests, options.where):
         total += 1
         is_old = delete.content is FileContent.POSITION_DELETES and not delete.is_deletion_vector
-        if is_old and listed_name(delete) not in gone:
+        if is_old and may_match and listed_name(delete) not in gone:
             by_partition.setdefault(partition_key(delete), []).append((delete, target))
     groups = (group for group in by_partition.values() if _is_worth_it(metadata, group, options))
     return DeletePlan(
@@ -161,12 +163,22 @@ def _deletes(
     tools: Tools, metadata: TableMetadata, manifests: Sequence[ManifestFile]
 ) -> Iterator[tuple[DataFile, str | None]]:
     """Live delete files, and the only data file that each is about, if there is one."""
+    return ((delete, target) for delete, target, _ in _examined(tools, metadata, manifests, TRUE))
+
+
+def _examined(
+    tools: Tools, metadata: TableMetadata, manifests: Sequence[ManifestFile], where: Bound
+) -> Iterator[tuple[DataFile, str | None, bool]]:
+    """The same, and whether the partition of each may have a matching row."""
     listed = [m for m in manifests if m.content is ManifestContent.DELETES and m.may_hold_live_files]
     for entries in tools.format.entries(metadata, listed, EntryColumns(metrics=(DELETE_FILE_PATH_ID,))):
-        for row in np.flatnonzero(entries.is_live):
-            delete = entries.data_file(int(row))
+        live = entries.take(entries.is_live)
+        # The statistics of a delete file are about the columns path and position: only its partition says something.
+        may_match = examine_entries(where, metadata.schema, live).verdict.some
+        for row in range(len(live)):
+            delete = live.data_file(row)
             is_equality = delete.content is FileContent.EQUALITY_DELETES
-            yield delete, None if is_equality else only_target(delete, entries, int(row))
+            yield delete, None if is_equality else only_target(delete, live, row), bool(may_match[row])
 
 
 def rewrite_position_deletes(
@@ -226,7 +238,7 @@ class _Steps:
         except BaseException:
             self.discard()
             raise
-        return [*made, RemoveDangling()]
+        return [*made, RemoveDangling()] if self.options.where == TRUE else made
 
     def discard(self) -> None:
         """Delete what was written for the last steps."""

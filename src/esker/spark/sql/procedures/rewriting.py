@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from esker.errors import InvalidInput, Unsupported
+from esker.maintain.rewriting.plan_groups import ORDERS
 from esker.spark.sql.procedures.call_arguments import Caller, Given, mapping_of, text_of
 from esker.spark.sql.queries.query_frames import Answer
 
@@ -24,7 +25,9 @@ def rewrite_data_files(given: Given, caller: Caller) -> Answer:
     """Compact data files. The defaults are Iceberg's: sorting rewrites only files of a bad size, too."""
     table = caller.table(given.need("table"))
     where, branch = given.get("where"), given.get("branch")
-    options = _translated(mapping_of("options", given.get("options")), _DATA_OPTIONS, "rewrite_data_files")
+    named = dict(mapping_of("options", given.get("options")))
+    _check_spec(named.pop("output-spec-id", None), table.spec.spec_id)
+    options = _translated(named, _DATA_OPTIONS, "rewrite_data_files")
     strategy, sort_by = _strategy(given)
     report = table.compact(
         strategy,
@@ -48,16 +51,14 @@ def rewrite_manifests(given: Given, caller: Caller) -> Answer:
 
 
 def rewrite_position_delete_files(given: Given, caller: Caller) -> Answer:
-    """Rewrite position deletes of all partitions."""
+    """Rewrite position deletes of all partitions, or of those that may have a row of ``where``."""
     table = caller.table(given.need("table"))
-    if given.get("where") is not None:
-        raise Unsupported(
-            "cannot call rewrite_position_delete_files with where: the deletes of all partitions are rewritten",
-            feature="rewrite_position_delete_files(where)",
-        )
+    where = given.get("where")
     named = mapping_of("options", given.get("options"))
     options = _translated(named, _DELETE_OPTIONS, "rewrite_position_delete_files")
-    report = table.rewrite_position_deletes(**{"min_input_files": 5, **options})
+    report = table.rewrite_position_deletes(
+        where=None if where is None else text_of("where", where), **{"min_input_files": 5, **options}
+    )
     return Answer(_DELETES, [(report.rewritten, report.added, report.bytes_rewritten, report.bytes_added)])
 
 
@@ -119,6 +120,22 @@ def _ratio(name: str, text: str) -> float:
         raise InvalidInput(f"cannot use option {name} = {text!r}: it is a number", option=name) from None
 
 
+def _job_order(name: str, text: str) -> str:
+    if text.lower() not in ORDERS:
+        raise InvalidInput(f"cannot use option {name} = {text!r}: it is one of {', '.join(ORDERS)}", option=name)
+    return text.lower()
+
+
+def _check_spec(text: str | None, current: int) -> None:
+    """Raise ``Unsupported`` for a partition spec that is not the table's current one."""
+    if text is not None and _whole("output-spec-id", text.strip()) != current:
+        raise Unsupported(
+            f"cannot call rewrite_data_files with option output-spec-id = {text.strip()}: new files have the table's "
+            f"current partition spec, which is {current}; change the partitioning first",
+            feature="output-spec-id",
+        )
+
+
 Parse = Callable[[str, str], Any]
 _NO_EFFECT = ("", _ratio)
 
@@ -132,6 +149,8 @@ _DATA_OPTIONS: Mapping[str, tuple[str, Parse]] = {
     "max-file-group-size-bytes": ("max_group_size", _whole),
     "max-file-group-input-files": ("max_group_files", _whole),
     "max-concurrent-file-group-rewrites": ("max_concurrent_groups", _whole),
+    "max-files-to-rewrite": ("max_files", _whole),
+    "rewrite-job-order": ("group_order", _job_order),
     "rewrite-all": ("rewrite_all", _switch),
     "partial-progress.enabled": ("partial_progress", _switch),
     "partial-progress.max-commits": ("max_commits", _whole),
@@ -151,16 +170,14 @@ _DELETE_OPTIONS: Mapping[str, tuple[str, Parse]] = {
     "max-file-size-bytes": _NO_EFFECT,
     "max-file-group-size-bytes": _NO_EFFECT,
     "max-concurrent-file-group-rewrites": _NO_EFFECT,
+    "rewrite-job-order": ("", _job_order),  # all groups are one snapshot, so their order cannot be observed
 }
-_REFUSED = ("rewrite-job-order", "output-spec-id", "max-files-to-rewrite")
 
 
 def _translated(options: Mapping[str, str], known: Mapping[str, tuple[str, Parse]], procedure: str) -> dict[str, Any]:
     """Iceberg's options as arguments of a table's method. Options without an effect are checked only."""
     found: dict[str, Any] = {}
     for name, text in options.items():
-        if name in _REFUSED:
-            raise Unsupported(f"cannot call {procedure} with option {name}: Esker does not have it", feature=name)
         if name not in known:
             raise InvalidInput(
                 f"cannot call {procedure}: there is no option {name!r}; there are {', '.join(sorted(known))}",
