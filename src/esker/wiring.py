@@ -134,7 +134,7 @@ def lake_over(
         from esker.arrow.deletes.delete_writer import ArrowDeleteWriter
         from esker.arrow.rewrite_files import ArrowFileRewriter
         from esker.arrow.row_engine import ArrowRowEngine
-        from esker.engines.choose_engine import AnyFileRewriter, AnyRowEngine, AnyWriter, SparkRowEngine
+        from esker.engines.choose_engine import AnyFileRewriter, AnyRowEngine, AnyWriter, SparkLister, SparkRowEngine
         from esker.engines.choose_statistics import AnyStatistics
         from esker.iceberg.format_writer import IcebergFormatWriter
         from esker.spark.rows.row_keeper import RowKeeper
@@ -154,6 +154,7 @@ def lake_over(
                 ArrowFileRewriter(workings.engine, writer), lambda: workings.frames, writer, sessions.get
             ),
             statistics=AnyStatistics(storage, workings.engine, sessions.get),
+            lister=SparkLister(storage, sessions.get),
             storage=storage,
         )
 

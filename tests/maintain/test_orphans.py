@@ -440,3 +440,16 @@ def test_a_removal_shows_itself() -> None:
     assert isinstance(plan, OrphanRemoval)
     assert repr(plan).startswith("<OrphanRemoval of s.t: would have deleted 1 of")
     assert "data/x.parquet" in plan._repr_html_()
+
+
+def test_another_engine_is_refused_and_a_storage_that_workers_cannot_reach_is_listed_here() -> None:
+    table = orders()
+    place = stray(table, "data/x.parquet")
+    with pytest.raises(InvalidInput, match="engine='flink': it takes arrow, spark"):
+        table.remove_orphans(engine="flink")  # type: ignore[arg-type]
+    from esker.spark.scan.list_files import list_on_spark
+
+    no_session: Any = None
+    found = list(list_on_spark(no_session, table._workings.storage, table.location))
+    assert place in {file.location for file in found}
+    assert found == list(table._workings.storage.list(table.location))

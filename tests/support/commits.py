@@ -62,6 +62,7 @@ class CommittedTable:
             rows=cast(Any, None),
             rewriter=cast(Any, None),
             statistics=cast(Any, None),
+            lister=cast(Any, None),
             storage=storage,
         )
 

@@ -17,7 +17,7 @@ from esker.model.schema import Schema
 from esker.ports.engine import SparkFrames, Writer, WriteRequest
 from esker.ports.file_rewriting import EngineName, FileGroup
 from esker.ports.row_changes import ResolvedChange, RowChange, RowDecisions, RowDelta, RowEngine, RowView
-from esker.ports.storage import Storage
+from esker.ports.storage import Storage, StoredFile
 from esker.spark.rows.row_keeper import RowKeeper
 from esker.spark.session.jobs import named_jobs
 from esker.spark.workers.worker_failures import naming_worker_failures
@@ -152,6 +152,29 @@ class AnyFileRewriter:
         frames = self._get_frames()
         assert frames is not None  # a lake has them
         return SparkFileRewriter(frames, self._writer, self._get_session, self._arrow)
+
+
+# ---------------------------------------------------------------- listing large folders
+
+
+class SparkLister:
+    """Implements ``ports.storage.FileLister``. Imports nothing of Spark before the first listing."""
+
+    def __init__(self, storage: Storage, get_session: Callable[[], SparkSession]) -> None:
+        self._storage = storage
+        self._get_session = get_session
+
+    def spread(self, prefix: str) -> Iterator[StoredFile]:
+        """Every object below the prefix, listed by Spark's workers. Raises ``Unsupported`` without Spark."""
+        if find_spec("pyspark") is None:
+            raise Unsupported(
+                "cannot list files on Spark: PySpark is not installed; pip install 'esker[spark]', or use "
+                "engine='arrow'",
+                feature="pyspark",
+            )
+        from esker.spark.scan.list_files import list_on_spark
+
+        return list_on_spark(self._get_session(), self._storage, prefix)
 
 
 # ---------------------------------------------------------------- choose row engine

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from esker.errors import InvalidInput
 from esker.read.resolve_snapshot import AsOf, to_epoch_ms
 from esker.write.commit import refreshed
 from esker.write.table_changes import next_ms
@@ -169,6 +170,7 @@ class CleaningVerbs:
         quarantine: str | None = None,
         under_24_hours: bool = False,
         mismatch: Mismatch = "error",
+        engine: Literal["arrow", "spark"] = "arrow",
         dry_run: bool = False,
     ) -> OrphanRemoval:
         """Delete files below the table's location that no version of it reaches. Returns an ``OrphanRemoval``.
@@ -179,6 +181,8 @@ class CleaningVerbs:
         - ``quarantine`` is a folder that the files are moved to, instead of being deleted.
         - ``mismatch`` says what happens if the table records a file with the same path in another store: ``"error"``,
           or ``"ignore"``, which keeps it.
+        - ``engine="spark"`` lets Spark's workers list the folders, for tables with millions of files. The result is the
+          same.
         - With ``dry_run``, nothing is changed, and the result is the plan.
 
         Raises ``InvalidInput`` if another table overlaps with this one, if ``gc.enabled`` is false, and if the time is
@@ -189,6 +193,8 @@ class CleaningVerbs:
         """
         from esker.maintain.remove_orphans import DEFAULT_AGE_MS, OrphanPolicy, remove_orphans
 
+        if engine not in ("arrow", "spark"):
+            raise InvalidInput(f"cannot remove orphans with engine={engine!r}: it takes arrow, spark", engine=engine)
         home = self._at_home()
         is_age = isinstance(older_than, timedelta)
         policy = OrphanPolicy(
@@ -201,7 +207,8 @@ class CleaningVerbs:
             mismatch=mismatch,
         )
         table = self._tended(refreshed(home.catalog, home.name, self._state))
-        return remove_orphans(table, home.catalog, home.name, policy, dry_run=dry_run)
+        list_files = home.tools.lister.spread if engine == "spark" else table.storage.list
+        return remove_orphans(table, home.catalog, home.name, policy, list_files=list_files, dry_run=dry_run)
 
     def _verb(self, name: str) -> Callable[..., Any]:
         """Another method of the table, which another class defines."""

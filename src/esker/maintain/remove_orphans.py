@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -104,9 +104,15 @@ class OrphanPolicy:
 
 
 def remove_orphans(
-    table: TendedTable, catalog: Catalog, name: TableName, policy: OrphanPolicy, *, dry_run: bool
+    table: TendedTable,
+    catalog: Catalog,
+    name: TableName,
+    policy: OrphanPolicy,
+    *,
+    list_files: Callable[[str], Iterable[StoredFile]],
+    dry_run: bool,
 ) -> OrphanRemoval:
-    """Find the orphans, and remove them unless it is a dry run.
+    """Find the orphans, and remove them unless it is a dry run. ``list_files`` lists the folder of the table.
 
     Raises ``InvalidInput`` if another table overlaps with this one, ``Unsupported`` for encrypted tables and for
     services that tend their tables themselves, and what the storage raises. In each of these cases nothing is removed.
@@ -120,7 +126,7 @@ def remove_orphans(
     now = replace(table, state=refreshed(catalog, name, table.state))
     cut_ms = policy.cut_ms(policy.now_ms if dry_run else store_clock_ms(table.storage, table.metadata.location))
     search = _Search(now, root, cut_ms, frozenset(map(path_key, spared)), policy.mismatch)
-    orphans = search.orphans()
+    orphans = search.orphans(list_files)
     if policy.location is None:
         search.check_found()
     last = refreshed(catalog, name, now.state)
@@ -232,19 +238,19 @@ class _Search:
     _here: KeySet = field(default_factory=KeySet)
     _elsewhere: KeySet = field(default_factory=KeySet)  # files that the table records in another store
 
-    def orphans(self) -> list[StoredFile]:
-        """The files that may be removed."""
+    def orphans(self, list_files: Callable[[str], Iterable[StoredFile]]) -> list[StoredFile]:
+        """The files that may be removed, by location."""
         store = place_of(self.root)[0]
         for locations in every_location(self.table):
             stores = [place_of(location)[0] == store for location in locations]
             self._here.add(keys_of(x for x, same in zip(locations, stores, strict=True) if same))
             self._elsewhere.add(keys_of(x for x, same in zip(locations, stores, strict=True) if not same))
         found: list[StoredFile] = []
-        for group in in_groups(self.table.storage.list(self.root), 10_000):
+        for group in in_groups(list_files(self.root), 10_000):
             self.listed += len(group)
             found += self._orphans_of(group)
             log.info("listed %d files, %d orphans…", self.listed, len(found))
-        return found
+        return sorted(found, key=lambda file: file.location)
 
     def _orphans_of(self, group: Sequence[StoredFile]) -> Iterator[StoredFile]:
         keys = keys_of(file.location for file in group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
@@ -88,6 +88,26 @@ class RemoteStorage(Protocol):
 
     def delete_many(self, locations: Iterable[str]) -> None:
         """Remove objects by few requests; those that are gone already are no error."""
+        ...
+
+
+@runtime_checkable
+class FolderStorage(Protocol):
+    """What a storage offers besides whose folders can be listed one by one, for example by several machines."""
+
+    def folders(self, prefix: str) -> tuple[Sequence[str], Sequence[StoredFile]]:
+        """The names of the folders directly below the prefix, and the objects directly below it."""
+        ...
+
+
+class FileLister(Protocol):
+    """Lists large folders with the help of several machines."""
+
+    def spread(self, prefix: str) -> Iterator[StoredFile]:
+        """Every object below the prefix, in any order. The folders are listed by Spark's workers.
+
+        Raises ``Unsupported`` if Spark is not installed. If one folder cannot be listed, an error is raised.
+        """
         ...
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from esker.errors import InvalidInput, Unsupported
-from esker.ports.storage import HadoopFile, RemoteStorage, Storage, StoredFile, hadoop_file, parallel_reads
+from esker.ports.storage import (
+    FolderStorage,
+    HadoopFile,
+    RemoteStorage,
+    Storage,
+    StoredFile,
+    hadoop_file,
+    parallel_reads,
+)
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
@@ -98,6 +106,12 @@ class RoutedStorage:
         else:
             for place in remote:
                 self._remote.delete(place)
+
+    def folders(self, prefix: str) -> tuple[Sequence[str], Sequence[StoredFile]]:
+        """The folders and files directly below a location."""
+        storage = self._of(prefix)
+        assert isinstance(storage, FolderStorage)  # files on this machine and object stores are
+        return storage.folders(prefix)
 
     def check(self, location: str) -> None:
         """`InvalidInput` for a location that leads outside."""

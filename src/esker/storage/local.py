@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -115,6 +115,24 @@ class LocalStorage:
                         size=facts.st_size,
                         modified_ms=facts.st_mtime_ns // 1_000_000,
                     )
+
+    def folders(self, prefix: str) -> tuple[Sequence[str], Sequence[StoredFile]]:
+        """The names of the folders directly below the prefix, and the files directly below it. Links to folders are
+        neither, as in a listing."""
+        base = self._path(prefix)
+        names: list[str] = []
+        files: list[StoredFile] = []
+        with naming_failures("list", prefix):
+            for path in sorted(base.iterdir()) if base.is_dir() else ():
+                if path.is_dir():
+                    names += [] if path.is_symlink() else [path.name]
+                    continue
+                with suppress(FileNotFoundError):
+                    facts = path.stat()
+                    place = f"{prefix.rstrip('/')}/{path.name}"
+                    modified_ms = facts.st_mtime_ns // 1_000_000
+                    files.append(StoredFile(location=place, size=facts.st_size, modified_ms=modified_ms))
+        return names, files
 
     def delete(self, location: str) -> None:
         path = _local(location)

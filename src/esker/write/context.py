@@ -20,7 +20,7 @@ from esker.ports.file_rewriting import FileRewriter
 from esker.ports.row_changes import DeleteWriter, RowEngine
 from esker.ports.scan_service import ScanService, ServesScans
 from esker.ports.statistics import Statistics
-from esker.ports.storage import Storage, delete_each
+from esker.ports.storage import FileLister, Storage, delete_each
 from esker.ports.table_format import TableFormat, TableFormatWriter
 from esker.tree.snapshot import LazySequence
 from esker.tree.table_metadata import TableMetadata
@@ -118,6 +118,7 @@ class Tools:
     rows: RowEngine[Any, Any]  # its types are its own
     rewriter: FileRewriter
     statistics: Statistics
+    lister: FileLister
     storage: Storage
 
 

@@ -5,7 +5,7 @@ Each command shows its plan, and acts only with ``--yes``. At the end it shows b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -125,6 +125,9 @@ def _show_expiry(screen: Screen, facts: dict[str, Any]) -> None:
 @click.option("--quarantine", metavar="FOLDER", help="Move the files there instead of deleting them.")
 @click.option("--under-24-hours", is_flag=True, help="Allow younger files: only if no writer is at work.")
 @click.option("--keep-mismatches", is_flag=True, help="Keep files that the table records in another store.")
+@click.option(
+    "--engine", type=click.Choice(["arrow", "spark"]), default="arrow", help="Who lists the files [default: arrow]."
+)
 @limit_options(ORPHANS, "files")
 @yes_option
 @shared_options
@@ -135,6 +138,7 @@ def orphans_command(
     quarantine: str | None,
     under_24_hours: bool,
     keep_mismatches: bool,
+    engine: Literal["arrow", "spark"],
     limit: int | None,
     every: bool,
     yes: bool,
@@ -154,6 +158,7 @@ def orphans_command(
             quarantine=quarantine,
             under_24_hours=under_24_hours,
             mismatch="ignore" if keep_mismatches else "error",
+            engine=engine,
             dry_run=not yes,
         )
     facts = orphan_facts(result, shown)

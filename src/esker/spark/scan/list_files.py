@@ -1,0 +1,46 @@
+"""A listing of a large folder by Spark's workers: each lists some of the folders in it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from esker.ports.storage import FolderStorage, Storage, StoredFile
+from esker.spark.session.jobs import named_jobs
+from esker.spark.workers.ship import map_arrow, shipped
+from esker.spark.workers.worker_failures import naming_worker_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WORKER = "esker.spark.workers.list_worker"
+_SCHEMA = "location string, size bigint, modified_ms bigint"
+_FOLDERS = 64  # to divide among the workers, at least
+_MOST_TASKS = 1000
+_MOST_LEVELS = 4  # below the first
+
+
+def list_on_spark(session: SparkSession, storage: Storage, prefix: str) -> Iterator[StoredFile]:
+    """Every file below a folder, in any order. A storage whose folders cannot be listed one by one, or that workers
+    cannot reach, is listed in this process."""
+    if not isinstance(storage, FolderStorage) or not storage.is_shared:
+        yield from storage.list(prefix)
+        return
+    folders = [prefix.rstrip("/")]
+    for _ in range(1 + _MOST_LEVELS):
+        if not folders or len(folders) >= _FOLDERS:
+            break
+        below: list[str] = []
+        for folder in folders:
+            names, files = storage.folders(folder)
+            yield from files
+            below += [f"{folder}/{name}" for name in names]
+        folders = below
+    if not folders:
+        return
+    with naming_worker_failures(), named_jobs(session, f"list {prefix}"):
+        work = session.createDataFrame([(folder,) for folder in folders], "folder string")
+        spread = work.repartition(min(len(folders), _MOST_TASKS))
+        for row in map_arrow(spread, shipped(_WORKER, pickle.dumps(storage)), _SCHEMA).toLocalIterator():
+            yield StoredFile(location=row.location, size=row.size, modified_ms=row.modified_ms)
