@@ -12,7 +12,7 @@ setup(
         Extension(
             "esker.avro._shred",
             sources=["src/esker/avro/_shred.c"],
-            depends=["src/esker/avro/_shred_object.h"],
+            depends=[f"src/esker/avro/_shred_{part}.h" for part in ("object", "blocks", "inflate")],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
             py_limited_api=STABLE,
             optional=True,

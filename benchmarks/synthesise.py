@@ -3,7 +3,8 @@
     python benchmarks/synthesise.py DIRECTORY --manifests 1000 --files 100
 
 Column ``c0`` ascends over the files, so that a range of it names few; the others overlap. The table is readable
-by any Iceberg v2 reader as far as a plan goes.
+by any Iceberg v2 reader as far as a plan goes. ``layout`` puts the entries into Avro blocks as a writer does: PyIceberg
+writes a block for each entry, Java blocks of 64,000 bytes, Esker what fastavro makes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import struct
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from esker.avro.container import LIMITS, Block, Memory, read_blocks, read_head
+from esker.avro.schema import Record
+from esker.avro.shred import MAX_BYTES, shredder
+from esker.avro.shred_program import Projection, compile_program
 from esker.iceberg.manifests.manifest_list import encode_manifest_list
 from esker.iceberg.manifests.write_manifest import ManifestForm, describe_manifest, encode_manifest
 from esker.iceberg.metadata.partition_and_sort import encode_partition_spec
@@ -35,7 +41,13 @@ KINDS: tuple[Type, ...] = (LONG, STRING, DOUBLE, TIMESTAMP)
 
 
 def synthesise(
-    directory: Path, *, manifests: int = 1000, files: int = 100, columns: int = 20, partitioned: bool = False
+    directory: Path,
+    *,
+    manifests: int = 1000,
+    files: int = 100,
+    columns: int = 20,
+    partitioned: bool = False,
+    layout: str = "esker",
 ) -> Path:
     """Write the table below ``directory``; the answer is its metadata file. One that is there already is kept."""
     place = directory.resolve() / "metadata"
@@ -46,7 +58,7 @@ def synthesise(
     schema = _schema(columns)
     form = ManifestForm.of(schema, _spec(schema, partitioned))
     with ProcessPoolExecutor() as pool:
-        write = partial(_write_manifest, place, form, files=files)
+        write = partial(_write_manifest, place, form, files=files, layout=layout)
         listed = list(pool.map(write, range(manifests), chunksize=16))
     snapshot_list = place / f"snap-{SNAPSHOT_ID}.avro"
     snapshot_list.write_bytes(encode_manifest_list(listed, snapshot_id=SNAPSHOT_ID, sequence_number=1))
@@ -67,9 +79,52 @@ def _spec(schema: Schema, partitioned: bool) -> PartitionSpec:
     )
 
 
-def _write_manifest(place: Path, form: ManifestForm, number: int, *, files: int) -> ManifestFile:
+# How each writer cuts a manifest: the bytes after which a block ends, and zlib's level.
+LAYOUTS = {"pyiceberg": (1, 6), "java": (64_000, 9)}
+
+
+def laid_out(data: bytes, layout: str) -> bytes:
+    """The same entries in the blocks that the writer would make. Esker's own stay as they are."""
+    if layout == "esker":
+        return data
+    enough, level = LAYOUTS[layout]
+    source = Memory(memoryview(data), "a manifest")
+    header = read_head(source, LIMITS)
+    pieces, rows, held = [data[: len(data) - source.remaining]], 0, bytearray()
+    for block in read_blocks(source, header, LIMITS):
+        for row in _rows(header.schema, block):
+            rows, held = rows + 1, held + row
+            if len(held) >= enough:
+                pieces.append(_block(rows, bytes(held), level, header.sync))
+                rows, held = 0, bytearray()
+    return b"".join([*pieces, *([_block(rows, bytes(held), level, header.sync)] if rows else [])])
+
+
+def _rows(schema: Record, block: Block) -> Iterator[bytes]:
+    program = compile_program(schema, Projection.of([0]), False)
+    walk, at = shredder(program.code, program.slots), 0
+    for _ in range(block.rows):
+        end, _, _ = walk.feed(block.data, at, 1, MAX_BYTES)
+        yield bytes(block.data[at:end])
+        at = end
+
+
+def _block(rows: int, data: bytes, level: int, sync: bytes) -> bytes:
+    packed = zlib.compress(data, level)[2:-4]
+    return _long(rows) + _long(len(packed)) + packed + sync
+
+
+def _long(number: int) -> bytes:
+    number, out = number << 1, bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _write_manifest(place: Path, form: ManifestForm, number: int, *, files: int, layout: str) -> ManifestFile:
     entries = list(_entries(place.parent, form, number, files))
-    data = encode_manifest(entries, form)
+    data = laid_out(encode_manifest(entries, form), layout)
     path = place / f"manifest-{number:06}.avro"
     path.write_bytes(data)
     return describe_manifest(
@@ -159,6 +214,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100, help="data files per manifest")
     parser.add_argument("--columns", type=int, default=20, help="columns with statistics")
     parser.add_argument("--partitioned", action="store_true", help="by region, one of 50 per manifest")
+    parser.add_argument("--layout", choices=["esker", *LAYOUTS], default="esker", help="whose blocks")
     given = parser.parse_args()
     print(
         synthesise(
@@ -167,6 +223,7 @@ def main() -> None:
             files=given.files,
             columns=given.columns,
             partitioned=given.partitioned,
+            layout=given.layout,
         )
     )
 

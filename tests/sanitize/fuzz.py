@@ -11,18 +11,20 @@ from __future__ import annotations
 import argparse
 import random
 import struct
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from avro_cases import container
+from avro_cases import container, long, raw_container
 from otlp_messages import random_request, to_json
 
-from esker.avro import LIMITS, Projection, _shred, _shred_py
+from esker.avro import LIMITS, Limits, Projection, _shred, _shred_py, decode, decoding
 from esker.avro.container import Block, Memory, read_blocks, read_head
 from esker.avro.shred_program import Program, compile_program
+from esker.errors import EskerError
 from esker.otlp import _variants, _walk
 from esker.otlp.protocol import _walk_py
 from esker.otlp.protocol.messages import PROGRAMS, Signal
@@ -153,6 +155,42 @@ def fuzz_shred(chance: random.Random) -> None:
             assert one == _shredded(_shred_py.Shredder, program, block.rows, data, soft), (schema, data)
 
 
+def _decoded(data: bytes, limits: Limits, *, compiled: bool) -> Any:
+    """The columns of a container, or why it is refused; by whole blocks in compiled code, or block by block."""
+    codecs = dict(decoding._COMPILED_CODECS)
+    try:
+        if not compiled:
+            decoding._COMPILED_CODECS.clear()
+        return decode(exact(data), file="fuzz", limits=limits).batch.to_pylist()
+    except EskerError as error:
+        return str(error)
+    finally:
+        decoding._COMPILED_CODECS.update(codecs)
+
+
+def _packed(data: bytes, chance: random.Random) -> bytes:
+    """The bytes as raw deflate: by any level, strategy and window, sometimes cut into pieces, sometimes with a tail."""
+    strategy = chance.choice((zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED))
+    packer = zlib.compressobj(chance.randint(0, 9), zlib.DEFLATED, -chance.randint(9, 15), 9, strategy)
+    at = chance.randint(0, len(data))
+    flush = chance.choice((zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH))
+    return packer.compress(data[:at]) + packer.flush(flush) + packer.compress(data[at:]) + packer.flush() + b"\0" * 3
+
+
+def fuzz_blocks(chance: random.Random) -> None:
+    """Whole containers of deflated blocks, as they are and with bits changed."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "bytes", "field-id": 1}]}
+    words = [chance.randbytes(chance.randint(1, 30)) for _ in range(6)]
+    blocks = []
+    for _ in range(chance.randint(1, 4)):
+        value = b"".join(chance.choice(words) for _ in range(chance.choice((0, 5, 80, 2000))))
+        blocks.append((1, _packed(long(len(value)) + value, chance)))
+    data = raw_container(schema, *blocks, codec="deflate")
+    for some in (data, *(mutated(data, chance) for _ in range(8))):
+        limits = Limits(block=chance.choice((1 << 20, 100, 20_000)), container=chance.choice((1 << 20, 30_000)))
+        assert _decoded(some, limits, compiled=True) == _decoded(some, limits, compiled=False), some
+
+
 def fuzz_programs(chance: random.Random) -> None:
     """Programs with some numbers changed: each is refused, or safe to run."""
     _, program, blocks = _opened(chance)
@@ -221,7 +259,13 @@ def fuzz_variants(chance: random.Random) -> None:
             _variants.encode_rows(values, kinds, rows, lambda text: b"\0" if len(text) % 2 else None)
 
 
-PARTS: tuple[Callable[[random.Random], None], ...] = (fuzz_shred, fuzz_programs, fuzz_walk, fuzz_variants)
+PARTS: tuple[Callable[[random.Random], None], ...] = (
+    fuzz_shred,
+    fuzz_blocks,
+    fuzz_programs,
+    fuzz_walk,
+    fuzz_variants,
+)
 
 
 def fuzz(rounds: int, seed: int) -> None:

@@ -26,6 +26,7 @@ TESTS = (
     "tests/avro/test_decoding.py",
     "tests/avro/test_hostile_avro.py",
     "tests/avro/test_shred_twins.py",
+    "tests/avro/test_whole_blocks.py",
     "tests/otlp/test_otlp_decode.py",
     "tests/otlp/test_otlp_twins.py",
     "tests/otlp/test_otlp_variants.py",

@@ -10,7 +10,8 @@ The modules, from the bytes up:
     container      header, blocks, sync markers, and decompression with limits
     schema         the writer's schema as a tree
     shred_program  schema and projection, compiled to a program and an Arrow layout
-    shred          runs the program over rows: ``_shred.c``, or ``_shred_py.py`` if that was not built
+    shred          runs the program over rows: ``_shred.c``, or ``_shred_py.py`` if that was not built. The compiled
+                   one also inflates whole blocks (``_shred_blocks.h``, ``_shred_inflate.h``)
     logical_types  Avro's leaf types as Arrow types
     decoding       the functions named above
     write          new containers, and containers that extend an existing one without decoding it

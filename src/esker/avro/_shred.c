@@ -20,13 +20,14 @@
 
 enum { NUL, BOOL, INT, LONG, FLOAT, DOUBLE, BYTES, STRING, FIXED, ENUM, RECORD, ARRAY, MAP, UNION, PICK, OPS };
 enum { PLAIN = -1, NULL_FIRST = 0, NULL_LAST = 1, SINGLE = 2 };
-enum { OK, CUT, NUMBER, RANGE, TRUTH, LENGTH, TEXT, BRANCH, SYMBOL, COUNT, SIZE, EMPTY, FULL, MEMORY };
+enum { OK, CUT, NUMBER, RANGE, TRUTH, LENGTH, TEXT, BRANCH, SYMBOL, COUNT, SIZE, EMPTY, FULL, MEMORY, GROWN, LEFT };
 
 static const char *const REASONS[] = {
     "", "a row passes the end of its block", "a number is longer than 10 bytes", "an int is longer than 32 bits",
     "a boolean is neither 0 nor 1", "a length is negative", "a string is not UTF-8",
     "a union has no such branch", "an enum has no such symbol", "an array's count is impossible",
-    "an array's size is not what it says", "too many items take no bytes", "it decodes to too many bytes", ""};
+    "an array's size is not what it says", "too many items take no bytes", "it decodes to too many bytes", "",
+    "it decodes to far more bytes than it has", ""};
 
 #define FIELDS 7 /* op, union, slot, nullable, arg, key, next */
 #define MAX_DEPTH 200
@@ -56,6 +57,7 @@ typedef struct {
     int n_nodes, n_slots, n_scratch, busy;
     int64_t empty, bytes, limit;
     const uint8_t *p, *end;
+    Buf plain; /* an inflated block */
 } Shredder;
 
 /* ---- appending ---- */

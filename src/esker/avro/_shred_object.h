@@ -125,6 +125,7 @@ static void Shredder_dealloc(PyObject *self) {
     free(w->slots);
     free(w->nodes);
     free(w->scratch);
+    free(w->plain.at);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
@@ -168,6 +169,8 @@ static PyObject *Shredder_feed(PyObject *self, PyObject *args) {
     return Py_BuildValue("(nLL)", at, done, (long long)w->bytes);
 }
 
+#include "_shred_blocks.h"
+
 static PyObject *release(Buf *buf) {
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)buf->at, (Py_ssize_t)buf->used);
     free(buf->at);
@@ -179,6 +182,8 @@ static PyObject *Shredder_finish(PyObject *self, PyObject *unused) {
     Shredder *w = (Shredder *)self;
     (void)unused;
     if (enter(w)) return NULL;
+    free(w->plain.at);
+    w->plain = (Buf){0};
     PyObject *out = PyList_New(w->n_slots);
     for (int i = 0; out && i < w->n_slots; i++) {
         Slot *slot = &w->slots[i];
@@ -206,6 +211,9 @@ static PyObject *Shredder_finish(PyObject *self, PyObject *unused) {
 static PyMethodDef methods[] = {
     {"feed", Shredder_feed, METH_VARARGS,
      "feed(data, at, rows, soft) -> (at, done, bytes): walk rows until done, or past soft bytes of buffers."},
+    {"feed_blocks", Shredder_feed_blocks, METH_VARARGS,
+     "feed_blocks(data, at, sync, deflated, (block, container), (growth_from, growth, fed)) -> (at, blocks, rows, "
+     "inflated, bytes): walk whole blocks until the end, or before one that is not plainly right."},
     {"finish", Shredder_finish, METH_NOARGS,
      "finish() -> [(length, nulls, validity, values or offsets, data)] by slot; begins the next batch."},
     {NULL, NULL, 0, NULL}};

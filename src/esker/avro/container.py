@@ -221,6 +221,15 @@ class Memory:
         start, self._at = self._at, self._at + size
         return self._data[start : self._at]
 
+    @property
+    def position(self) -> tuple[memoryview, int]:
+        """The whole container, and where the next byte is."""
+        return self._data, self._at
+
+    def move_to(self, at: int) -> None:
+        """Go on from another place."""
+        self._at = at
+
     def long(self, what: str) -> int:
         """The next number, in zigzag encoding."""
         value, used = read_long(self._data[self._at : self._at + 10])
@@ -329,9 +338,9 @@ def _metadata(source: Source, limits: Limits) -> dict[str, bytes]:
     return metadata
 
 
-def read_blocks(source: Source, header: Header, limits: Limits) -> Iterator[Block]:
-    """The blocks from the current position to the end, decompressed one at a time."""
-    file, number = source.file, 0
+def read_blocks(source: Source, header: Header, limits: Limits, *, number: int = 0) -> Iterator[Block]:
+    """The blocks from the current position to the end, decompressed one at a time. The first has this number."""
+    file = source.file
     inflate = codec(header.codec, file=file)
     while source.remaining:
         what = f"block {number}"

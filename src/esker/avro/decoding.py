@@ -11,7 +11,7 @@ import pyarrow as pa
 from esker.avro.container import LIMITS, Block, Header, Limits, Memory, Stream, read_blocks, read_head
 from esker.avro.logical_types import convert
 from esker.avro.schema import Record
-from esker.avro.shred import MAX_BYTES, Op, SlotBuffers, shredder
+from esker.avro.shred import MAX_BYTES, BlockShredder, Op, SlotBuffers, shredder
 from esker.avro.shred_program import Layout, Program, Projection, compile_program
 from esker.errors import Corrupt, EskerError, InvalidInput
 
@@ -56,6 +56,7 @@ Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 _EVERYTHING = Projection()
 # Nulls and missing keys need more space in columns than in rows, but only up to this factor.
 _GROWTH, _GROWTH_FROM = 256, 64 << 20
+_COMPILED_CODECS = {"null": False, "deflate": True}  # whether the walk of whole blocks inflates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +118,8 @@ def decode_many(
         key = header.metadata["avro.schema"]
         if key not in groups:
             groups[key] = _Group(header.schema, _Walk(_program(header.schema, want, logical, file), limits))
-        group, inflated, rows = groups[key], 0, 0
-        for block in read_blocks(source, header, limits):
-            inflated += len(block.data)
-            if inflated > limits.container:
-                raise Corrupt(file, f"it inflates to more than {limits.container} bytes")
-            group.walk.feed_all(block, file)
-            rows += block.rows
+        group = groups[key]
+        rows = group.walk.feed_container(source, header)
         group.parts.append(Part(index=index, file=file, header=header.metadata, rows=rows))
         if group.walk.bytes > limits.batch:
             done.append(groups.pop(key).columns())
@@ -185,7 +181,9 @@ class _Walk:
 
     def __init__(self, program: Program, limits: Limits) -> None:
         self._program = program
+        self._limits = limits
         self._shredder = shredder(program.code, program.slots, min(limits.buffers, MAX_BYTES))
+        self._blocks = self._shredder if isinstance(self._shredder, BlockShredder) else None
         self._fed = 0
         self.rows = 0
         self.bytes = 0
@@ -198,6 +196,39 @@ class _Walk:
             raise Corrupt(file, f"{error} (block {block.number})") from None
         self.rows += done
         return end, done
+
+    def feed_container(self, source: Memory, header: Header) -> int:
+        """Decode all blocks from the current position. Returns how many rows there were.
+
+        The compiled walk takes the blocks that are plainly right. The first other one, and those after it, are read
+        here, where it is said what is wrong.
+        """
+        number, rows, inflated = self._feed_compiled(source, header)
+        for block in read_blocks(source, header, self._limits, number=number):
+            inflated += len(block.data)
+            if inflated > self._limits.container:
+                raise Corrupt(source.file, f"it inflates to more than {self._limits.container} bytes")
+            self.feed_all(block, source.file)
+            rows += block.rows
+        return rows
+
+    def _feed_compiled(self, source: Memory, header: Header) -> tuple[int, int, int]:
+        """The blocks, rows and inflated bytes that the compiled walk took."""
+        deflated = _COMPILED_CODECS.get(header.codec)
+        if deflated is None or self._blocks is None:
+            return 0, 0, 0
+        data, at = source.position
+        sizes = self._limits.block, self._limits.container
+        try:
+            at, blocks, rows, inflated, self.bytes = self._blocks.feed_blocks(
+                data, at, header.sync, deflated, sizes, (_GROWTH_FROM, _GROWTH, self._fed)
+            )
+        except ValueError as error:
+            raise Corrupt(source.file, str(error)) from None
+        source.move_to(at)
+        self._fed += inflated
+        self.rows += rows
+        return blocks, rows, inflated
 
     def feed_all(self, block: Block, file: str) -> None:
         """Decode all rows of the block."""

@@ -18,7 +18,7 @@ ascending.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 FIELDS = 7
 PLAIN, NULL_FIRST, NULL_LAST, SINGLE = -1, 0, 1, 2
@@ -60,6 +60,28 @@ class Shredder(Protocol):
 
     def finish(self) -> list[SlotBuffers]:
         """The buffers of every slot. The next batch starts empty."""
+
+
+@runtime_checkable
+class BlockShredder(Shredder, Protocol):
+    """A walk that takes whole blocks of a container, without the interpreter lock: the compiled one."""
+
+    def feed_blocks(
+        self,
+        data: Data,
+        at: int,
+        sync: bytes,
+        deflated: bool,
+        limits: tuple[int, int],
+        growth: tuple[int, int, int],
+        /,
+    ) -> tuple[int, int, int, int, int]:
+        """Inflate and read blocks from ``at`` until the end, or before a block that is not plainly right.
+
+        ``limits`` are the bytes of a block and of the container. ``growth`` limits the buffers to ``growth[0] +
+        growth[1] * fed``; ``growth[2]`` bytes were fed before. Returns where it stopped, the blocks, the rows, their
+        inflated bytes, and the bytes of all buffers. Raises ``ValueError`` with what is wrong and the block's number.
+        """
 
 
 def shredder(code: bytes, slots: int, limit: int = MAX_BYTES) -> Shredder:
