@@ -26,6 +26,7 @@ from esker.ports.catalog import (
 )
 from esker.serve.checked_updates import with_updates
 from esker.serve.error_answers import CommitRefused
+from esker.serve.known_tables import KnownTables
 from esker.serve.new_tables import blank_table
 from esker.tree.table_metadata import TableMetadata
 
@@ -133,6 +134,7 @@ class Commits:
     def __init__(self, catalog: Catalog, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._catalog = catalog
         self._now_ms = now_ms
+        self.known = KnownTables(catalog)
         self._locks = _Locks()
 
     def apply(self, commit: Commit) -> TableState:
@@ -145,15 +147,15 @@ class Commits:
             return self._create(commit) if commit.creates else self._apply(commit)
 
     def _apply(self, commit: Commit) -> TableState:
-        known: TableState | None = None
         for _ in range(_ATTEMPTS):
-            base = known = self._catalog.load(commit.name, known)
+            base = self.known.load(commit.name)
             commit.check(base.metadata)
             if not commit.updates:
                 return base
             new = self._updated(base.metadata, commit)
             match self._catalog.swap(commit.name, base, new):
                 case Accepted(state):
+                    self.known.keep(commit.name, state)
                     return state
                 case Rejected():
                     continue  # another commit came first: it may still be compatible with this one

@@ -12,7 +12,6 @@ import msgspec
 
 from esker.catalogs.refusals import table_exists
 from esker.errors import AlreadyExists, InvalidInput, NoSuchTable
-from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.model.table_names import TableName
 from esker.ports.catalog import TableState, UnregistersTables
 from esker.serve.apply_commits import Commit, Commits
@@ -39,6 +38,7 @@ class Tables:
         self._lake = lake
         self._catalog = lake.catalog
         self._commits = commits
+        self._known = commits.known
         self._access = access
 
     def list(self, call: Call) -> Answer:
@@ -58,7 +58,7 @@ class Tables:
             self._check_free(name)
             return self._described(name, TableState(metadata=metadata, metadata_location=""), call)
         fields = self._access.fields(name, metadata, call)  # first: nothing may fail once the table is there
-        return _answered(self._catalog.create(name, metadata), fields)
+        return self._answered(name, self._catalog.create(name, metadata), fields)
 
     def _check_free(self, name: TableName) -> None:
         try:
@@ -75,13 +75,13 @@ class Tables:
         if "overwrite" in document and document.boolean("overwrite"):
             raise InvalidInput(f"cannot register {name}: this server does not overwrite a table that exists")
         state = self._catalog.register(name, location)
-        return _answered(state, self._access.fields_if_possible(name, state.metadata, call))
+        return self._answered(name, state, self._access.fields_if_possible(name, state.metadata, call))
 
     def unregister(self, call: Call) -> Answer:
         """Remove a table from the catalog and return its last metadata. Its files stay. Later commits fail."""
         if not isinstance(self._catalog, UnregistersTables):
             raise NotOffered("cannot unregister a table: the catalog behind this server cannot", feature="unregister")
-        return _answered(self._catalog.unregister(call.table), {"config": {}})
+        return self._answered(call.table, self._catalog.unregister(call.table), {"config": {}})
 
     def load_created(self, call: Call) -> Answer:
         """The table that a request has created or registered before."""
@@ -89,11 +89,11 @@ class Tables:
         if "stage-create" in document and document.boolean("stage-create"):
             return self.create(call)
         name = identifier_in_namespace(call, document.string("name"))
-        return self._described(name, self._catalog.load(name), call)
+        return self._described(name, self._known.load(name), call)
 
     def load(self, call: Call) -> Answer:
         """The metadata of a table: with all its snapshots, or with ``snapshots=refs`` only those that refs name."""
-        state = self._catalog.load(call.table)
+        state = self._known.load(call.table)
         tag = _etag(state, _form(call))
         if tag in (call.headers.get("if-none-match") or "").replace(" ", "").split(","):
             return Answer(status=304, headers={"etag": tag})
@@ -101,13 +101,13 @@ class Tables:
 
     def exists(self, call: Call) -> Answer:
         """Whether a table exists."""
-        self._catalog.load(call.table)
+        self._known.load(call.table)
         return NOTHING
 
     def update(self, call: Call) -> Answer:
         """Commit to one table."""
         commit = Commit.read(call.table, call.document())
-        return _answered(self._commits.apply(commit), {})
+        return self._answered(commit.name, self._commits.apply(commit), {})
 
     def commit_all(self, call: Call) -> Answer:
         """Commit to several tables, to all or to none."""
@@ -149,19 +149,17 @@ class Tables:
         return NOTHING
 
     def _described(self, name: TableName, state: TableState, call: Call) -> Answer:
-        return _answered(state, self._access.fields(name, state.metadata, call), _form(call))
+        return self._answered(name, state, self._access.fields(name, state.metadata, call), _form(call))
 
-
-def _answered(state: TableState, fields: Mapping[str, Any], form: str = "all") -> Answer:
-    """A table as the protocol has it, and further fields. Nothing here can fail: a change may have been made."""
-    metadata = state.metadata if form == "all" else _of_refs(state.metadata)
-    document: dict[str, Any] = {
-        "metadata-location": state.metadata_location or None,
-        "metadata": msgspec.Raw(encode_table_metadata(metadata)),
-        **fields,
-    }
-    headers = {"etag": _etag(state, form)} if state.metadata_location else {}
-    return answer_json(document, headers=headers)
+    def _answered(self, name: TableName, state: TableState, fields: Mapping[str, Any], form: str = "all") -> Answer:
+        """A table as the protocol has it, and further fields. Nothing here can fail: a change may have been made."""
+        document: dict[str, Any] = {
+            "metadata-location": state.metadata_location or None,
+            "metadata": msgspec.Raw(self._known.encoded(name, state, form, _of_refs if form == "refs" else _whole)),
+            **fields,
+        }
+        headers = {"etag": _etag(state, form)} if state.metadata_location else {}
+        return answer_json(document, headers=headers)
 
 
 def named(names: tuple[TableName, ...]) -> list[dict[str, Any]]:
@@ -200,6 +198,10 @@ def _form(call: Call) -> str:
 def _etag(state: TableState, form: str) -> str:
     digest = hashlib.sha256(f"{form}:{state.metadata_location}".encode()).hexdigest()[:32]
     return f'W/"{digest}"'
+
+
+def _whole(metadata: TableMetadata) -> TableMetadata:
+    return metadata
 
 
 def _of_refs(metadata: TableMetadata) -> TableMetadata:
