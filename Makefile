@@ -11,7 +11,7 @@ JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo test test-cluster test-corpus check bench bench-jvm bench-jvm-rows conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
+.PHONY: demo demo-cluster test test-cluster test-corpus check bench bench-jvm bench-jvm-rows conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
 
 $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -24,6 +24,9 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shr
 
 demo: $(STAMP) java  ## telemetry into tables, killed on the way, asked, changed and counted by every engine; ends in a report
 	@$(BIN)/python -m esker.demo
+
+demo-cluster: $(STAMP) java  ## the same on PostgreSQL, S3, esker serve and a Spark cluster of two workers, which are killed on the way
+	@$(BIN)/python -m esker.demo.cluster_tour
 
 test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite but for test-cluster
 	$(BIN)/ruff format --check $(CODE)

@@ -34,6 +34,7 @@ STREAMS = (
 CLUSTER = (
     "tests/catalogs/test_object_directory.py::test_eight_processes",
     "tests/spark/session/test_demo.py",
+    "tests/spark/session/test_demo_cluster.py",
     "tests/spark/session/test_entry_points.py",
     "tests/spark/source/test_kafka_killed.py",
     "tests/spark/session/test_on_connect.py",

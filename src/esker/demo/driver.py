@@ -1,5 +1,5 @@
 """The driver of the pipeline as a program of its own, so that it can be killed. It runs the streaming query and prints
-its progress, one JSON document on each line. Run as ``python -m esker.demo.driver FOLDER``."""
+its progress, one JSON document on each line. Run as ``python -m esker.demo.driver FOLDER CATALOG``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from esker.demo.places import Places, start_query
 _LOOK_S = 0.02
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, catalog: str) -> None:
     """Follow the directories of the tour until killed."""
     import esker
 
     warnings.simplefilter("ignore")  # PySpark's, about versions of pandas; nobody reads them here
-    places = Places(folder)
+    places = Places(folder, catalog)
     lake = esker.connect(places.catalog)
     query = start_query(places, lake, lambda batch: say(event="batch", **batch), processing_time="200 milliseconds")
     tracker = lake.spark.sparkContext.statusTracker()
@@ -39,4 +39,4 @@ def say(**words: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

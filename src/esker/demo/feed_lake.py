@@ -19,6 +19,7 @@ from esker.demo.story import Batch, Story
 from esker.demo.telemetry import Shop, Size, in_requests
 
 if TYPE_CHECKING:
+    from esker.demo.deployment import Deployment
     from esker.lake import Lake
 
 SPANS_A_REQUEST = 250
@@ -90,13 +91,15 @@ def batch_of(told: dict[str, Any], *, driver: int) -> Batch:
     )
 
 
-def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
+def feed(story: Story, places: Places, size: Size, master: str, deployment: Deployment | None = None) -> Sent:
     """Make, send and load telemetry, and kill the driver and other programs meanwhile. Returns what was sent. Some of
-    it is not in the tables yet."""
+    it is not in the tables yet. In a deployment, the catalog server is killed as well."""
     sent = Sent()
     places.incoming.mkdir(parents=True)
     places.spool.mkdir()
-    driver = Driver.launch(places.folder / "driver-1", places.folder, master)  # Spark starts in the meantime
+    driver = Driver.launch(
+        places.folder / "driver-1", places.folder, places.catalog, master
+    )  # Spark starts in the meantime
     watched = Watched(story, driver)
     try:
         with story.step("record telemetry with the OpenTelemetry SDK, put files where the query reads") as found:
@@ -109,12 +112,17 @@ def feed(story: Story, places: Places, size: Size, master: str) -> Sent:
         with story.step(f"the streaming query on Spark, {master}: workers decode, the driver commits") as found:
             watched.wait_for_batches(1)
             found.append("the first batch is in the tables")
-        if master.startswith("local-cluster"):
-            _kill_executor(story, watched, lambda: telemetry.put(places.incoming, *late.pop(0)))
+        if not master.startswith("local["):
+            executors = driver.executors if deployment is None else deployment.executors
+            _kill_executor(story, watched, executors, lambda: telemetry.put(places.incoming, *late.pop(0)))
+        if deployment is not None:
+            _kill_catalog(story, deployment)
         with story.step("export over HTTP to esker receive; kill -9 the receiver meanwhile, start it again") as found:
             before = sent.spans
             _export(story, shop, places, sent)
             found.append(f"{sent.requests} requests, {sent.spans - before:,} spans, {sent.resent:,} of them sent twice")
+        if deployment is not None:
+            _start_catalog(story, places, watched, deployment)
         with story.step("kill -9 the driver in mid-batch: Python and its JVM") as found:
             _catch_a_batch(places, late, watched)
             driver.kill()
@@ -148,15 +156,37 @@ def _received(story: Story, driver: int) -> int:
     return sum(batch.received for batch in story.batches if batch.driver == driver)
 
 
-def _kill_executor(story: Story, watched: Watched, give_more: Callable[[], None]) -> None:
+def _kill_executor(
+    story: Story, watched: Watched, executors: Callable[[], list[int]], give_more: Callable[[], None]
+) -> None:
     with story.step("kill -9 an executor while it decodes") as found:
         watched.wait_for_work(give_more)
-        victim = watched.driver.executors()[0]
+        victim = executors()[0]
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
         story.killed.append("an executor")
         watched.wait_for_batches(1)
         found.append(f"Spark gave its tasks to another; batch {story.batches[-1].number} is committed")
+
+
+def _kill_catalog(story: Story, deployment: Deployment) -> None:
+    with story.step("kill -9 the catalog server") as found:
+        asked = sum(deployment.server.requests().values())
+        deployment.server.kill()
+        story.killed.append("the catalog server")
+        found.append(f"it has answered {asked:,} requests; now nothing can be committed")
+
+
+def _start_catalog(story: Story, places: Places, watched: Watched, deployment: Deployment) -> None:
+    """Start the catalog server again when a batch waits for it."""
+    with story.step("the senders had their answers, the query waits; start the catalog server again") as found:
+        with suppress(TimeoutError):  # a batch that needs the catalog before it writes waits without a receipt
+            wait_until(lambda: bool(receipts_in(places.checkpoint)), "a batch that waits", patience_s=3 * _CATCH_S)
+        waits = len(receipts_in(places.checkpoint))
+        watched.hear()
+        deployment.server.start()
+        watched.wait_for_batches(1)
+        found.append(f"{waits} batch had waited; batch {story.batches[-1].number} is committed")
 
 
 def _catch_a_batch(places: Places, late: list[tuple[str, bytes]], watched: Watched) -> None:

@@ -21,11 +21,12 @@ class Places:
     """The folders of the tour."""
 
     folder: Path
+    catalog: str  # the address of the lake's catalog
 
-    @property
-    def catalog(self) -> str:
-        """The address of the lake's catalog."""
-        return f"sqlite:///{self.folder}/catalog.db"
+    @classmethod
+    def with_sqlite(cls, folder: Path) -> Places:
+        """The folders of a tour whose catalog is a file in one of them."""
+        return cls(folder, f"sqlite:///{folder}/catalog.db")
 
     @property
     def incoming(self) -> Path:

@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from esker.errors import Unsupported
+
 _PROGRAM = [sys.executable, "-c", "from esker.cli.main import main; main()"]
-_PATIENCE_S = 300.0
+_PATIENCE_S = 600.0
 
 
 @dataclass(slots=True)
@@ -29,7 +32,12 @@ class Program:
     @classmethod
     def start(cls, words: Path, *arguments: str | Path) -> Program:
         """Start ``esker`` with arguments. Its output is kept beside the lake."""
-        return cls(_started(words, [*_PROGRAM, *map(str, arguments)]), words)
+        return cls.run(words, [*_PROGRAM, *arguments])
+
+    @classmethod
+    def run(cls, words: Path, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Program:
+        """Start another program. Its output is kept in the same way."""
+        return cls(_started(words, list(map(str, command)), environment), words)
 
     def kill(self) -> None:
         """End it by SIGKILL: it cannot clean up."""
@@ -54,10 +62,12 @@ class Driver(Program):
     read: int = 0  # bytes of its output that were read
 
     @classmethod
-    def launch(cls, words: Path, folder: Path, master: str) -> Driver:
+    def launch(cls, words: Path, folder: Path, catalog: str, master: str) -> Driver:
         """Start ``esker.demo.driver`` on a master."""
         environment = {"ESKER_SPARK_MASTER": master, "ESKER_SPARK_MEMORY": "1g"}
-        return cls(_started(words, [sys.executable, "-m", "esker.demo.driver", str(folder)], environment), words)
+        return cls(
+            _started(words, [sys.executable, "-m", "esker.demo.driver", str(folder), catalog], environment), words
+        )
 
     def news(self) -> list[dict[str, Any]]:
         """The messages since the last call. Raises ``RuntimeError`` if it has ended by itself."""
@@ -71,11 +81,11 @@ class Driver(Program):
 
     def executors(self) -> list[int]:
         """The processes of its executors; none if these are threads of the driver."""
-        return [pid for pid, command in _below(self.process.pid) if "CoarseGrainedExecutorBackend" in command]
+        return [pid for pid, command in below(self.process.pid) if "CoarseGrainedExecutorBackend" in command]
 
     def kill(self) -> None:
         """Kill the driver, its Python and its JVM, by SIGKILL. Executors end when they notice it."""
-        java = [pid for pid, command in _below(self.process.pid) if "deploy.SparkSubmit" in command]
+        java = [pid for pid, command in below(self.process.pid) if "deploy.SparkSubmit" in command]
         for pid in (self.process.pid, *java):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -87,7 +97,7 @@ def _started(words: Path, command: list[str], environment: Mapping[str, str] | N
         return subprocess.Popen(command, stdout=out, stderr=errors, env={**os.environ, **(environment or {})})
 
 
-def _below(pid: int) -> Iterator[tuple[int, str]]:
+def below(pid: int) -> Iterator[tuple[int, str]]:
     """The processes below a process, each with its command line."""
     children: dict[int, list[tuple[int, str]]] = {}
     for child, parent, command in _processes():
@@ -114,6 +124,14 @@ def _processes() -> Iterator[tuple[int, int, str]]:
                 yield int(folder.name), int(parent), (folder / "cmdline").read_text(errors="replace").replace("\0", " ")
 
 
+def home_of_spark() -> Path:
+    """The folder that PySpark is installed in. Raises ``Unsupported`` if it is not installed."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Unsupported("cannot run the demo without PySpark: pip install 'esker[spark]'", feature="pyspark")
+    return Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
+
+
 def free_port() -> int:
     """A port that is free."""
     with socket.socket() as probe:
@@ -129,7 +147,7 @@ def wait_for_port(port: int) -> None:
             probe.settimeout(1.0)
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    wait_until(is_open, "the receiver to listen")
+    wait_until(is_open, f"a program to listen at port {port}")
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, patience_s: float = _PATIENCE_S, look_s: float = 0.05) -> None:

@@ -50,6 +50,7 @@ def write_page(story: Story, path: Path) -> Path:
         "<meta name='viewport' content='width=device-width,initial-scale=1'>",
         f"<title>Esker: {escape(story.headline().lower())}</title><style>{_STYLE}</style></head><body>",
         *_lead(story),
+        *_deployment(story),
         "<h2>Batches of the streaming query</h2>",
         batches_plot(story.batches),
         "<h2>Spans by day</h2>",
@@ -89,6 +90,20 @@ def _lead(story: Story) -> list[str]:
     ]
 
 
+def _deployment(story: Story) -> list[str]:
+    """The parts and their addresses, if the tour had a deployment."""
+    if not story.parts:
+        return []
+    rows = [f"<tr><td>{escape(name)}</td><td>{escape(address)}</td></tr>" for name, address in story.parts]
+    return [
+        "<h2>The deployment</h2><table><tr><th>part</th><th>address</th></tr>",
+        *rows,
+        "</table><p class='dim'>Each part was a program of its own. Spark's workers wrote the data files to S3. Each "
+        "commit went through the catalog server, which keeps its pointers in PostgreSQL. The readers asked the catalog "
+        "server, with a token that may only read.</p>",
+    ]
+
+
 def _steps(story: Story) -> list[str]:
     return [
         "<h2>Step by step</h2><table><tr><th>step</th><th>found</th><th>s</th></tr>",
@@ -102,7 +117,7 @@ def _steps(story: Story) -> list[str]:
 
 def _next(story: Story, folder: Path) -> list[str]:
     versions = " · ".join(f"{name} {version}" for name, version in story.versions.items())
-    commands = "\n".join(next_commands(folder))
+    commands = "\n".join(next_commands(story, folder))
     return [
         "<h2>Look further</h2>",
         f"<pre>{escape(commands)}</pre>",
@@ -110,10 +125,16 @@ def _next(story: Story, folder: Path) -> list[str]:
     ]
 
 
-def next_commands(folder: Path) -> list[str]:
-    """The commands to try after the tour."""
+def next_commands(story: Story, folder: Path) -> list[str]:
+    """The commands to try after the tour. The parts of a deployment are gone, so that these start real ones."""
     beside = Path(sys.executable).with_name("esker")  # of an environment that is not active
     esker = "esker" if shutil.which("esker") or not beside.exists() else str(beside)
+    if story.parts:
+        catalog = "--catalog postgresql://USER@HOST/DATABASE --warehouse s3://BUCKET/warehouse"
+        return [
+            f"{esker} {catalog} serve --token-file FILE",
+            f"{esker} --catalog http://127.0.0.1:8181 ingest otlp --follow",
+        ]
     catalog = f"sqlite:///{folder}/catalog.db"
     return [
         f"{esker} --catalog {catalog} ls",
@@ -184,6 +205,8 @@ def report(story: Story, folder: Path, page: Path) -> None:
     shown.add_section()
     shown.add_row("[bold]in all[/]", "", f"{story.seconds:,.1f}")
     console.print(shown)
+    for name, address in story.parts:
+        console.print(f"  [bold]{name}[/]  [dim]{address}[/]", highlight=False)
     assert story.identity is not None
     same = " · ".join(f"{engine} {rows:,}" for engine, rows in story.counted_by.items())
     lines = [story.identity.text(), f"same rows: {same}", "", f"[dim]{story.identity.resent_text()}[/]"]
@@ -192,6 +215,6 @@ def report(story: Story, folder: Path, page: Path) -> None:
         f"[dim]{' · '.join(f'{name} {version}' for name, version in story.versions.items())}[/]", highlight=False
     )
     console.print(f"\nopen: {page}", highlight=False, soft_wrap=True)
-    for command in next_commands(folder):
+    for command in next_commands(story, folder):
         console.print(f"next: [bold]{command}[/]", highlight=False, soft_wrap=True)
     console.print()

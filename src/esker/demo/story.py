@@ -105,6 +105,7 @@ class Story:
     services: list[tuple[str, int, int]] = field(default_factory=list)  # name, requests, errors
     slowest: list[tuple[str, str, float]] = field(default_factory=list)  # service, operation, 99th percentile in ms
     explained: str = ""
+    parts: list[tuple[str, str]] = field(default_factory=list)  # of a deployment: name, address
 
     @contextmanager
     def step(self, what: str) -> Iterator[list[str]]:

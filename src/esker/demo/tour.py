@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import esker
 from esker.demo.feed_lake import feed, go_on
 from esker.demo.places import SERVICE_DAYS, Places
+from esker.demo.processes import home_of_spark
 from esker.demo.story import Identity, Story
 from esker.demo.telemetry import Size, check_sdk
-from esker.errors import Unsupported
 from esker.otlp.schemas import TABLES
 from esker.version import VERSION
 
@@ -57,16 +56,16 @@ def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
     """Run all steps in order, on a new lake. The first driver is a program that is killed. The second is this process,
     with its Spark session, which is started if there is none."""
     check_sdk()
-    places = Places(folder)
+    places = Places.with_sqlite(folder)
     sent = feed(story, places, size, master)
     lake = esker.connect(places.catalog)
     go_on(story, places, lake, sent)
-    story.versions = _versions(lake)
-    _account(story, lake, sent)
-    _rolled_up(story, lake)
-    _ask(story, lake, sent)
+    story.versions = versions(lake)
+    account(story, lake, sent)
+    rolled_up(story, lake)
+    ask(story, lake, sent)
     _change(story, lake)
-    _maintain(story, lake)
+    maintain(story, lake)
     _others(story, lake, folder / "catalog.db")
     return story
 
@@ -75,7 +74,7 @@ def take(story: Story, folder: Path, size: Size, *, master: str) -> Story:
 def _cluster() -> Iterator[str]:
     """The master of both drivers: a cluster of two executors on this machine, unless the user names another. Its files
     and the Spark session are removed at the end."""
-    home = _home_of_spark()
+    home = home_of_spark()
     # Executors write their logs where Spark is installed. They end if they cannot write there.
     otherwise = CLUSTER if os.access(home, os.W_OK) else "local[2]"
     before = set(home.glob("work/app-*"))
@@ -83,29 +82,29 @@ def _cluster() -> Iterator[str]:
     try:
         yield master
     finally:
-        from esker.spark.session.spark_session import running_session
-
-        session = running_session()
-        if session is not None:
-            session.stop()
+        stop_spark()
         for folder in set(home.glob("work/app-*")) - before:
             rmtree(folder, ignore_errors=True)
 
 
-def _home_of_spark() -> Path:
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise Unsupported("cannot run the demo without PySpark: pip install 'esker[spark]'", feature="pyspark")
-    return Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
+def stop_spark() -> None:
+    """Stop the Spark session of this process, if there is one."""
+    from esker.spark.session.spark_session import running_session
+
+    session = running_session()
+    if session is not None:
+        session.stop()
 
 
-def _versions(lake: esker.Lake) -> dict[str, str]:
+def versions(lake: esker.Lake) -> dict[str, str]:
+    """The versions of the software that the tour uses."""
     spark = lake.spark
     java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
     return {"Esker": VERSION, "PySpark": spark.version, "Java": str(java), "Python": platform.python_version()}
 
 
-def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
+def account(story: Story, lake: esker.Lake, sent: Sent) -> None:
+    """Compare what was sent with what is in the tables."""
     with story.step("compare what was sent with what is in the tables") as found:
         tables = {name: lake.table(f"otel.{name}").scan().count() for name in TABLES}
         letters = tables.pop("dead_letter", 0)
@@ -124,7 +123,8 @@ def _account(story: Story, lake: esker.Lake, sent: Sent) -> None:
         found.append(f"dead letters {letters:,}")
 
 
-def _rolled_up(story: Story, lake: esker.Lake) -> None:
+def rolled_up(story: Story, lake: esker.Lake) -> None:
+    """Show the rollup, and compare it with the table that it is made from."""
     with story.step("the rollup that the query updates: requests and errors by service and day") as found:
         rows = lake.sql(
             f"SELECT ServiceName, sum(Requests), sum(Errors) FROM {SERVICE_DAYS} GROUP BY ServiceName ORDER BY 1"
@@ -136,7 +136,8 @@ def _rolled_up(story: Story, lake: esker.Lake) -> None:
             raise AssertionError(f"the rollup has {rolled} requests where there are {spans} spans")
 
 
-def _ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
+def ask(story: Story, lake: esker.Lake, sent: Sent) -> None:
+    """Plan a search, and run two queries."""
     spans = lake.table(SPANS)
     with story.step("plan a search for one day's errors: files that cannot have them are not read") as found:
         first, after = sent.busy_day
@@ -189,7 +190,8 @@ def _change(story: Story, lake: esker.Lake) -> None:
             raise AssertionError(f"time travel shows {count} rows where there were {then}")
 
 
-def _maintain(story: Story, lake: esker.Lake) -> None:
+def maintain(story: Story, lake: esker.Lake) -> None:
+    """Compact, expire and verify the table of spans."""
     spans = lake.table(SPANS)
     rows = spans.scan().count()
     with story.step("compact: many small files become few") as found:
