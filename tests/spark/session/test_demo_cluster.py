@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-
 PROGRAM = Path(__file__).parents[2] / "support" / "small_cluster_demo.py"
 
 
