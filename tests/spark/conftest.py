@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -62,6 +62,19 @@ def spark(spark_session: Any) -> Iterator[Any]:
             else:
                 spark_session.conf.unset(key)
     assert after == before
+
+
+@pytest.fixture
+def no_jobs(spark: Any) -> Iterator[Callable[[], None]]:
+    """Fails if Spark ran a job since, of any group."""
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+
+    def check() -> None:
+        assert scheduler.numTotalJobs() == before
+
+    yield check
+    check()
 
 
 @pytest.fixture(params=["by index", "by path"])

@@ -30,6 +30,12 @@ def frame(spark: Any, rows: int = 400, parts: int = 3) -> Any:
     return spark.range(0, rows, 1, parts).selectExpr(*[part.strip() for part in _terms(ROWS)])
 
 
+def local_frame(spark: Any, rows: int) -> Any:
+    """The same rows, made of ids that are in the driver."""
+    ids = spark.createDataFrame(pa.table({"id": list(range(rows))}))
+    return ids.selectExpr(*[part.strip() for part in _terms(ROWS)])
+
+
 def _terms(text: str) -> list[str]:
     """Terms at the commas that no bracket holds."""
     terms, depth = [""], 0

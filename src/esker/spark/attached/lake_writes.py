@@ -74,9 +74,7 @@ class LakeWrites:
             replace_where=None,
         )
         to = destination(found, named, names.spark)
-        zone = names.spark.setting("spark.sql.session.timeZone") or "UTC"
-        dynamic = names.spark.setting("spark.sql.sources.partitionOverwriteMode") or "static"
-        insert(found.table, to, statement, frame, zone=zone, dynamic=dynamic.lower() == "dynamic")
+        insert(found.table, to, statement, frame, names.spark.setting)
 
     @_at_work
     def overwrite(self, frame: DataFrame, name: str, where: str) -> None:

@@ -171,7 +171,10 @@ def assigned(
     """
     sources = columns_from_spark(frame.schema)
     ansi = casts_are_ansi(frame.sparkSession)
-    inner = [f"esker_{at}" for at in range(len(sources))]  # names of a query's columns need not be unique
+    inner = [quote_name(source.name) for source in sources]
+    if len({source.name.casefold() for source in sources}) < len(sources):  # names of a query need not be unique
+        inner = [f"esker_{at}" for at in range(len(sources))]
+        frame = frame.toDF(*inner)
     expressions = [
         _by_name(name, source, target, ansi) if by_name else _expression(name, source, target, ansi)
         for name, source, target in zip(inner, sources, targets, strict=True)
@@ -179,7 +182,7 @@ def assigned(
     for target, value in constants:
         cast = _leaf(value, target.type, target.name, ansi)
         expressions.append(f"{cast} AS {quote_name(target.name)}")
-    return frame.toDF(*inner).selectExpr(*expressions)
+    return frame.selectExpr(*expressions)
 
 
 def _by_name(name: str, source: Field, target: Field, ansi: bool) -> str:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from esker.errors import Corrupt
 from esker.spark.scan.file_scan import BY_ID, NUMBER, POSITION, FileScan, PlacedFile
-from esker.spark.session.jvm import Jvm
+from esker.spark.session.jvm import Jvm, jvm_of
 from esker.spark.session.spark_session import is_connect
 
 if TYPE_CHECKING:
@@ -250,14 +250,10 @@ class Routes:
     def __init__(self) -> None:
         self._by_path = PathRoute()
         self._index_fits = True
-        self._jvms: MutableMapping[Any, Jvm] = WeakKeyDictionary()
 
     def jvm(self, session: SparkSession) -> Jvm:
         """Return the JVM of a classic session."""
-        found = self._jvms.get(session)
-        if found is None:
-            found = self._jvms[session] = Jvm(session)
-        return found
+        return jvm_of(session)
 
     def open(self, session: SparkSession, scan: FileScan) -> DataFrame:
         """Return the scan as a frame."""

@@ -6,9 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from esker.errors import Unsupported
 
@@ -75,6 +76,10 @@ class Jvm:
         """Call a static method and return its result."""
         return self.once((name, method), lambda: getattr(self._class(name), method))(*arguments)
 
+    def singleton(self, name: str) -> Any:
+        """Return the only instance of a Scala object."""
+        return self.once((name, "instance"), lambda: getattr(self._class(f"{name}$"), "MODULE$"))
+
     def once(self, key: object, make: Callable[[], Any]) -> Any:
         """Return an object that every scan shares. It is made when it is first needed."""
         found = self._known.get(key)
@@ -112,3 +117,12 @@ class Jvm:
 
 
 _PYTHON = "org.apache.spark.api.python.PythonUtils"
+_jvms: MutableMapping[SparkSession, Jvm] = WeakKeyDictionary()
+
+
+def jvm_of(session: SparkSession) -> Jvm:
+    """Return the JVM of a classic session. What was looked up in it is kept as long as the session."""
+    found = _jvms.get(session)
+    if found is None:
+        found = _jvms[session] = Jvm(session)
+    return found

@@ -80,7 +80,6 @@ if TYPE_CHECKING:
 _ZONE = "spark.sql.session.timeZone"
 _GIVEN = "esker_given_"  # prefix of the views for DataFrames that a statement was given
 _DEFAULT = "default"  # the namespace that USE of a catalog selects
-_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class SqlRunner:
@@ -268,9 +267,8 @@ class SqlRunner:
     def _insert(self, statement: Insert, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)
         frame = self._query(query_of(found.table, statement), names)
-        dynamic = str(self._get_spark().conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
         to = destination(found, statement.table, names.spark)
-        return commit_answer(insert(found.table, to, statement, frame, zone=self._zone(), dynamic=dynamic))
+        return commit_answer(insert(found.table, to, statement, frame, names.spark.setting))
 
     def _change(self, statement: Delete | Update | Merge, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)

@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from esker.arrow.input.fit_columns import Leniency, members
 from esker.arrow.write.arrow_writer import ArrowWriter, Limits
 from esker.arrow.write.file_layout import file_layout
@@ -17,11 +19,12 @@ from esker.ports.engine import WriteRequest
 from esker.ports.storage import Storage
 from esker.spark.expressions.arrow_frames import gathered
 from esker.spark.session.jobs import named_jobs, settings
-from esker.spark.workers.arrow_write_worker import Order
+from esker.spark.workers.arrow_write_worker import Order, carry_out
 from esker.spark.workers.ship import map_arrow, shipped
 from esker.spark.workers.worker_failures import naming_worker_failures
 from esker.spark.write.distribution import batch_settings, laid_out, spread_settings
 from esker.spark.write.frame_schema import arrow_schema_of
+from esker.spark.write.local_rows import local_rows
 from esker.spark.write.written_files import DDL, delete, files_of, partition_types, sweep
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
@@ -47,7 +50,8 @@ class SparkWriter:
         return data
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
-        """Run one job that writes the frame's rows, and yield the files that its tasks report.
+        """Run one job that writes the frame's rows, and yield the files that its tasks report. A few rows that are in
+        the driver already are written in this process, without a job.
 
         If the job fails, its files are deleted. Raises ``InvalidInput`` if rows do not fit, ``SparkFailed`` or
         ``StorageFailed`` if the job fails.
@@ -57,6 +61,9 @@ class SparkWriter:
             yield from self._write_here(request)
             return
         order = self._order(request, self._storage)
+        if (few := local_rows(frame)) is not None:
+            yield from self._write_few(request, order, few)
+            return
         task = shipped(_WORKER, pickle.dumps(order))
         session = frame.sparkSession
         with settings(session, {**batch_settings(session, frame.schema), **spread_settings(request.metadata)}):
@@ -104,6 +111,15 @@ class SparkWriter:
             operation_id=operation_id,
             limits=self._limits,
         )
+
+    def _write_few(self, request: WriteRequest, order: Order, batches: list[pa.RecordBatch]) -> Iterator[DataFile]:
+        """Write rows that are in this process, as one task would."""
+        here = replace(order, rows_are_sorted=request.order is not None)
+        reports = pa.Table.from_batches([carry_out(here, batches, task=0, attempt=0)])
+        files, refusal = files_of(reports, order.partition_types)
+        if refusal is not None:
+            raise refusal
+        yield from files
 
     def _write_here(self, request: WriteRequest) -> Iterator[DataFile]:
         embedded = ArrowWriter(self._storage)

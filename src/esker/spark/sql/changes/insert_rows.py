@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput
@@ -28,12 +28,19 @@ from esker.tree.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Setting = Callable[[str], str | None]
+_ZONE = "spark.sql.session.timeZone"
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
-def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, *, zone: str, dynamic: bool) -> Snapshot:
-    """Add the frame's rows, or put them in place of others; ``dynamic``: of the partitions that they fall into."""
+
+def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, setting: Setting) -> Snapshot:
+    """Add the frame's rows, or put them in place of others; in a session with dynamic partition overwrite, of the
+    partitions that they fall into. ``setting`` returns a setting of the session, which takes a call to the JVM."""
     static = _static_partition(table, statement.partition)
     by_identity = [field for field in table.spec.fields if not isinstance(field.transform, IdentityTransform)]
     all_given = not by_identity and len(static) == len(table.spec.fields)
+    is_dynamic = statement.overwrite and (setting(_OVERWRITE_MODE) or "").lower() == "dynamic"
+    zone = (setting(_ZONE) or "UTC") if statement.overwrite or statement.replace_where is not None else "UTC"
     with table.transaction(ref=to.ref, summary=to.summary) as tx:
         schema = table.schema
         if statement.evolves:
@@ -44,7 +51,7 @@ def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, *
             tx.overwrite(rows, predicate_of(statement.replace_where, table.schema, Reading(zone=zone)))
         elif not statement.overwrite:
             tx.append(rows)
-        elif dynamic and not table.spec.is_unpartitioned and not all_given:
+        elif is_dynamic and not table.spec.is_unpartitioned and not all_given:
             tx.overwrite_partitions(rows)
         else:
             tx.overwrite(rows, _all_equal(table, static, zone) if static else None)

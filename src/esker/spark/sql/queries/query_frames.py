@@ -6,6 +6,7 @@ version.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -306,10 +307,41 @@ NOTHING = Answer("")
 
 
 def answer_frame(answer: Answer, spark: SparkSession) -> DataFrame:
-    """Return the answer as a frame, without columns and rows if the statement has no answer."""
+    """Return the answer as a frame, without columns and rows if the statement has no answer.
+
+    A few rows of texts and numbers become a query over ``VALUES``: two calls to the JVM, and no job to read them.
+    """
     from pyspark.sql.types import StructType
 
+    if 0 < len(answer.rows) <= _FEW_ROWS and _PLAIN.fullmatch(answer.columns) and all(map(_is_plain, answer.rows)):
+        return spark.sql(_values_text(answer))
     return spark.createDataFrame(list(answer.rows), answer.columns or StructType([]))
+
+
+_FEW_ROWS = 100
+_PLAIN = re.compile(r"(\w+ (string|bigint|int)(, |$))+")  # the columns of an answer that VALUES can give
+
+
+def _is_plain(row: tuple[Any, ...]) -> bool:
+    return all(value is None or type(value) in (str, int) for value in row)
+
+
+def _values_text(answer: Answer) -> str:
+    """Return a query with the answer's rows. Each value may be null for Spark, so that every column is nullable."""
+    columns = [column.split(None, 1) for column in answer.columns.split(", ")]
+    names = ", ".join(f"`{name}`" for name, _ in columns)
+    types = [type_ for _, type_ in columns]
+    rows = ", ".join(
+        "(" + ", ".join(f"IF(true, {_literal(v)}, NULL)::{t}" for v, t in zip(row, types, strict=True)) + ")"
+        for row in answer.rows
+    )
+    return f"SELECT * FROM VALUES {rows} AS answer({names})"
+
+
+def _literal(value: str | int | None) -> str:
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int) else f"X'{value.encode().hex()}'"
 
 
 def commit_answer(snapshot: Snapshot | None) -> Answer:
