@@ -146,7 +146,11 @@ class Table(ScanShortcuts, RefVerbs, CleaningVerbs, RewritingVerbs, StatisticsVe
 
     @property
     def inspect(self) -> Inspect:
-        """Iceberg's 16 metadata tables as pyarrow tables: ``table.inspect.files()``."""
+        """Iceberg's 16 metadata tables as pyarrow tables: ``table.inspect.files()``. A table of another format has the
+        metadata tables of its format."""
+        if self._workings.make_inspect is not None:
+            found: Inspect = self._workings.make_inspect(self.metadata, self._workings.format)
+            return found
         from esker.metadata_tables.inspect import Inspect
 
         return Inspect(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from esker.catalogs.open_catalog import catalog_address, open_catalog
 from esker.catalogs.table_directory import current_metadata_file, current_metadata_object, is_metadata_file
 from esker.errors import InvalidInput, NoSuchTable
+from esker.formats import OtherFormat, format_at, open_other_catalog
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.lake import Lake, RunSql
 from esker.model.schema import Schema
@@ -75,6 +76,11 @@ def connect(
     chosen = uri or os.environ.get("ESKER_CATALOG") or "sqlite:///lake/catalog.db"
     folders = _listed(allowed_roots)
     properties = _with_secrets(chosen, properties, {"token": token, "credential": credential})
+    other = open_other_catalog(chosen, allowed_roots=folders, properties=properties, must_exist=must_exist)
+    if other is not None:
+        return lake_over(
+            other.catalog, spark=spark, address=other.address, reader=checked_reader(properties), other=other.format
+        )
     catalog = open_catalog(
         chosen, warehouse=warehouse, allowed_roots=folders, must_exist=must_exist, properties=properties
     )
@@ -120,14 +126,16 @@ def lake_over(
     address: Mapping[str, Any] | None = None,
     trusted_views: bool | Sequence[str] = False,
     reader: str | None = None,
+    other: OtherFormat | None = None,
 ) -> Lake:
     """Return the lake of any catalog. The embedded engine and Spark read and write its files.
 
-    ``reader`` chooses who reads files in Spark, before what tables say.
+    ``reader`` chooses who reads files in Spark, before what tables say. ``other`` is the format of the tables, if it is
+    not Iceberg.
     """
     storage = catalog.storage()
     sessions = SessionSource(spark)
-    workings = workings_on(storage, sessions, reader)
+    workings = workings_on(storage, sessions, reader, other)
 
     @cache
     def get_tools() -> Tools:
@@ -164,7 +172,9 @@ def lake_over(
             state=state,
             workings=workings,
             reload=lambda: catalog.load(name),
-            home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow),
+            home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow)
+            if other is None
+            else None,
         )
 
     return Lake(
@@ -232,6 +242,8 @@ def open_table(
     if not _exists(place):
         raise NoSuchTable(f"no table at {text}: there is no such file or directory", path=text)
     allowed = tuple(str(Path(_local_part(root)).resolve()) for root in _listed(allowed_roots))
+    if place.is_dir() and (found := _other_table(text, str(place.resolve()), allowed, properties)) is not None:
+        return found
 
     def load() -> tuple[TableState, Storage]:
         metadata_file = place if place.is_file() else current_metadata_file(place)
@@ -246,6 +258,17 @@ def open_table(
     return Table(name=text, state=state, workings=workings_on(storage, reader=reader), reload=lambda: load()[0])
 
 
+def _other_table(name: str, root: str, allowed: Sequence[str], properties: Mapping[str, str] | None) -> Table | None:
+    """The table in a directory, if another format has it."""
+    storage = storage_for((root, *allowed), configuration=ObjectConfiguration.of(properties))
+    other = format_at(storage, root)
+    if other is None:
+        return None
+    load = partial(other.load, storage, root)
+    workings = workings_on(storage, reader=checked_reader(properties), other=other)
+    return Table(name=name, state=load(), workings=workings, reload=load)
+
+
 def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[str, str] | None) -> Table:
     check_names(properties or {})
     reader = checked_reader(properties)
@@ -253,6 +276,8 @@ def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[s
     folder = whole.rpartition("/")[0] if is_metadata_file(whole) else whole
     root = folder.removesuffix("/metadata") if is_metadata_file(whole) else folder
     roots = tuple(map(absolute, allowed))
+    if not is_metadata_file(whole) and (found := _other_table(place, whole, roots, properties)) is not None:
+        return found
     confined = storage_for((root, *roots), configuration=ObjectConfiguration.of(properties))
 
     def load() -> tuple[TableState, Storage]:
@@ -265,9 +290,22 @@ def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[s
     return Table(name=place, state=state, workings=workings_on(storage, reader=reader), reload=lambda: load()[0])
 
 
-def workings_on(storage: Storage, sessions: SessionSource | None = None, reader: str | None = None) -> Workings:
+def workings_on(
+    storage: Storage,
+    sessions: SessionSource | None = None,
+    reader: str | None = None,
+    other: OtherFormat | None = None,
+) -> Workings:
     """What a table needs to work with files in this store."""
     make_frames = partial(_spark, sessions or SessionSource(), reader)
+    if other is not None:
+        return Workings(
+            storage=storage,
+            make_format=other.make_format,
+            make_engine=_arrow,
+            make_frames=make_frames,
+            make_inspect=other.make_inspect,
+        )
     return Workings(storage=storage, make_format=_iceberg, make_engine=_arrow, make_frames=make_frames)
 
 

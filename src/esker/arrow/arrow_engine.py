@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from esker.arrow.arrow_types import to_arrow_schema
 from esker.model.schema import MappedField, Schema, mapping_of
 from esker.ports.engine import ChangeRequest, ReadRequest
+from esker.ports.merge import SYSTEM_NAMES
 from esker.ports.storage import Storage
 from esker.tree.data_file import DataFile
 
@@ -37,7 +38,16 @@ class ArrowEngine:
         return to_arrow_schema(projection)
 
     def read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
-        """The rows that pass the filter and the deletes, in task order, in bounded memory."""
+        """The rows that pass the filter and the deletes, in task order, in bounded memory. If rows are merged, memory
+        is bounded by the files with common keys."""
+        if request.merge is None:
+            return self._read(request)
+        from esker.arrow.read.merge_rows import read_merged
+
+        return read_merged(self._read, request, request.merge)
+
+    def _read(self, request: ReadRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, each by itself."""
         # Imported late: Arrow's readers and kernels load slower than a table's metadata.
         from esker.arrow.deletes.delete_store import DeleteStore
         from esker.arrow.read.task_reader import TaskReader
@@ -92,11 +102,14 @@ class ArrowEngine:
                 found |= bitmap_of(positions.positions)
         return found
 
-    def name_mapping(self, request: ReadRequest) -> tuple[MappedField, ...] | None:
-        """The table's name mapping, or None. If the mapping cannot be for this table, a mapping of the current
-        names."""
+    def name_mapping(self, request: ReadRequest, schema_id: int | None = None) -> tuple[MappedField, ...] | None:
+        """The names of the columns of files that were written with a schema. For None the table's name mapping, or
+        None. If that mapping cannot be for this table, a mapping of the current names."""
         from esker.arrow.read.open_data import usable_mapping
 
+        if schema_id is not None:
+            written = request.metadata.schema_by_id.get(schema_id, request.row_schema)
+            return (*mapping_of(written.fields), *SYSTEM_NAMES)
         text = request.metadata.properties.get(NAME_MAPPING)
         if text is None:
             return None

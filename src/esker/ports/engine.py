@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from esker.errors import InvalidInput
 from esker.model.partition_and_sort import SortOrder
-from esker.model.predicates.predicate import Bound
+from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.schema import Schema
 from esker.model.types import INT, LONG, STRING, Field
+from esker.ports.merge import MergeRule
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
@@ -77,6 +78,8 @@ class ReadRequest:
     row_schema: Schema
     projection: Schema
     limit: int | None = None
+    filter: Bound = TRUE  # the whole filter, for rows that are merged before they are filtered
+    merge: MergeRule | None = None  # for tables whose files have versions of rows
 
 
 class Engine(Protocol):

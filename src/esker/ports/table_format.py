@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from esker.model.partition_and_sort import PartitionSpec
+from esker.model.schema import Schema
+from esker.ports.merge import MergeRule
 from esker.tree.manifest import Entries, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
@@ -36,6 +38,15 @@ class TableFormat(Protocol):
 
         The rows of one manifest are contiguous and in one batch. Deleted entries are included.
         """
+        ...
+
+
+@runtime_checkable
+class MergesRows(Protocol):
+    """A format whose files have versions of rows, which a reader merges by key."""
+
+    def merge_rule(self, metadata: TableMetadata, schema: Schema) -> MergeRule | None:
+        """How rows are merged. None if the table has no key."""
         ...
 
 

@@ -124,7 +124,8 @@ def _by_ref(metadata: TableMetadata, ref: str) -> Resolved:
             snapshot_id=named.snapshot_id,
         )
     if named.kind is RefKind.BRANCH:
-        return Resolved(snapshot=found, schema=metadata.schema)
+        own = metadata.schema if named.schema_id is None else metadata.schema_by_id[named.schema_id]
+        return Resolved(snapshot=found, schema=own)
     return _with_own_schema(metadata, found)
 
 

@@ -16,8 +16,9 @@ from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
 from esker.model.types import Field
 from esker.ports.engine import Engine, ReadRequest, ScanTask, SparkFrames
+from esker.ports.merge import MergeRule
 from esker.ports.scan_service import NotServed, ScanQuestion, ScanService, ServedPlan
-from esker.ports.table_format import TableFormat
+from esker.ports.table_format import MergesRows, TableFormat
 from esker.read.attach_deletes import attach_deletes
 from esker.read.metadata_columns import is_deleted_column, metadata_column
 from esker.read.plan_tasks import Plan, explain, plan_tasks
@@ -195,7 +196,16 @@ class Scan(RowVerbs):
             row_schema=self.resolved.schema,
             projection=projection,
             limit=self.limit,
+            filter=self.filter,
+            merge=self.merge_rule,
         )
+
+    @property
+    def merge_rule(self) -> MergeRule | None:
+        """How rows of several files with the same key become one. None if they do not."""
+        if not isinstance(self.table_format, MergesRows):
+            return None
+        return self.table_format.merge_rule(self.metadata, self.resolved.schema)
 
 
 def scan(
@@ -271,9 +281,9 @@ def _project(schema: Schema, columns: Sequence[str] | None, metadata: TableMetad
 
 
 def exact_count(task: ScanTask) -> int | None:
-    """The rows of a file from its metadata alone. None if it has deletes other than one vector, or a filter to
-    apply."""
-    if task.residual != TRUE or task.taken_by is not None:
+    """The rows of a file from its metadata alone. None if it has deletes other than one vector, a filter to apply, or
+    rows to merge."""
+    if task.residual != TRUE or task.taken_by is not None or task.data_file.merge_group is not None:
         return None
     if not task.deletes:
         return task.data_file.record_count

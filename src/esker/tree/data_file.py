@@ -16,6 +16,9 @@ class FileContent(IntEnum):
     EQUALITY_DELETES = 2
 
 
+VECTOR_FORMATS = frozenset(("puffin", "index"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """The statistics of one file's columns, by field id. A missing key means unknown, never zero."""
@@ -51,8 +54,10 @@ class DataFile:
     referenced_data_file: str | None = None
     content_offset: int | None = None
     content_size: int | None = None
+    schema_id: int | None = None  # the schema whose names the columns have; None: columns have ids
+    merge_group: int | None = None  # rows of files with the same number are merged by key; None: rows as they are
 
     @property
     def is_deletion_vector(self) -> bool:
-        """Whether the deletes are a bitmap in a Puffin file."""
-        return self.content is FileContent.POSITION_DELETES and self.file_format == "puffin"
+        """Whether the deletes are a bitmap, in a Puffin file or in an index file."""
+        return self.content is FileContent.POSITION_DELETES and self.file_format in VECTOR_FORMATS

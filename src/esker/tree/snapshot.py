@@ -89,6 +89,7 @@ class SnapshotRef:
     min_snapshots_to_keep: int | None = None
     max_snapshot_age_ms: int | None = None
     max_ref_age_ms: int | None = None
+    schema_id: int | None = None  # of a branch with a schema of its own; None: the table's current schema
 
 
 class LazySequence(Sequence[T], Generic[T]):

@@ -37,6 +37,7 @@ class Workings:
     make_format: Callable[[Storage], TableFormat]
     make_engine: Callable[[Storage], Engine]
     make_frames: Callable[[Storage, Engine], SparkFrames] | None = None
+    make_inspect: Callable[[TableMetadata, TableFormat], Any] | None = None  # of a format with its own metadata tables
 
     @cached_property
     def format(self) -> TableFormat:

@@ -96,24 +96,33 @@ def bitmap_of(positions: npt.NDArray[np.integer]) -> BitMap64:
 
 
 def read_deletion_vector(storage: Storage, file: DataFile) -> Bitmap:
-    """The vector in a Puffin file that a manifest entry points at."""
+    """The vector that a manifest entry points at, in a Puffin file or in an index file."""
+    blob = _vector_blob(storage, file)
+    if file.file_format == "index":
+        from esker.paimon.rows.deletion_vector import decode_vector
+
+        return Bitmap(decode_vector(file.path, blob, cardinality=file.record_count), len(blob))
     from esker.iceberg.deletion_vector import decode_deletion_vector
 
-    blob = _vector_blob(storage, file)
     return Bitmap(decode_deletion_vector(file.path, blob, cardinality=file.record_count), len(blob))
 
 
 def read_vector_positions(storage: Storage, file: DataFile) -> Deleted:
     """The positions of the vector. As an array if this process has no bitmap library, like some Spark workers."""
-    from esker.iceberg.deletion_vector import decode_positions
-
     try:
         import pyroaring  # noqa: F401  # only checked
     except ImportError:
         pass
     else:
         return read_deletion_vector(storage, file)
-    return SortedPositions(decode_positions(file.path, _vector_blob(storage, file), cardinality=file.record_count))
+    blob = _vector_blob(storage, file)
+    if file.file_format == "index":
+        from esker.paimon.rows.deletion_vector import decode_vector_positions
+
+        return SortedPositions(decode_vector_positions(file.path, blob, cardinality=file.record_count))
+    from esker.iceberg.deletion_vector import decode_positions
+
+    return SortedPositions(decode_positions(file.path, blob, cardinality=file.record_count))
 
 
 def _vector_blob(storage: Storage, file: DataFile) -> bytes:

@@ -20,14 +20,16 @@ AVRO_ID = b"field-id"
 class AvroFile:
     """An Avro file whose header is read."""
 
-    def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered, rows: int = 0) -> None:
+    def __init__(
+        self, storage: Storage, location: str, *, without_ids: Renumbered, rows: int = 0, by_name: bool = False
+    ) -> None:
         self._storage = storage
         self._location = location
         self._rows = rows  # the count in the manifest
         with storage.open(location) as source:
             header = read_header(source, file=location)
         columns = file_columns(arrow_schema(header.schema), AVRO_ID)
-        self._by_id = has_ids(columns)
+        self._by_id = has_ids(columns) and not by_name
         self._columns = columns if self._by_id else without_ids(columns)
 
     @property

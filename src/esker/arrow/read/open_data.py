@@ -14,26 +14,28 @@ from esker.tree.data_file import DataFile
 
 
 def open_data(storage: Storage, file: DataFile, without_ids: Renumbered) -> DataSource:
-    """The file with the reader of its format. ``without_ids`` is called if its writer wrote no field ids."""
+    """The file with the reader of its format. ``without_ids`` is called if its columns are found without their ids."""
     encrypted = file.key_metadata is not None
+    by_name = file.schema_id is not None
     match file.file_format.lower():
         case "parquet":
             from esker.arrow.read.parquet_file import ParquetFile
 
-            return ParquetFile(storage, file.path, without_ids=without_ids, encrypted=encrypted)
+            return ParquetFile(storage, file.path, without_ids=without_ids, encrypted=encrypted, by_name=by_name)
         case "orc":
             from esker.arrow.read.orc_file import OrcFile
 
-            return OrcFile(storage, file.path, without_ids=without_ids, encrypted=encrypted)
+            return OrcFile(storage, file.path, without_ids=without_ids, encrypted=encrypted, by_name=by_name)
         case "avro":
             from esker.arrow.read.avro_file import AvroFile
 
-            return AvroFile(storage, file.path, without_ids=without_ids, rows=file.record_count)
+            return AvroFile(storage, file.path, without_ids=without_ids, rows=file.record_count, by_name=by_name)
         case other:
             raise Unsupported(f"cannot read {file.path}: no reader for {other!r} files", feature=other, file=file.path)
 
 
-GetMapping = Callable[[], Sequence[MappedField] | None]
+GetMapping = Callable[[int | None], Sequence[MappedField] | None]
+"""The names of columns: by the schema that a file was written with, or of the table for None."""
 
 
 def renumbered(
@@ -47,7 +49,7 @@ def renumbered(
     """
 
     def identify(columns: tuple[FileColumn, ...]) -> tuple[FileColumn, ...]:
-        mapping = get_mapping()  # only now, so that files with ids can be read despite a bad mapping
+        mapping = get_mapping(file.schema_id)  # only now, so that files with ids can be read despite a bad mapping
         if mapping is None and file.file_format.lower() == "parquet":
             found = with_positional_ids(columns)
         else:

@@ -19,14 +19,22 @@ _BEYOND_NANOS = "out of range for nanosecond resolution"
 class OrcFile:
     """An opened ORC file."""
 
-    def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered, encrypted: bool = False) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        location: str,
+        *,
+        without_ids: Renumbered,
+        encrypted: bool = False,
+        by_name: bool = False,
+    ) -> None:
         self._location = location
         self._encrypted = encrypted
         with blaming(location, encrypted=encrypted):
             self._source = open_input(storage, location)
             self._file = pyarrow.orc.ORCFile(self._source)
             columns = file_columns(self._file.schema, ORC_ID)
-        self._columns = columns if has_ids(columns) else without_ids(columns)
+        self._columns = columns if has_ids(columns) and not by_name else without_ids(columns)
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:

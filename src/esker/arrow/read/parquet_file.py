@@ -150,7 +150,15 @@ _UNPACKED = 4  # rows are about this much larger in memory than in a file
 class ParquetFile:
     """An open Parquet file. Its footer is read, its pages are not."""
 
-    def __init__(self, storage: Storage, location: str, *, without_ids: Renumbered, encrypted: bool = False) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        location: str,
+        *,
+        without_ids: Renumbered,
+        encrypted: bool = False,
+        by_name: bool = False,
+    ) -> None:
         self._location = location
         self._encrypted = encrypted
         with blaming(location, encrypted=encrypted):
@@ -162,7 +170,7 @@ class ParquetFile:
             )
             self.is_mended = self._source is not source  # readers that open the file themselves refuse it
             columns = file_columns(self._file.schema_arrow, FIELD_ID)
-        self._columns = columns if has_ids(columns) else without_ids(columns)
+        self._columns = columns if has_ids(columns) and not by_name else without_ids(columns)
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:

@@ -213,6 +213,8 @@ class Sorter:
     def _look(self, files: Sequence[DataFile]) -> Layouts:
         """Return the layouts of the files whose footers must be read."""
         metadata, fields = self.request.metadata, self.fields
+        if any(file.schema_id is not None for file in files):
+            return self._see(files)
         if NAME_MAPPING in metadata.properties or has_awkward_default(fields):
             return self._see(files)
         if not members_kept_their_names(metadata, fields):

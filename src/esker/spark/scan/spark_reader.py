@@ -18,6 +18,7 @@ from esker.spark.scan.file_layouts import Survey
 from esker.spark.scan.file_scan import PlacedFile
 from esker.spark.scan.group_files import Sorter, can_be_native, placed_tasks
 from esker.spark.scan.hadoop_systems import HadoopSystems, choice_of
+from esker.spark.scan.merge_scan import merged_frame
 from esker.spark.scan.native_scan import NativeScans
 from esker.spark.scan.place_files import Places, in_one_line
 from esker.spark.scan.routes import Routes
@@ -46,6 +47,8 @@ class SparkReader:
         """
         schema = shown_schema(request.projection)  # raises before a file is opened
         check_times(session, request.projection)
+        if request.merge is not None:
+            return merged_frame(self, session, request, predicate, request.merge)
         tasks = list(request.tasks) if request.limit != 0 else []
         get_mapping = cache(partial(self.engine.name_mapping, request))
         deletes = DeleteStore(self.storage, request.metadata, request.row_schema, get_mapping)

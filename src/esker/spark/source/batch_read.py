@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from esker.arrow.arrow_engine import ArrowEngine
+from esker.arrow.read.merge_rows import grouped_tasks
 from esker.errors import InvalidInput, Unsupported
 from esker.iceberg.metadata.schema import PROPERTY, decode_name_mapping
 from esker.model.predicates.bind import bind
@@ -88,6 +89,8 @@ def packed_parts(scan: Scan, tasks: Iterable[ScanTask]) -> list[bytes]:
         tasks=(),
         row_schema=scan.resolved.schema,
         projection=wanted(scan.projection.fields),
+        filter=scan.filter,
+        merge=scan.merge_rule,
     )
     text = scan.metadata.properties.get(PROPERTY)
     mapping = None if text is None else decode_name_mapping(f"table property {PROPERTY}", text)
@@ -116,15 +119,15 @@ def projected(plan: bytes, schema: StructType) -> Scan:
 
 
 def _grouped(tasks: Iterable[ScanTask]) -> Iterator[list[ScanTask]]:
-    """Yield neighbouring tasks in groups that are large enough for a part."""
+    """Yield neighbouring tasks in groups that are large enough for a part. Files that are merged stay together."""
     group: list[ScanTask] = []
     size = 0
-    for task in tasks:
-        cost = max(task.data_file.file_size, _FILE_COST)
+    for together in grouped_tasks(tasks):
+        cost = sum(max(task.data_file.file_size, _FILE_COST) for task in together)
         if group and size + cost > _PART_BYTES:
             yield group
             group, size = [], 0
-        group.append(task)
+        group += together
         size += cost
     if group:
         yield group

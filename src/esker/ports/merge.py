@@ -1,0 +1,71 @@
+"""How rows of several files with the same key become one row, for formats whose files have versions of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from esker.model.schema import MappedField
+from esker.model.types import INT, LONG, Field
+
+SEQUENCE = Field(id=2147483300, name="_SEQUENCE_NUMBER", type=LONG, doc="the order of the versions of a key")
+ROW_KIND = Field(id=2147483299, name="_VALUE_KIND", type=INT, doc="0 insert, 1 update before, 2 update after, 3 delete")
+"""Columns of files with versions, which no table shows. Their ids are reserved here; files have only the names."""
+
+SYSTEM_NAMES = tuple(MappedField(names=(column.name,), field_id=column.id) for column in (SEQUENCE, ROW_KIND))
+LIVE_KINDS = (0, 2)
+
+
+class MergeEngine(Enum):
+    """Which row the versions of a key become."""
+
+    DEDUPLICATE = "deduplicate"  # the last version
+    PARTIAL_UPDATE = "partial-update"  # the last value of each column that is not null
+    AGGREGATION = "aggregation"  # a function of each column's values
+    FIRST_ROW = "first-row"  # the first version
+
+
+class Aggregate(Enum):
+    """A function of a column's values, in the order of the versions."""
+
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    FIRST = "first_value"
+    FIRST_NOT_NULL = "first_non_null_value"
+    LAST = "last_value"
+    LAST_NOT_NULL = "last_non_null_value"
+    ANY = "bool_or"
+    ALL = "bool_and"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceGroup:
+    """Columns that change together: the version with the largest ``order`` gives them all, also their nulls. A version
+    whose ``order`` is null does not count."""
+
+    order: tuple[int, ...]  # field ids; null is the smallest value
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRule:
+    """How the versions of a key become one row. Columns are field ids.
+
+    Versions are ordered by ``order`` (null is the smallest), then by ``SEQUENCE``, then deletes before inserts.
+    """
+
+    engine: MergeEngine
+    keys: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    groups: tuple[SequenceGroup, ...] = ()
+    functions: Mapping[int, Aggregate] = field(default_factory=dict)
+    ignores_deletes: bool = False  # versions that delete are left out
+    deletes_whole_rows: bool = False  # a delete removes all earlier versions, also where columns are merged
+
+    @property
+    def used(self) -> frozenset[int]:
+        """The columns that a merge needs besides those that are asked for."""
+        grouped = (id_ for group in self.groups for id_ in group.order)
+        return frozenset((*self.keys, *self.order, *grouped))
