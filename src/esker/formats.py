@@ -100,7 +100,7 @@ def _is_paimon(storage: Storage, root: str) -> bool:
 
 
 def _load_paimon(storage: Storage, root: str) -> TableState:
-    from esker.paimon.warehouse import load_table
+    from esker.paimon.paimon_warehouse import load_table
 
     return load_table(storage, root)
 
@@ -120,7 +120,7 @@ def _paimon_inspect(metadata: TableMetadata, table_format: TableFormat) -> Any:
 
 
 def _paimon_catalog(storage: Storage, root: str, list_folders: ListFolders) -> Catalog:
-    from esker.paimon.warehouse import PaimonWarehouse
+    from esker.paimon.paimon_warehouse import PaimonWarehouse
 
     return PaimonWarehouse(storage, root, list_folders)
 

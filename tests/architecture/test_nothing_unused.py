@@ -15,6 +15,13 @@ SOURCE = ROOT / "src" / "esker"
 KEPT = {
     "encode_name_mapping": "the counterpart of the reader, which the tests write mappings with",
     "sealed_segments": "what the receiver's spool holds",
+    **dict.fromkeys(
+        (
+            *("BATCH", "bucket_numbers", "encode_index_manifest", "encode_vector_file", "entries_of", "latest_schema"),
+            *("shortened_maximum", "shortened_minimum", "simple_stats"),
+        ),
+        "for the writer of Paimon tables",
+    ),
 }
 
 

@@ -13,14 +13,15 @@ from documentation import ROOT, name_of
 SOURCE = ROOT / "src" / "esker"
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
-MOST_ENTRIES = {SOURCE: 29}  # the rings themselves; every other package has at most
+MOST_ENTRIES = {SOURCE: 31}  # the rings themselves; every other package has at most
 MOST_IN_A_PACKAGE = 21
-MOST_MODULES = 560  # a second format and the tools of maintenance are still to come
+MOST_MODULES = 600  # with a second format
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 RINGS = PAGE.split("```")[1]
 SAME_NAME = {  # the same noun on purpose: what it is, how Iceberg writes it, what users see of it
     *("files", "manifest", "manifest_list", "memory", "partition_and_sort", "scan", "schema", "snapshot"),
     *("table_metadata", "types", "view_metadata"),
+    *("deletion_vector", "format", "inspect", "statistics"),  # of Iceberg and of Paimon
 }
 
 

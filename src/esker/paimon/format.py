@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from esker.errors import NoSuchFile
 from esker.model.schema import Schema
-from esker.paimon.column_statistics import column_metrics
 from esker.paimon.directories import Places
+from esker.paimon.file_bounds import column_metrics
 from esker.paimon.manifests.index_manifest import VECTORS, IndexEntry, decode_index_manifest
 from esker.paimon.manifests.live_files import live_entries
 from esker.paimon.manifests.manifest import IDENTITY, Kind, read_manifests

@@ -197,15 +197,15 @@ class Scan(RowVerbs):
             projection=projection,
             limit=self.limit,
             filter=self.filter,
-            merge=self.merge_rule,
+            merge=merge_rule_of(self),
         )
 
-    @property
-    def merge_rule(self) -> MergeRule | None:
-        """How rows of several files with the same key become one. None if they do not."""
-        if not isinstance(self.table_format, MergesRows):
-            return None
-        return self.table_format.merge_rule(self.metadata, self.resolved.schema)
+
+def merge_rule_of(scan: Scan) -> MergeRule | None:
+    """How rows of several files with the same key become one. None if they do not."""
+    if not isinstance(scan.table_format, MergesRows):
+        return None
+    return scan.table_format.merge_rule(scan.metadata, scan.resolved.schema)
 
 
 def scan(

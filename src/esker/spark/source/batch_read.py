@@ -17,7 +17,7 @@ from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.read.resolve_snapshot import AsOf
-from esker.read.scan import Scan
+from esker.read.scan import Scan, merge_rule_of
 from esker.spark.expressions.types import shown_schema
 from esker.spark.scan.arrow_scan import without_history
 from esker.spark.source.pushed_filters import unbound_filters
@@ -90,7 +90,7 @@ def packed_parts(scan: Scan, tasks: Iterable[ScanTask]) -> list[bytes]:
         row_schema=scan.resolved.schema,
         projection=wanted(scan.projection.fields),
         filter=scan.filter,
-        merge=scan.merge_rule,
+        merge=merge_rule_of(scan),
     )
     text = scan.metadata.properties.get(PROPERTY)
     mapping = None if text is None else decode_name_mapping(f"table property {PROPERTY}", text)
