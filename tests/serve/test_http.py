@@ -26,6 +26,7 @@ from esker_server import serving
 import esker
 from esker.lake import Lake
 from esker.serve.asgi import Limits
+from esker.serve.run_server import Listening, make_server
 
 
 @pytest.fixture
@@ -170,3 +171,11 @@ def test_f13_a_kill_leaves_the_old_or_the_new_version_and_every_acknowledged_com
     table: Any = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}/warehouse").table("a.t")
     assert {f"n{number}" for number in acknowledged} <= set(table.properties)
     assert len(table.properties) <= len(acknowledged) + 3
+
+
+def test_an_answer_does_not_wait_for_the_client_to_confirm_its_headers(lake: Lake) -> None:
+    _, listening = make_server(lake, Listening(port=0))
+    with listening:
+        listening.listen()
+        with socket.create_connection(listening.getsockname(), timeout=20), listening.accept()[0] as connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
