@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from esker.errors import Unsupported
 
 _PROGRAM = [sys.executable, "-c", "from esker.cli.main import main; main()"]
 _PATIENCE_S = 600.0
+_LOWEST_PORT = 12_000
 
 
 @dataclass(slots=True)
@@ -133,10 +135,18 @@ def home_of_spark() -> Path:
 
 
 def free_port() -> int:
-    """A port that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that is free, below those that the system gives to connections.
+
+    While a killed server is down, its clients connect again and again. The system could choose the server's own port
+    for such a connection, and the server could not have it back.
+    """
+    range_ = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    highest = int(range_.read_text().split()[0]) - 1 if range_.exists() else 32_000
+    while True:
+        port = random.randint(_LOWEST_PORT, max(_LOWEST_PORT, highest))
+        with socket.socket() as probe, suppress(OSError):  # somebody listens there
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for_port(port: int) -> None:
