@@ -27,7 +27,7 @@ def compare(scratch: Path, *, snapshots: int = 5000, files: int = 200) -> Iterat
     """5,000 snapshots that added 200 files each expire, except ten. The data files themselves do not exist."""
     folder = scratch / f"expiry-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
-    _make(connect(_uri(folder), warehouse=str(folder / "warehouse")), snapshots, files)
+    make_history(connect(_uri(folder), warehouse=str(folder / "warehouse")), snapshots, files)
     done = measure(
         f"import esker\nlake = esker.connect({_uri(folder)!r}, warehouse={str(folder / 'warehouse')!r})",
         f"report = lake.table({NAME!r}).expire_snapshots(older_than=1 << 60, retain_last={KEPT})\n"
@@ -49,7 +49,7 @@ def _uri(folder: Path) -> str:
     return f"sqlite:///{folder}/catalog.db"
 
 
-def _make(lake: Lake, count: int, files: int) -> None:
+def make_history(lake: Lake, count: int, files: int) -> None:
     """The history, written without committing each snapshot of it."""
     lake.create_namespace("bench")
     table = lake.create_table(NAME, "id bigint")

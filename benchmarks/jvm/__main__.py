@@ -7,13 +7,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.jvm.rows import CHANGES, ROWS, SOURCE, TABLES, Row
-from benchmarks.jvm.sides import EskerSide, JavaSide, Side, both_sides
+from benchmarks.jvm.sides import EskerSide, JavaSide, Side, both_sides, compacting_on_spark
 from benchmarks.turns import say
 
 PAGE = Path("docs/benchmarks.md")
@@ -96,7 +97,9 @@ def compare(ours: EskerSide, theirs: JavaSide, scratch: Path, chosen: argparse.N
             _roll_back(sides, row, first)
         for text in row.after:
             _both(sides, text)
-        yield _measured(name, row, sides, first, chosen)
+        with compacting_on_spark() if row.on_spark else nullcontext():
+            measured = _measured(name, row, sides, first, chosen)
+        yield measured
 
 
 def _measured(

@@ -1,4 +1,5 @@
-"""The rows of the comparison: what both sides do, in SQL that both understand. ``{c}`` is the catalog and namespace."""
+"""The rows of the comparison: what both sides do, in SQL that both understand. ``{c}`` is the catalog and namespace,
+``{system}`` where the procedures are."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ class Row:
     most: float = 1.0  # Esker's time as a part of the peer's, as the project requires
     rolls_back: bool = False  # whether the table returns to its first snapshot before each time
     after: tuple[str, ...] = ()  # statements that run once before the row
+    on_spark: bool = False  # whether Esker compacts on Spark, which it does by itself above 1 GiB
 
 
 _MOR = "'write.delete.mode'='merge-on-read','write.update.mode'='merge-on-read','write.merge.mode'='merge-on-read'"
@@ -48,6 +50,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "v3": (_create("v3", 3, properties=_MOR), _FILL.format("v3")),
     "cow": (_create("cow", 3, properties=_COW), _FILL.format("cow")),
     "small": (_create("small", 2),),
+    "files": (_create("files", 2), "INSERT INTO {c}.files SELECT /*+ REPARTITION(60) */ * FROM source"),
 }
 _DELETE = "DELETE FROM {{c}}.{0} WHERE id % 100 = 7"
 _AGGREGATE = "SELECT kind, count(*), sum(weight), max(amount), min(name) FROM {{c}}.{0} GROUP BY kind ORDER BY kind"
@@ -66,6 +69,18 @@ def _values(at: int) -> str:
     row = f"{at}, DATE '2026-01-01', 1, 1.50, 2.5, 'n{at}', TIMESTAMP '2026-01-01 00:00:00'"
     return f"INSERT INTO {{c}}.small VALUES ({row})"
 
+
+def _compact(what: str, how: str = "", *, on_spark: bool = False) -> Row:
+    options = "options => map('rewrite-all', 'true', 'target-file-size-bytes', '16777216')"
+    call = f"CALL {{system}}.rewrite_data_files(table => 'bench.files', {how}{options})"
+    where = "on Spark" if on_spark else "in this process"
+    return Row(
+        f"{what}, 60 files, {where}", (call,), "files", (), _rows_of("files"), rolls_back=True, on_spark=on_spark
+    )
+
+
+_SORT = "strategy => 'sort', sort_order => 'name ASC NULLS LAST, id ASC NULLS LAST', "
+_Z_ORDER = "strategy => 'sort', sort_order => 'zorder(kind, weight)', "
 
 ROWS: dict[str, Row] = {
     "insert": Row(
@@ -114,4 +129,10 @@ ROWS: dict[str, Row] = {
     "inserts": Row(
         "20 one-row INSERT … VALUES", tuple(map(_values, range(20))), "small", (), _rows_of("small"), most=0.3
     ),
+    "compact": _compact("rewrite_data_files, bin-pack"),
+    "compact_spark": _compact("rewrite_data_files, bin-pack", on_spark=True),
+    "compact_sort": _compact("rewrite_data_files, sort", _SORT),
+    "compact_sort_spark": _compact("rewrite_data_files, sort", _SORT, on_spark=True),
+    "compact_z": _compact("rewrite_data_files, z-order", _Z_ORDER),
+    "compact_z_spark": _compact("rewrite_data_files, z-order", _Z_ORDER, on_spark=True),
 }

@@ -13,6 +13,7 @@ from jvm_peer import Peer
 
 import esker
 from benchmarks.turns import processes
+from esker.engines import choose_engine
 
 MEMORY = "3g"
 SETTINGS = {
@@ -63,7 +64,7 @@ class EskerSide:
     peer: int  # the process of the other side, which is below this one
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        found = self.lake.sql(text.format(c="bench"))
+        found = self.lake.sql(text.format(c="bench", system="system"))
         return [] if found is None else [tuple(row) for row in found.collect()]
 
     def view(self, name: str, text: str) -> None:
@@ -88,7 +89,7 @@ class JavaSide:
     peer: Peer
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        return self.peer.sql(text.format(c="java.bench")).rows
+        return self.peer.sql(text.format(c="java.bench", system="java.system")).rows
 
     def view(self, name: str, text: str) -> None:
         self.peer.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}")
@@ -128,6 +129,17 @@ def both_sides(scratch: Path, environment: Path) -> Iterator[tuple[EskerSide, Ja
             yield EskerSide(lake, spark, peer.pid), java
     finally:
         peer.close()
+
+
+@contextmanager
+def compacting_on_spark() -> Iterator[None]:
+    """Let Esker compact on Spark whatever the size of the files."""
+    before = choose_engine._MOST_HERE
+    choose_engine._MOST_HERE = 0
+    try:
+        yield
+    finally:
+        choose_engine._MOST_HERE = before
 
 
 @contextmanager

@@ -119,14 +119,16 @@ def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(
 def test_f09_a_cleaning_killed_at_any_step_loses_nothing_and_is_finished(
     mortal: DyingWriter, uri: str, verb: str
 ) -> None:
-    if uri.startswith("postgresql"):
-        pytest.skip("SQLite's catalog has the same core")
+    if uri.startswith("postgresql") and verb == "orphans":
+        pytest.skip("it changes nothing in the database")
     lake = esker.connect(uri)
     _with_history(lake, "sales.whole")
     status, steps = mortal.write(uri, "sales.whole", verb)
     assert status == 0
     assert any(step.startswith("after delete") for step in steps)
     for at in range(1, len(steps) + 1):
+        if uri.startswith("postgresql") and steps[at - 1] in ("before fsync", "after fsync", *steps[: at - 1]):
+            continue  # files are written and deleted in the same way for every catalog: one of each kind is enough
         name = f"sales.orders{at}"
         _with_history(lake, name)
         status, taken = mortal.write(uri, name, verb, at)

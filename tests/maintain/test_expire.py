@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +16,11 @@ from reachability import kept_by_policy, needed_by, objects_of, reachable
 from sound_tables import rows_of
 
 import esker
+from benchmarks.expiry import NAME as EXPIRED
+from benchmarks.expiry import make_history
 from esker.errors import Conflict, Corrupt, InvalidInput, NoSuchSnapshot, OutcomeUnknown
+from esker.iceberg import format as iceberg_format
+from esker.maintain import reachable_files
 from esker.maintain.expire_snapshots import is_journal
 from esker.ports.catalog import Unanswered
 from esker.table import Table
@@ -520,3 +525,30 @@ def test_an_expiry_shows_itself() -> None:
     assert str(report).startswith("expired 2 of 3 snapshots, deleted 2 files")
     assert "3 before, 1 after" in report._repr_html_()
     assert table.expire_snapshots(older_than=LATE, delete="later").journal is None
+
+
+# ---------------------------------------------------------------- memory
+
+
+MOST_BYTES = (
+    60  # for each file more: two keys of 8 bytes, as much while sets are joined, and the files of two manifests
+)
+
+
+@pytest.mark.slow
+def test_memory_grows_by_few_bytes_with_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachable_files, "_AT_ONCE", 2)  # manifests that are read together
+    monkeypatch.setattr(iceberg_format, "MANIFESTS_AT_ONCE", 2)
+    peaks = []
+    for each in (10, 160):
+        uri = f"sqlite:///{tmp_path}/{each}.db"
+        make_history(esker.connect(uri, warehouse=f"{tmp_path}/{each}"), 40, each)
+        table = esker.connect(uri, warehouse=f"{tmp_path}/{each}").table(EXPIRED)
+        table.expire_snapshots(older_than=LATE, retain_last=30, dry_run=True)  # imports, and caches of fixed size
+        tracemalloc.start()
+        plan = table.expire_snapshots(older_than=LATE, retain_last=5, dry_run=True)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(plan.snapshot_ids) == 35
+        assert plan.files["data"] == (40 - 25) * each  # a snapshot lists the manifests of the 20 before it
+    assert peaks[1] - peaks[0] < 40 * (160 - 10) * MOST_BYTES

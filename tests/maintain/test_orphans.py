@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from esker_server import serving
+from fake_nessie import fake_nessie
 from reachability import objects_of, reachable
 from sound_tables import rows_of
 
 import esker
+from esker.catalogs.rest.open_rest_catalog import open_rest_catalog
 from esker.catalogs.rest.rest_catalog import RestCatalog
 from esker.errors import Corrupt, EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
 from esker.lake import Lake
@@ -23,6 +25,7 @@ from esker.maintain.remove_orphans import DAY_MS, OrphanRemoval
 from esker.ports.catalog import SelfTending
 from esker.ports.storage import StoredFile
 from esker.table import Table
+from esker.wiring import lake_over
 
 
 def lake_in_memory() -> Lake:
@@ -282,6 +285,26 @@ def test_a_service_that_tends_its_tables_itself_is_refused() -> None:
             table.expire_snapshots(older_than=1 << 60)
     assert len(table.refresh().snapshots) == 3
     assert "tended_by" in vars(RestCatalog)
+
+
+def test_nessie_whose_older_versions_may_need_any_file_is_refused_and_compaction_is_not(tmp_path: Path) -> None:
+    with fake_nessie(str(tmp_path)) as server:
+        lake = lake_over(open_rest_catalog(server.uri, allowed_roots=[server.warehouse]))
+        lake.create_namespace("s")
+        table = lake.create_table("s.t", "id bigint")
+        for n in range(6):
+            table.append({"id": [n]})
+        folder = Path(table.location.removeprefix("file://"))
+        (folder / "data" / "x.parquet").write_bytes(b"1")
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(Unsupported, match="cannot remove orphans: Nessie removes files of its tables itself"):
+            table.remove_orphans(older_than=1 << 60, under_24_hours=True)
+        with pytest.raises(Unsupported, match="cannot delete files of expired snapshots: Nessie removes"):
+            table.expire_snapshots(older_than=1 << 60)
+        assert sorted(folder.rglob("*")) == before
+        assert table.compact().files_rewritten == 6
+        assert rows_of(table.refresh()) == list(range(6))
+        assert set(before) <= set(folder.rglob("*")), "what older versions need is still there"
 
 
 # ---------------------------------------------------------------- writers and crashes
