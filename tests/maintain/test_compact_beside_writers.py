@@ -242,6 +242,23 @@ def test_f33_a_start_that_is_no_longer_in_the_past_is_a_conflict_and_the_files_a
     assert rows_of(check_sound(memory.lake(), NAME)) == [0, 1, 2, 3]
 
 
+def test_f34_a_table_made_again_under_the_name_is_left_alone() -> None:
+    memory = MemoryLake()
+    table = made(memory)
+    kept = reachable(table)
+
+    def again() -> None:
+        memory.lake().drop_table(NAME)
+        orders(memory.lake()).append(rows([70]))
+
+    with pytest.raises(Conflict, match="dropped and another table has its name"):
+        memory.lake(Interrupted(again)).table(NAME).compact()
+    new = check_sound(memory.lake(), NAME)
+    assert rows_of(new) == [70]
+    assert kept | reachable(new) <= memory.files(), "the dropped table can still be restored"
+    assert len([place for place in memory.files() if place.endswith(".parquet")]) == 6, "new files are deleted"
+
+
 def test_f36_an_upgrade_meanwhile_is_a_conflict_and_row_ids_are_kept() -> None:
     """Files written for version 2 have no row ids, which rows of version 3 must keep."""
     memory = MemoryLake()

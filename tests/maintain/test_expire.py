@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.expiry import NAME as EXPIRED
+from benchmarks.expiry import make_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reachability import kept_by_policy, needed_by, objects_of, reachable
 from sound_tables import rows_of
 
 import esker
-from benchmarks.expiry import NAME as EXPIRED
-from benchmarks.expiry import make_history
 from esker.errors import Conflict, Corrupt, InvalidInput, NoSuchSnapshot, OutcomeUnknown
 from esker.iceberg import format as iceberg_format
 from esker.maintain import reachable_files
@@ -468,6 +468,22 @@ def test_f33_an_append_meanwhile_keeps_its_rows_and_files(monkeypatch: pytest.Mo
     table.expire_snapshots(older_than=LATE)
     assert rows_of(table) == [9, 10]
     assert table.verify().ok
+
+
+def test_f34_a_table_made_again_under_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = orders(3)
+    home = table._at_home()
+    there = files(table)
+
+    def again() -> None:
+        home.catalog.drop(home.name)
+        made = replace(table.metadata, uuid="0" * 32, snapshots=(), refs={}, current_snapshot_id=None)
+        home.catalog.create(home.name, made)
+
+    just_before_the_swap(table, monkeypatch, again)
+    with pytest.raises(Conflict, match="dropped and another table has its name"):
+        table.expire_snapshots(older_than=LATE)
+    assert there <= files(table)
 
 
 def test_f33_a_change_that_began_before_an_expiry_fails_closed() -> None:

@@ -18,7 +18,7 @@ from sound_tables import rows_of
 import esker
 from esker.catalogs.rest.open_rest_catalog import open_rest_catalog
 from esker.catalogs.rest.rest_catalog import RestCatalog
-from esker.errors import Corrupt, EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
+from esker.errors import Conflict, Corrupt, EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
 from esker.lake import Lake
 from esker.maintain.pending_files import PendingNote, write_note
 from esker.maintain.remove_orphans import DAY_MS, OrphanRemoval
@@ -334,6 +334,22 @@ def test_a_commit_of_old_files_during_the_listing_keeps_them(monkeypatch: pytest
     assert report.files == (lost,)
     assert rows_of(table.refresh()) == [0, 1, 2, 77]
     assert table.verify(deep=True).ok
+
+
+def test_f34_a_table_made_again_during_the_listing_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = lake_in_memory()
+    table = orders(lake)
+    lost = stray(table, "data/x.parquet")
+
+    def again() -> None:
+        lake.drop_table("s.t")
+        orders(lake, location=table.location)
+
+    after_listing(table, monkeypatch, again)
+    with pytest.raises(Conflict, match="dropped and another table has its name"):
+        table.remove_orphans()
+    assert lost in there(table)
+    assert rows_of(lake.table("s.t")) == [0, 1, 2]
 
 
 def after_listing(table: Table, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
