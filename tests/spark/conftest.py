@@ -65,16 +65,15 @@ def spark(spark_session: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def no_jobs(spark: Any) -> Iterator[Callable[[], None]]:
-    """Fails if Spark ran a job since, of any group."""
+def no_jobs(spark: Any) -> Callable[[], None]:
+    """Call it: it fails if Spark ran a job since the test began, of any group."""
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     before = scheduler.numTotalJobs()
 
     def check() -> None:
         assert scheduler.numTotalJobs() == before
 
-    yield check
-    check()
+    return check
 
 
 @pytest.fixture(params=["by index", "by path"])

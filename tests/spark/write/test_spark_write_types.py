@@ -163,6 +163,7 @@ def test_a_value_in_the_driver_that_cannot_be_kept_is_refused_by_name(
     table = lake_at(tmp_path).create_table("a.t", f"x {column}", format_version=3)
     with pytest.raises(EskerError) as refused:
         table.append(spark.sql(f"SELECT {given} x FROM VALUES (0L) AS given(id)"))
+    no_jobs()
     assert message in str(refused.value)
     assert table.refresh().current_snapshot is None
     assert not on_disk(table)

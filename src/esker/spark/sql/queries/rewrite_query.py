@@ -18,9 +18,10 @@ from esker.read.scan_changes import ChangeScan
 from esker.spark.expressions.spark_predicate import Reading, predicate_of, rejects_nulls
 from esker.spark.sql.changes.write_audit_publish import as_read
 from esker.spark.sql.grammar.statements import Query
-from esker.spark.sql.grammar.table_references import Reference
+from esker.spark.sql.grammar.table_references import Node, Reference
 from esker.spark.sql.grammar.words import Span, Words
 from esker.spark.sql.lake_names import CHANGES, SNAPSHOT_TABLES, Found, LakeNames
+from esker.spark.sql.queries.answer_from_metadata import answer_text, asked_aggregates, conjunct_count
 from esker.spark.sql.queries.expand_views import with_views
 from esker.spark.sql.queries.hidden_columns import HiddenColumns, find_hidden_columns
 from esker.spark.sql.queries.prune_conditions import Condition, find_conditions
@@ -84,8 +85,34 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
     for ref in hidden.of:
         if targets[ref].found.metadata_table == CHANGES:
             raise hidden.refused(f"{targets[ref].found.table.name}.{CHANGES}", "read them from the table itself")
+    if not piped and not hidden.of and (answer := _answer(tree, references, targets, conditions, around)) is not None:
+        return Rewritten(_escaped(answer))
     rows = {ref: _rows_of(targets[ref], conditions.get(ref, []), hidden.of.get(ref, []), around) for ref in targets}
     return _written(read, rows, hidden)
+
+
+def _answer(
+    tree: Node,
+    references: list[Reference],
+    targets: dict[Reference, _Target],
+    conditions: dict[Reference, list[Condition]],
+    around: Surroundings,
+) -> str | None:
+    """Return a query with the answer, if metadata has it."""
+    if len(references) != 1 or len(targets) != 1:
+        return None
+    ((reference, target),) = targets.items()
+    if target.schema is None or target.found.metadata_table is not None:
+        return None
+    asked = asked_aggregates(tree, reference, target.schema)
+    own = conditions.get(reference, [])
+    if asked is None or len(own) != conjunct_count(tree):
+        return None
+    where = _where(own, target.schema, around)
+    if own and not (isinstance(where, AllOf) and len(where.parts) == len(own)):
+        return None
+    rows = _rows(target, where, [])
+    return answer_text(rows, asked) if isinstance(rows, Scan) else None
 
 
 def _names_lake_table(words: Words, body: Span, names: LakeNames) -> bool:
