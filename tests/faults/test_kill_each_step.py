@@ -71,13 +71,27 @@ def visible_from(steps: list[str], uri: str) -> int:
     return steps.index(label) + 1
 
 
+def syncs(steps: list[str]) -> int:
+    return steps.count("after fsync")
+
+
 def test_the_steps_of_a_commit_are_all_there(mortal: DyingWriter, uri: str) -> None:
     made(esker.connect(uri), "sales.orders")
     status, steps = mortal.write(uri, "sales.orders", "append")
     assert status == 0
     linked = [step.removeprefix("after link ") for step in steps if step.startswith("after link ")]
     assert linked == ["data", "manifest", "list", "metadata"]
-    assert steps.count("before fsync") >= 2 * 4  # each file, and each name in its folder (F42)
+    visible = visible_from(steps, uri) - 1
+    data, manifest, list_, metadata = (steps.index(f"after link {name}") for name in linked)
+    assert syncs(steps[:data]) >= 1  # each file is synced before it gets its name (F42)
+    assert syncs(steps[data:manifest]) >= 2  # the folder of data, and the manifest
+    assert syncs(steps[manifest:list_]) >= 1
+    if uri.startswith("file"):
+        assert syncs(steps[list_:metadata]) >= 2  # the folder of metadata, and the version, whose name is the commit
+        assert syncs(steps[metadata:]) >= 1
+    else:
+        assert syncs(steps[list_:metadata]) >= 1
+        assert syncs(steps[metadata:visible]) >= 1  # the folder of metadata, with all three names
     assert ("after COMMIT" in steps) != uri.startswith("file")
     assert rows_of(esker.connect(uri).table("sales.orders")) == AFTER["append"]
 

@@ -14,6 +14,7 @@ from esker.errors import EskerError, InvalidInput
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
 from esker.ports.catalog import TableState
+from esker.ports.storage import sync_names
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 CODEC = "write.metadata.compression-codec"
@@ -66,8 +67,14 @@ class MetadataFiles:
     def _write(self, metadata: TableMetadata, *, version: int) -> TableState:
         codec = codec_of(metadata.properties)
         location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
+        state = TableState(metadata=metadata, metadata_location=location)
         self.warehouse.storage.write_new(location, encoded(metadata, codec))
-        return TableState(metadata=metadata, metadata_location=location)
+        try:
+            sync_names()  # the next step is the pointer's: all that it will lead to must survive a crash
+        except EskerError:
+            self.discard(state)
+            raise
+        return state
 
 
 def check_same_table(base: TableMetadata, new: TableMetadata) -> None:

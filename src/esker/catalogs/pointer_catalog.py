@@ -236,7 +236,9 @@ class PointerViews:
 
 
 class PointerCatalog:
-    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog``."""
+    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog`` and ``SyncsNames``."""
+
+    syncs_names = True
 
     def __init__(self, pointers: Pointers, warehouse: Warehouse, *, name: str | None = None) -> None:
         self._name = name

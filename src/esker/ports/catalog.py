@@ -237,6 +237,14 @@ class ViewCatalog(Protocol):
 
 
 @runtime_checkable
+class SyncsNames(Protocol):
+    """A catalog whose ``swap`` and ``create`` call ``ports.storage.sync_names`` after they wrote the new metadata file
+    and before they move the pointer."""
+
+    syncs_names: bool
+
+
+@runtime_checkable
 class UnregistersTables(Protocol):
     """A catalog that can remove a table and say in the same step which version was its last."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -167,3 +168,63 @@ class HadoopNames(Protocol):
 def hadoop_file(storage: Storage, location: str) -> HadoopFile:
     """The file as Hadoop finds it; under its own location if the storage knows no other name."""
     return storage.hadoop_file(location) if isinstance(storage, HadoopNames) else HadoopFile(uri=location)
+
+
+# ---------------------------------------------------------------- names of new files
+#
+# On a local disk, the name of a new file is safe against a crash only after its folder is synced. Several files of one
+# commit share a folder, and none of them matters before the commit. So their folders are synced once, before it.
+
+
+class NewNames:
+    """Folders with new names that are not safe yet, and how to make the names in each safe."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Callable[[], None]] = {}
+        self.waits = True  # whether further names wait too
+
+    def add(self, folder: str, sync: Callable[[], None]) -> None:
+        """Let the names in a folder wait. The content of the files is on the disk already."""
+        self._folders.setdefault(folder, sync)
+
+    def sync(self) -> None:
+        """Make every name safe that waits. Raises ``StorageFailed``."""
+        while self._folders:
+            folder = next(iter(self._folders))
+            self._folders[folder]()
+            del self._folders[folder]
+
+    def end(self) -> None:
+        """Make every name safe. From now on, each name is safe when its file is written."""
+        self.waits = False
+        self.sync()
+
+
+_new_names: ContextVar[NewNames | None] = ContextVar("new_names", default=None)
+
+
+@contextmanager
+def names_together() -> Iterator[NewNames]:
+    """Let the names of files that the block writes wait, in this thread. They are safe when the block ends.
+
+    If the block ends by an exception, they may not be: what it wrote must not be used.
+    """
+    names = NewNames()
+    before = _new_names.set(names)
+    try:
+        yield names
+        names.sync()
+    finally:
+        _new_names.reset(before)
+
+
+def waiting_names() -> NewNames | None:
+    """Where a storage adds a new name that may wait. None if it must be safe at once."""
+    names = _new_names.get()
+    return names if names is not None and names.waits else None
+
+
+def sync_names() -> None:
+    """Make the names safe that wait in this thread. Raises ``StorageFailed``."""
+    if (names := _new_names.get()) is not None:
+        names.sync()

@@ -8,12 +8,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
-from esker.ports.storage import StoredFile
+from esker.ports.storage import StoredFile, waiting_names
 from esker.storage.failures import failure_of, naming_failures
 from esker.storage.location import Location, how_to_allow
 
@@ -88,6 +89,9 @@ class LocalStorage:
             finally:
                 with suppress(OSError):
                     draft.unlink(missing_ok=True)
+            if (names := waiting_names()) is not None:
+                names.add(str(path.parent), partial(_sync_names, path.parent, location))
+                return
             try:
                 sync_folder(path.parent)
             except OSError:  # the name is from this call and may not survive a crash: report that nothing was created
@@ -238,6 +242,11 @@ def _make_folders(folder: Path) -> None:
     for place in reversed(missing):
         place.mkdir(exist_ok=True)
         sync_folder(place.parent)
+
+
+def _sync_names(folder: Path, location: str) -> None:
+    with naming_failures("create", location):
+        sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from esker.errors import Conflict, EskerError, NotFound, OutcomeUnknown
 from esker.model.table_names import TableName
-from esker.ports.catalog import Accepted, Catalog, Rejected, TableState, Unanswered
+from esker.ports.catalog import Accepted, Catalog, Rejected, SyncsNames, TableState, Unanswered
+from esker.ports.storage import names_together
 from esker.tree.table_metadata import TableMetadata
 from esker.write.properties import whole_number
 
@@ -119,12 +120,15 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
         policy = RetryPolicy.of(known.metadata.properties)
         for attempt in policy.attempts():
             base = refreshed(catalog, name, known)
-            proposal = change.propose(base, attempt)
-            if proposal is None:
-                change.abandon()
-                return base
-            may_be_visible = True
-            answer = _swapped(catalog, name, base, proposal, policy)
+            with names_together() as names:
+                proposal = change.propose(base, attempt)
+                if proposal is None:
+                    change.abandon()
+                    return base
+                if not isinstance(catalog, SyncsNames):
+                    names.end()
+                may_be_visible = True
+                answer = _swapped(catalog, name, base, proposal, policy)
             if isinstance(answer, TableState):
                 settle(proposal)
                 return answer

@@ -19,6 +19,7 @@ from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import NoFieldIds, WriteRequest
 from esker.ports.row_changes import DeleteRow, RowChange, RowDelta, Verb, Wanted
+from esker.ports.storage import names_together
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
@@ -395,7 +396,8 @@ class Transaction:
             metadata=metadata, schema=metadata.schema, data=rows, operation_id=self._names.operation_id
         )
         try:
-            return tuple(noted(self.tools.writer.write(request), self._get_scratch()))
+            with names_together():
+                return tuple(noted(self.tools.writer.write(request), self._get_scratch()))
         except BaseException:
             self.abandon()
             raise

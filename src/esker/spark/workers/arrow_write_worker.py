@@ -18,7 +18,7 @@ from esker.arrow.write.partition_and_sort_rows import partitioner
 from esker.errors import InvalidInput
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.types import Type
-from esker.ports.storage import Storage
+from esker.ports.storage import Storage, names_together
 from esker.spark.write.written_files import refusal_of, rows_of
 
 
@@ -63,7 +63,8 @@ def carry_out(order: Order, batches: Iterable[pa.RecordBatch], *, task: int, att
         rows_are_sorted=order.rows_are_sorted,
     )
     try:
-        files = list(writer.write(fit_batches(schema, (batch.rename_columns(order.names) for batch in batches))))
+        with names_together():
+            files = list(writer.write(fit_batches(schema, (batch.rename_columns(order.names) for batch in batches))))
     except InvalidInput as error:
         if error.facts.get("column") is None:
             raise
