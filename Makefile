@@ -13,7 +13,7 @@ include tests/interop_jvm/versions.mk
 
 .PHONY: demo demo-cluster test test-cluster test-corpus check bench bench-jvm bench-jvm-rows conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch])
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch] src/esker/arrow/flat/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip setuptools wheel

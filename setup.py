@@ -1,4 +1,4 @@
-"""Builds the compiled parts; where there is no compiler the pure ones beside them are used."""
+"""Builds the compiled parts; where there is no compiler the pure ones beside them, or pyarrow, are used."""
 
 import sysconfig
 
@@ -13,6 +13,14 @@ setup(
             "esker.avro._shred",
             sources=["src/esker/avro/_shred.c"],
             depends=[f"src/esker/avro/_shred_{part}.h" for part in ("object", "blocks", "inflate")],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
+        Extension(
+            "esker.arrow.flat._parquet",
+            sources=["src/esker/arrow/flat/_parquet.c"],
+            depends=[f"src/esker/arrow/flat/_parquet_{part}.h" for part in ("thrift", "footer", "values")],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
             py_limited_api=STABLE,
             optional=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -17,8 +18,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
 
+    from esker.arrow.read.task_reader import TaskReader
+
 NAME_MAPPING = "schema.name-mapping.default"
 ParseNameMapping = Callable[[str], tuple[MappedField, ...]]
+
+
+def _flat_scan(reader: TaskReader) -> Iterator[pa.RecordBatch] | None:
+    """The rows of a request, by compiled code. None where it was not built, or does not suit the request."""
+    try:
+        from esker.arrow.flat.flat_scan import FlatScan, suits
+    except ImportError:  # there was no compiler
+        return None
+    return FlatScan(reader).read() if sys.byteorder == "little" and suits(reader.request) else None
 
 
 class ArrowEngine:
@@ -55,6 +67,10 @@ class ArrowEngine:
         get_mapping = cache(partial(self.name_mapping, request))
         deletes = DeleteStore(self._storage, request.metadata, request.row_schema, get_mapping)
         reader = TaskReader(storage=self._storage, request=request, get_mapping=get_mapping, deletes=deletes)
+        flat = _flat_scan(reader)
+        if flat is not None:
+            yield from flat
+            return
         left = request.limit
         for task in request.tasks if left != 0 else ():
             for batch in reader.read(task):

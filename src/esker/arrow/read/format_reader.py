@@ -40,6 +40,7 @@ class ChunkRequest:
     schema: Schema  # the residual is bound to it
     batch_rows: int = BATCH_ROWS
     touches: Callable[[int, int], bool] | None = None  # whether a range of rows has a wanted one
+    groups: frozenset[int] | None = None  # the row groups of a Parquet file to read; None: all
 
 
 class DataSource(Protocol):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from esker.arrow.arrow_types import FIELD_ID
 from esker.arrow.convert import convert
@@ -139,6 +140,23 @@ def _integers(type_: Type) -> pa.DataType:
     return pa.int32() if isinstance(type_, IntType | DateType) else pa.int64()
 
 
+def judged_groups(
+    source: pa.NativeFile, groups: int, columns: tuple[FileColumn, ...], residual: Bound, schema: Schema
+) -> list[tuple[Bound | None, int]]:
+    """For each row group, what is left to check (None: no row can match) and its number of rows (0: not known)."""
+    unjudged: list[tuple[Bound | None, int]] = [(residual, 0)] * groups
+    asked = columns_asked(residual, schema, columns) if residual != TRUE else {}
+    if not asked:
+        return unjudged
+    statistics = read_statistics(source, {column.first_leaf for column in asked.values()})
+    if statistics is None or len(statistics) != groups:
+        return unjudged
+    examination = examine(residual, row_group_evidence(statistics, asked, schema))
+    pattern, left = examination.residuals()
+    judged = zip(pattern, examination.verdict.some, statistics, strict=True)
+    return [(left[at] if some else None, group.rows) for at, some, group in judged]
+
+
 # ---------------------------------------------------------------- The reader
 
 
@@ -177,6 +195,15 @@ class ParquetFile:
         """The columns of the file."""
         return self._columns
 
+    @property
+    def file(self) -> pq.ParquetFile:
+        """The file as pyarrow knows it."""
+        return self._file
+
+    def close(self) -> None:
+        """Close the file, of which no chunk was asked for."""
+        self._source.close()
+
     def chunks(self, request: ChunkRequest) -> Iterator[Chunk]:
         """The rows in file order. Row groups are read one after the other, so memory is one row group."""
         try:
@@ -190,7 +217,8 @@ class ParquetFile:
         position, row_bytes = 0, self._guessed_row_bytes(indices)
         for group, (residual, rows) in enumerate(self._judged(request.residual, request.schema)):
             rows = rows or self._file.metadata.row_group(group).num_rows
-            if residual is None or not (request.touches is None or request.touches(position, rows)):
+            is_asked = request.groups is None or group in request.groups
+            if residual is None or not is_asked or not (request.touches is None or request.touches(position, rows)):
                 position += rows
                 continue
             batch_rows = int(np.clip(BATCH_BYTES / max(row_bytes, 1.0), _FEWEST_ROWS, request.batch_rows))
@@ -211,20 +239,8 @@ class ParquetFile:
             yield batch
 
     def _judged(self, residual: Bound, schema: Schema) -> list[tuple[Bound | None, int]]:
-        """For each row group, what is left to check (None: no row can match) and its number of rows."""
-        groups = self._file.num_row_groups
-        unjudged: list[tuple[Bound | None, int]] = [(residual, 0)] * groups
-        asked = columns_asked(residual, schema, self._columns) if residual != TRUE else {}
-        if not asked:
-            return unjudged
         with blaming(self._location):
-            statistics = read_statistics(self._source, {column.first_leaf for column in asked.values()})
-        if statistics is None or len(statistics) != groups:
-            return unjudged
-        examination = examine(residual, row_group_evidence(statistics, asked, schema))
-        pattern, left = examination.residuals()
-        judged = zip(pattern, examination.verdict.some, statistics, strict=True)
-        return [(left[at] if some else None, group.rows) for at, some, group in judged]
+            return judged_groups(self._source, self._file.num_row_groups, self._columns, residual, schema)
 
     def _guessed_row_bytes(self, indices: list[int]) -> float:
         """The approximate memory of a row, until a first batch is measured."""

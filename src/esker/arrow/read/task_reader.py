@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,8 @@ class TaskReader:
     get_mapping: GetMapping
     deletes: DeleteStore
 
-    def read(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
-        """The rows of the task, batch by batch."""
+    def read(self, task: ScanTask, groups: frozenset[int] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of the task, batch by batch. ``groups``: only of these row groups of a Parquet file."""
         data_file = task.data_file
         deleted = self.deletes.positions(data_file, task.deletes)
         if task.gone is not None:
@@ -58,7 +58,7 @@ class TaskReader:
             data_file,
             renumbered(data_file, self.request.row_schema, self.get_mapping, origin.constants.keys()),
         )
-        chunks = source.chunks(self._chunk_request(task, equality, takers, source.columns))
+        chunks = source.chunks(replace(self._chunk_request(task, equality, takers, source.columns), groups=groups))
         for chunk in chunks:
             rows = Rows(chunk=chunk, data_file=data_file, spec=spec, origin=origin, task=task)
             alive = self._alive(rows, deleted, equality)

@@ -1,0 +1,25 @@
+from collections.abc import Callable
+from typing import Any
+
+_Chunk = tuple[int, int, int, int, int]  # start, length, values, codec, physical type
+_Unpack = Callable[[memoryview, int], Any]
+
+def schema_end(footer: bytes, /) -> int | None: ...
+def row_groups(
+    footer: bytes, start: int, leaves: tuple[int, ...], columns: int, arrow_schema: bytes | None, /
+) -> list[tuple[int, tuple[_Chunk, ...]]] | None: ...
+def decode(
+    chunks: list[tuple[Any, int, int, int, int, _Unpack | None]],
+    type_: int,
+    optional: int,
+    stored: int,
+    width: int,
+    rows: int,
+    room: int,
+    mask: Any,
+    values: Any,
+    valid: Any,
+    allocate: Callable[[int], Any],
+    /,
+) -> tuple[int, Any, int]: ...
+def use_zstd(create: int, destroy: int, unpack: int, /) -> None: ...

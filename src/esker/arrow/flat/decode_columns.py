@@ -1,0 +1,76 @@
+"""Chunks of one column, from one or many files, to one Arrow array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import CDLL, c_void_p, cast
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from esker.arrow.flat._parquet import decode, use_zstd
+from esker.arrow.flat.flat_layout import FlatColumn
+
+Bools = npt.NDArray[np.bool_]
+Chunk = tuple[Any, int, int, int, int]  # the bytes, start and length in them, values, codec
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+
+
+def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools | None, kept: int) -> pa.Array:
+    """The values of the ``kept`` rows for which ``mask`` is true.
+
+    Raises ``ValueError`` or pyarrow's errors if only pyarrow can read the pages, or nobody can.
+    """
+    unpack = {codec: _unpack(codec) for codec in {chunk[4] for chunk in chunks}}  # not shared: gzip's has a state
+    parts = [(data, start, length, values, codec, unpack[codec]) for data, start, length, values, codec in chunks]
+    values = pa.allocate_buffer((kept + 1) * (column.width or 4))
+    valid = pa.allocate_buffer(kept // 8 + 1)
+    nulls, data, used = decode(
+        parts,
+        column.physical,
+        int(column.optional),
+        column.stored,
+        column.width,
+        rows,
+        kept,
+        mask,
+        values,
+        valid,
+        pa.allocate_buffer,
+    )
+    if column.is_boolean:
+        values = pa.py_buffer(np.packbits(np.frombuffer(values, np.uint8, kept), bitorder="little"))
+    buffers = [valid if nulls else None, values]
+    if data is not None:
+        buffers.append(data.slice(0, used))
+    return pa.Array.from_buffers(column.type, kept, buffers, nulls)
+
+
+def _unpack(codec: int) -> Any:
+    """The function that unpacks a page. None if pages are stored as they are."""
+    if codec == 0:
+        return None
+    if codec not in _CODECS:
+        raise ValueError(f"a codec that only pyarrow knows: {codec}")
+    return pa.Codec(_CODECS[codec]).decompress
+
+
+def load_zstd() -> Any:
+    """Let the compiled code call libzstd, if this machine has it: pyarrow makes a new context for every page.
+
+    Returns the library, which must stay loaded.
+    """
+    for name in ("libzstd.so.1", "libzstd.1.dylib"):
+        try:
+            library = CDLL(name)
+            functions = (library.ZSTD_createDCtx, library.ZSTD_freeDCtx, library.ZSTD_decompressDCtx)
+        except (OSError, AttributeError):
+            continue
+        use_zstd(*(cast(function, c_void_p).value or 0 for function in functions))
+        return library
+    return None
+
+
+ZSTD = load_zstd()

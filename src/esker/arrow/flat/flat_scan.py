@@ -1,0 +1,401 @@
+"""Scan Parquet files of one flat layout together: small files many at once, large files one row group at a time.
+
+Jobs run in a few threads, and their rows are returned in the order of the tasks. Whatever is not flat, not on this
+machine, damaged or too large is read by `TaskReader`, in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from esker.arrow.arrow_types import to_arrow_schema
+from esker.arrow.deletes.deleted_positions import Bitmap, Deleted
+from esker.arrow.flat._parquet import row_groups, schema_end
+from esker.arrow.flat.decode_columns import Bools, Chunk, decoded
+from esker.arrow.flat.flat_layout import FlatColumn, FlatLayout, footer_length, read_layout
+from esker.arrow.read.filter import matches
+from esker.arrow.read.parquet_file import judged_groups
+from esker.arrow.read.row_metadata import METADATA_COLUMNS
+from esker.arrow.read.task_reader import TaskReader
+from esker.errors import EskerError
+from esker.model.predicates.predicate import TRUE, Bound, terms
+from esker.model.types import Field
+from esker.ports.engine import ReadRequest, ScanTask
+from esker.tree.data_file import FileContent
+
+WHOLE = 1 << 20  # a file of fewer bytes is read whole
+TOGETHER_ROWS, TOGETHER_BYTES = 1 << 17, 32 << 20  # of small files in one job
+MOST_BYTES = 128 << 20  # of a row group as stored, and of its rows by a guess
+_VALUE = 16  # bytes in memory, by a guess
+_MOST_LAYOUTS = 64
+_TAIL = 64 << 10
+_THREADS = 4
+_FAULTS = (ValueError, OSError, EskerError, pa.ArrowException, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class Careful:
+    """Rows that `TaskReader` has to read: a task, or some of its row groups."""
+
+    task: ScanTask
+    groups: frozenset[int] | None = None
+
+
+Piece: TypeAlias = pa.RecordBatch | Careful
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A row group: its rows, its place in the file, the deletes of the file, and a chunk for each needed column."""
+
+    rows: int
+    position: int
+    deleted: tuple[Deleted, ...]
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(slots=True)
+class _Small:
+    """Small files that are read in one job, and the deletes of each."""
+
+    residual: Bound
+    most_rows: int
+    tasks: list[tuple[ScanTask, str, tuple[Deleted, ...]]] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+
+    def takes(self, task: ScanTask) -> bool:
+        """Whether the task can be added."""
+        data = task.data_file
+        fits = self.rows + data.record_count <= self.most_rows and self.size + data.file_size <= TOGETHER_BYTES
+        return not self.tasks or (fits and (task.residual is self.residual or task.residual == self.residual))
+
+    def add(self, task: ScanTask, path: str, deleted: tuple[Deleted, ...]) -> None:
+        """Add a task."""
+        self.residual = task.residual
+        self.tasks.append((task, path, deleted))
+        self.rows += task.data_file.record_count
+        self.size += task.data_file.file_size
+
+
+def suits(request: ReadRequest) -> bool:
+    """Whether the request may be read here: no metadata columns, and no limit, which would stop early."""
+    return request.limit is None and not any(wanted.id in METADATA_COLUMNS for wanted in request.projection)
+
+
+class FlatScan:
+    """One scan."""
+
+    def __init__(self, careful: TaskReader) -> None:
+        self._careful = careful
+        self._request = careful.request
+        self._schema = to_arrow_schema(self._request.projection)
+        self._layouts: list[FlatLayout] = []
+        # By identity, since a filter may be long; each is kept, so that no other gets its identity.
+        self._known: dict[tuple[int, int], tuple[Bound, tuple[FlatColumn, ...] | None]] = {}
+        self._most_rows = MOST_BYTES // (_VALUE * max(1, len(self._request.projection.fields)))
+        self._threads = min(_THREADS, os.cpu_count() or 1)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows that pass the filter and the deletes, in task order."""
+        for piece in self._pieces():
+            if isinstance(piece, Careful):
+                yield from self._careful.read(piece.task, piece.groups)
+            elif piece.num_rows:
+                yield piece
+
+    def _pieces(self) -> Iterator[Piece]:
+        waiting: deque[Future[list[Piece]]] = deque()
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="esker-scan")
+        try:
+            for job in self._jobs():
+                waiting.append(pool.submit(self._done, job))
+                while len(waiting) > self._threads + 1:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _jobs(self) -> Iterator[_Small | _Group | Careful]:
+        together = min(TOGETHER_ROWS, self._most_rows)
+        small = _Small(TRUE, together)
+        for task in self._request.tasks:
+            path = self._path(task)
+            data = task.data_file
+            if path is not None and data.file_size <= WHOLE and data.record_count <= self._most_rows:
+                if not small.takes(task):
+                    yield small
+                    small = _Small(TRUE, together)
+                small.add(task, path, self._deleted(task))
+                continue
+            if small.tasks:
+                yield small
+                small = _Small(TRUE, together)
+            if path is None:
+                yield Careful(task)
+            else:
+                yield from self._groups(task, path)
+        if small.tasks:
+            yield small
+
+    def _path(self, task: ScanTask) -> str | None:
+        """Where the file of a task is on this machine. None if it has to be read by `TaskReader`."""
+        data = task.data_file
+        is_plain = data.file_format.lower() == "parquet" and data.key_metadata is None and task.taken_by is None
+        if not is_plain or any(delete.content is FileContent.EQUALITY_DELETES for delete in task.deletes):
+            return None
+        return self._careful.storage.local_path(data.path)
+
+    def _deleted(self, task: ScanTask) -> tuple[Deleted, ...]:
+        # Here and not in a thread: the store of deletes is not made for several.
+        deleted = self._careful.deletes.positions(task.data_file, task.deletes) if task.deletes else ()
+        return deleted if task.gone is None else (*deleted, Bitmap(task.gone, 0))
+
+    def _done(self, job: _Small | _Group | Careful) -> list[Piece]:
+        if isinstance(job, Careful):
+            return [job]
+        return self._small(job) if isinstance(job, _Small) else self._group(job)
+
+    # ---------------------------------------------------------------- Small files, many at once
+
+    def _small(self, job: _Small) -> list[Piece]:
+        pieces: list[Piece] = []
+        gathered: list[tuple[ScanTask, list[_Part]]] = []
+        before: FlatLayout | None = None
+        for task, path, deleted in job.tasks:
+            found = self._whole(task, path, deleted, job.residual)
+            if gathered and (found is None or found[0] is not before):
+                pieces += self._together(before, gathered, job.residual)
+                gathered = []
+            if found is None:
+                pieces.append(Careful(task))
+            else:
+                before = found[0]
+                gathered.append((task, found[1]))
+        return pieces + self._together(before, gathered, job.residual)
+
+    def _whole(
+        self, task: ScanTask, path: str, deleted: tuple[Deleted, ...], residual: Bound
+    ) -> tuple[FlatLayout, list[_Part]] | None:
+        size = task.data_file.file_size
+        try:
+            data = _read(path, size + 1)
+        except OSError:
+            return None
+        length = footer_length(data[-8:])
+        if len(data) != size or length is None or length + 8 > size:
+            return None
+        found = self._match(task.data_file.path, data[size - 8 - length : -8], residual)
+        if found is None:
+            return None
+        parts, position = [], 0
+        for rows, chunks in found[1]:
+            held = tuple((data, start, length, values, codec) for start, length, values, codec, _ in chunks)
+            parts.append(_Part(rows=rows, position=position, deleted=deleted, chunks=held))
+            position += rows
+        return (found[0], parts) if position == task.data_file.record_count else None
+
+    def _together(
+        self, layout: FlatLayout | None, gathered: list[tuple[ScanTask, list[_Part]]], residual: Bound
+    ) -> list[Piece]:
+        if layout is None or not gathered:
+            return []
+        try:
+            return [self._batch(layout, [part for _, parts in gathered for part in parts], residual)]
+        except _FAULTS:
+            return [Careful(task) for task, _ in gathered]
+
+    # ---------------------------------------------------------------- Large files, one row group at a time
+
+    def _groups(self, task: ScanTask, path: str) -> Iterator[_Group | Careful]:
+        try:
+            found = self._judged(task, path)
+        except _FAULTS:
+            found = None
+        if found is None:
+            yield Careful(task)
+            return
+        layout, groups = found
+        deleted, position = self._deleted(task), 0
+        for at, (residual, rows, chunks) in enumerate(groups):
+            if residual is not None:
+                yield _Group(task, at, path, layout, residual, rows, position, deleted, chunks)
+            position += rows
+
+    def _judged(self, task: ScanTask, path: str) -> tuple[FlatLayout, list[_Judged]] | None:
+        """The layout of a large file, and of each row group what is left of the filter, the rows and the chunks."""
+        with pa.OSFile(path) as source:
+            size = source.size()
+            tail = source.read_at(min(_TAIL, size), max(0, size - _TAIL))
+            length = footer_length(tail[-8:])
+            if length is None or length + 8 > size:
+                return None
+            footer = tail[-8 - length : -8] if length + 8 <= len(tail) else source.read_at(length, size - 8 - length)
+            found = self._match(task.data_file.path, footer, task.residual)
+            if found is None:
+                return None
+            layout, groups = found
+            judged = judged_groups(source, len(groups), layout.columns, task.residual, self._request.row_schema)
+            residuals = [residual for residual, _ in judged]
+            return layout, [(left, *group) for left, group in zip(residuals, groups, strict=True)]
+
+    def _group(self, job: _Group) -> list[Piece]:
+        careful = Careful(job.task, frozenset((job.index,)))
+        if job.rows > self._most_rows or sum(length for _, length, *_ in job.chunks) > MOST_BYTES:
+            return [careful]
+        try:
+            with pa.OSFile(job.path) as source:
+                held = tuple(_stored(source, chunk) for chunk in job.chunks)
+            part = _Part(rows=job.rows, position=job.position, deleted=job.deleted, chunks=held)
+            return [self._batch(job.layout, [part], job.residual, of=job.task.residual)]
+        except _FAULTS:
+            return [careful]
+
+    # ---------------------------------------------------------------- Layouts and rows
+
+    def _match(self, location: str, footer: bytes, residual: Bound) -> tuple[FlatLayout, list[_RowGroup]] | None:
+        """The layout of a file, and its row groups. None if `TaskReader` has to read it."""
+        for layout in self._layouts:
+            if footer.startswith(layout.prefix):
+                columns = self._columns(layout, residual)
+                groups = None if columns is None else _groups_of(layout, footer, columns)
+                if columns is None or groups is not None:
+                    return None if groups is None else (layout, groups)
+        new = self._new_layout(location, footer)
+        columns = None if new is None else self._columns(new, residual)
+        groups = None if new is None or columns is None else _groups_of(new, footer, columns)
+        return None if new is None or groups is None else (new, groups)
+
+    def _new_layout(self, location: str, footer: bytes) -> FlatLayout | None:
+        """The layout of a file that no known layout fits."""
+        end = schema_end(footer)
+        if end is None or len(self._layouts) == _MOST_LAYOUTS:
+            return None
+        try:
+            layout = read_layout(self._careful.storage, location, footer[:end])
+        except _FAULTS:
+            return None
+        for known in self._layouts:  # found by another thread meanwhile, or it does not suit this file
+            if (known.prefix, known.arrow_schema) == (layout.prefix, layout.arrow_schema):
+                return known
+        self._layouts.append(layout)
+        return layout
+
+    def _columns(self, layout: FlatLayout, residual: Bound) -> tuple[FlatColumn, ...] | None:
+        """The needed columns in the order of their chunks. None if the files do not have all of them."""
+        known = self._known.get((id(layout), id(residual)))
+        if known is None:
+            known = self._known[id(layout), id(residual)] = (residual, self._needed(layout, residual))
+        return known[1]
+
+    def _needed(self, layout: FlatLayout, residual: Bound) -> tuple[FlatColumn, ...] | None:
+        fields = {wanted.id: wanted for wanted in (*self._request.projection, *_filtered(residual))}
+        found = [layout.find(wanted) for wanted in fields.values()]
+        there = {column.leaf: column for column in found if column is not None}
+        return None if None in found else tuple(there[leaf] for leaf in sorted(there))
+
+    def _batch(
+        self, layout: FlatLayout, parts: list[_Part], residual: Bound, *, of: Bound | None = None
+    ) -> pa.RecordBatch:
+        """The rows of the parts that pass the deletes and the filter. ``of``: the filter that columns were read for."""
+        columns = self._columns(layout, residual if of is None else of) or ()
+        at = {column.leaf: index for index, column in enumerate(columns)}
+        rows = sum(part.rows for part in parts)
+
+        def read(wanted: Field, mask: Bools | None, kept: int) -> pa.Array:
+            column = layout.flat[wanted.id]
+            return decoded(column, [part.chunks[at[column.leaf]] for part in parts], rows, mask, kept)
+
+        mask = _alive(parts, rows)
+        held: dict[int, pa.Array] = {}
+        if residual != TRUE:
+            held = {wanted.id: read(wanted, None, rows) for wanted in _filtered(residual)}
+            passed = matches(residual, held, rows).to_numpy(zero_copy_only=False)
+            mask = passed if mask is None else mask & passed
+        kept = rows if mask is None else int(np.count_nonzero(mask))
+        mask = None if kept == rows else mask
+        if not self._request.projection.fields:  # rows without columns, for a count
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), kept, [None]))
+        if not kept:
+            return pa.RecordBatch.from_pylist([], schema=self._schema)
+        chosen = None if mask is None else pa.array(mask)
+        arrays = [
+            (held[wanted.id] if chosen is None else held[wanted.id].filter(chosen))
+            if wanted.id in held
+            else read(wanted, mask, kept)
+            for wanted in self._request.projection
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+_Chunks = tuple[tuple[int, int, int, int, int], ...]
+_RowGroup = tuple[int, _Chunks]
+_Judged = tuple[Bound | None, int, _Chunks]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group of a large file."""
+
+    task: ScanTask
+    index: int
+    path: str
+    layout: FlatLayout
+    residual: Bound
+    rows: int
+    position: int
+    deleted: tuple[Deleted, ...]
+    chunks: _Chunks
+
+
+def _groups_of(layout: FlatLayout, footer: bytes, columns: tuple[FlatColumn, ...]) -> list[_RowGroup] | None:
+    """The row groups. None if one of them is not as the schema says."""
+    leaves = tuple(column.leaf for column in columns)
+    found = row_groups(footer, len(layout.prefix), leaves, layout.leaf_count, layout.arrow_schema)
+    types = [column.physical for column in columns]
+    for rows, chunks in found or ():
+        if any(values != rows for _, _, values, _, _ in chunks) or [chunk[4] for chunk in chunks] != types:
+            return None
+    return found
+
+
+def _stored(source: pa.NativeFile, chunk: tuple[int, int, int, int, int]) -> Chunk:
+    """The bytes of a chunk, in Arrow's memory, which is used again sooner than Python's."""
+    start, length, values, codec, _ = chunk
+    source.seek(start)
+    return source.read_buffer(length), 0, length, values, codec
+
+
+def _filtered(residual: Bound) -> Iterable[Field]:
+    """The fields that a filter compares."""
+    return {term.field.id: term.field for term in terms(residual)}.values()
+
+
+def _alive(parts: list[_Part], rows: int) -> Bools | None:
+    """Which rows the deletes leave. None if there are no deletes."""
+    if not any(part.deleted for part in parts):
+        return None
+    alive, start = np.ones(rows, dtype=bool), 0
+    for part in parts:
+        for positions in part.deleted:
+            alive[start + positions.within(part.position, part.rows)] = False
+        start += part.rows
+    return alive
+
+
+def _read(path: str, most: int) -> bytes:
+    """The first bytes of a file, all of it if it is not longer."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        return os.read(handle, most)
+    finally:
+        os.close(handle)

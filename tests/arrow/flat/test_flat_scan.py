@@ -1,0 +1,242 @@
+"""Files of one flat layout, read together: the same rows as `TaskReader` gives, in the same order."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import esker
+from esker.arrow import arrow_engine
+from esker.arrow.flat import decode_columns, flat_scan
+from esker.arrow.flat._parquet import use_zstd
+
+COLUMNS = {
+    "n": ("int", pa.int32()),
+    "big": ("bigint", pa.int64()),
+    "f": ("float", pa.float32()),
+    "d": ("double", pa.float64()),
+    "day": ("date", pa.date32()),
+    "at": ("timestamp", pa.timestamp("us", "UTC")),
+    "local": ("timestamp_ntz", pa.timestamp("us")),
+    "text": ("string", pa.string()),
+    "raw": ("binary", pa.binary()),
+    "yes": ("boolean", pa.bool_()),
+    "money": ("decimal(9,2)", pa.decimal128(9, 2)),
+    "more": ("decimal(18,4)", pa.decimal128(18, 4)),
+    "most": ("decimal(38,6)", pa.decimal128(38, 6)),
+}
+FILTERS = (
+    None,
+    "n >= 3 AND n < 7",
+    "text = 'rather a long text, longer than sixteen bytes' OR d > 0.5",
+    "yes AND day IS NOT NULL",
+    "money > 1.5 AND text LIKE 'a%'",
+    "big IS NULL",
+    "n > 1000",
+)
+Counts = dict[str, int]
+
+
+def value(kind: pa.DataType, chance: random.Random) -> Any:
+    """A value, drawn from few, so that dictionaries and filters have something to do."""
+    few = chance.randint(0, 9)
+    if pa.types.is_decimal(kind):
+        return Decimal(few * chance.choice((1, -1, 10**4))).scaleb(-2)
+    if pa.types.is_floating(kind):
+        return chance.choice((few / 4, -0.0, float("nan"), -few / 8))
+    if pa.types.is_date(kind):
+        return dt.date(1970, 1, 1) + dt.timedelta(few - 5)
+    if pa.types.is_timestamp(kind):
+        zone = dt.UTC if kind.tz else None
+        return dt.datetime(2026, 1, 1, tzinfo=zone) + dt.timedelta(seconds=few, microseconds=few)
+    if pa.types.is_boolean(kind):
+        return few < 5
+    text = chance.choice(
+        ("", "a", "ab", "b" * few, "rather a long text, longer than sixteen bytes", f"a{chance.random()}")
+    )
+    if pa.types.is_string(kind):
+        return text
+    return text.encode() if pa.types.is_binary(kind) else few
+
+
+def rows(count: int, chance: random.Random, *, nulls: float) -> pa.Table:
+    """Random rows of every type that is read flat."""
+    return pa.table(
+        {
+            name: pa.array([None if chance.random() < nulls else value(kind, chance) for _ in range(count)], kind)
+            for name, (_, kind) in COLUMNS.items()
+        }
+    )
+
+
+def with_ids(table: pa.Table) -> pa.Table:
+    """The table with the ids that a new table gives its columns."""
+    fields = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(table.schema, 1)]
+    return table.cast(pa.schema(fields))
+
+
+def lake(folder: Path, **how: Any) -> Any:
+    """A lake in a folder, and an empty table ``db.t`` with all columns."""
+    found = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), allowed_roots=[folder])
+    found.create_namespace("db")
+    text = ", ".join(f"{name} {sql}" for name, (sql, _) in COLUMNS.items())
+    return found.create_table("db.t", text, properties={"write.delete.mode": "merge-on-read"}, **how)
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
+    """How many batches were decoded here, and how many pieces were left to `TaskReader`."""
+    counts = {"here": 0, "careful": 0}
+    pieces = flat_scan.FlatScan._pieces
+
+    def watched(self: flat_scan.FlatScan) -> Iterator[flat_scan.Piece]:
+        for piece in pieces(self):
+            counts["careful" if isinstance(piece, flat_scan.Careful) else "here"] += 1
+            yield piece
+
+    with monkeypatch.context() as patched:
+        patched.setattr(flat_scan.FlatScan, "_pieces", watched)
+        yield counts
+
+
+def carefully(monkeypatch: pytest.MonkeyPatch, scan: Any) -> pa.Table:
+    """The rows of a scan by `TaskReader` alone."""
+    with monkeypatch.context() as patched:
+        patched.setattr(arrow_engine, "_flat_scan", lambda reader: None)
+        return scan.to_arrow()
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """Whether the rows are the same, in the same order, NaN and the sign of zero included."""
+    return one.schema.equals(other.schema, check_metadata=True) and repr(one.to_pylist()) == repr(other.to_pylist())
+
+
+WRITERS: tuple[dict[str, Any], ...] = (
+    {"compression": "zstd"},
+    {"compression": "snappy", "use_dictionary": False},
+    {"compression": "none", "data_page_version": "2.0"},
+    {"compression": "zstd", "data_page_version": "2.0", "data_page_size": 64, "write_batch_size": 7},
+    {"compression": "gzip", "row_group_size": 11, "dictionary_pagesize_limit": 32},
+    {"compression": "lz4", "store_schema": False, "store_decimal_as_integer": True},
+    {"compression": "brotli", "use_dictionary": ["text"], "store_decimal_as_integer": True},
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_rows_are_those_of_the_careful_reader(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    table = lake(tmp_path, format_version=chance.choice((2, 3)))
+    files = []
+    for at in range(chance.randint(1, 12)):
+        path = tmp_path / f"{at}.parquet"
+        given = rows(chance.choice((1, 9, 100, 700)), chance, nulls=chance.choice((0, 0, 0.3, 1)))
+        pq.write_table(with_ids(given), path, **chance.choice(WRITERS))
+        files.append(str(path))
+    table.add_files(files)
+    if seed % 2:
+        table.delete("n = 4 OR text = 'ab'")
+    monkeypatch.setattr(flat_scan, "WHOLE", chance.choice((0, 1 << 20)))  # all files count as large, or as small
+    monkeypatch.setattr(flat_scan, "TOGETHER_ROWS", chance.choice((500, 1 << 17)))
+    for where in FILTERS:
+        for columns in (None, ["text", "n"], ["money"]):
+            scan = table.scan(where, columns=columns)
+            with counted(monkeypatch) as counts:
+                found = scan.to_arrow()
+            found.validate(full=True)
+            assert counts["careful"] == 0
+            assert same(found, carefully(monkeypatch, scan)), (where, columns)
+            assert scan.count() == len(found)
+
+
+def test_without_libzstd_pyarrow_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake(tmp_path)
+    table.append(rows(300, random.Random(1), nulls=0.1))
+    try:
+        use_zstd(0, 0, 0)
+        with counted(monkeypatch) as counts:
+            found = table.scan().to_arrow()
+    finally:
+        decode_columns.load_zstd()
+    assert counts == {"here": 1, "careful": 0}
+    assert same(found, carefully(monkeypatch, table.scan()))
+
+
+def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake(tmp_path)
+    chance = random.Random(3)
+    for _ in range(5):
+        table.append(rows(20, chance, nulls=0.1))
+    with counted(monkeypatch) as counts:
+        assert table.scan().to_arrow().num_rows == 100
+    assert counts == {"here": 1, "careful": 0}
+
+
+def test_a_file_of_another_layout_takes_the_careful_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An added column, a wider type, a new name, a file without ids: rows and order are the same."""
+    table = lake(tmp_path)
+    chance = random.Random(5)
+    table.append(rows(20, chance, nulls=0.1))
+    with table.alter() as change:
+        change.add_column("added", "string")
+        change.rename_column("text", "words")
+        change.widen_column("n", "bigint")
+    named = rows(30, chance, nulls=0.1).rename_columns(["words" if name == "text" else name for name in COLUMNS])
+    table.append(named.append_column("added", pa.array(["x"] * 30)))
+    path = tmp_path / "named.parquet"
+    pq.write_table(named, path)
+    table.add_files([str(path)])
+    table.append(named.append_column("added", pa.array(["y"] * 30)))
+    for where in (None, "n > 3", "added = 'y'", "words = 'a'"):
+        with counted(monkeypatch) as counts:
+            found = table.scan(where).to_arrow()
+        assert counts["careful"] > 0
+        assert same(found, carefully(monkeypatch, table.scan(where))), where
+
+
+@pytest.mark.parametrize("columns", [["n", "_pos"], ["_file"], ["_row_id", "n"]])
+def test_metadata_columns_take_the_careful_path(
+    columns: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake(tmp_path, format_version=3)
+    table.append(rows(20, random.Random(7), nulls=0.1))
+    with counted(monkeypatch) as counts:
+        assert table.scan(columns=columns).to_arrow().num_rows == 20
+    assert counts == {"here": 0, "careful": 0}
+
+
+def test_a_limit_stops_early(tmp_path: Path) -> None:
+    table = lake(tmp_path)
+    table.append(rows(50, random.Random(9), nulls=0))
+    table.append(rows(50, random.Random(9), nulls=0))
+    [*_, last] = (Path(task.data_file.path.removeprefix("file://")) for task in table.scan().plan().tasks)
+    last.unlink()
+    assert table.scan(limit=10).to_arrow().num_rows == 10
+
+
+def test_a_reader_that_stops_leaves_no_threads_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake(tmp_path)
+    path = tmp_path / "many.parquet"
+    pq.write_table(with_ids(rows(400, random.Random(2), nulls=0)), path, row_group_size=10)
+    table.add_files([str(path)])
+    monkeypatch.setattr(flat_scan, "WHOLE", 0)
+    done: list[int] = []
+    group = flat_scan.FlatScan._group
+
+    def watched(self: flat_scan.FlatScan, job: Any) -> Any:
+        done.append(job.index)
+        return group(self, job)
+
+    monkeypatch.setattr(flat_scan.FlatScan, "_group", watched)
+    batches = table.scan()._batches()
+    assert next(batches).num_rows == 10
+    batches.close()
+    assert len(done) < 40
