@@ -217,7 +217,9 @@ class CleaningVerbs:
 
     def _tended(self, state: TableState | None = None) -> TendedTable:
         from esker.maintain.tended_table import TendedTable
+        from esker.ports.table_format import refuse_versions
 
+        refuse_versions(self._workings.format, "verify a table or examine its health")
         return TendedTable(
             name=self._name,
             state=state or self._state,

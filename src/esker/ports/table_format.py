@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from esker.errors import Unsupported
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.schema import Schema
 from esker.ports.merge import MergeRule
@@ -48,6 +49,16 @@ class MergesRows(Protocol):
     def merge_rule(self, metadata: TableMetadata, schema: Schema) -> MergeRule | None:
         """How rows are merged. None if the table has no key."""
         ...
+
+
+def refuse_versions(table_format: TableFormat, what: str) -> None:
+    """Raise ``Unsupported`` for a format whose manifests are no history of rows: its files have versions of rows."""
+    if isinstance(table_format, MergesRows):
+        raise Unsupported(
+            f"cannot {what}: the files of this table have versions of rows, and Esker does this for Iceberg tables "
+            "only",
+            feature=what,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

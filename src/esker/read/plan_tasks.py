@@ -17,7 +17,7 @@ from esker.model.predicates.bind import to_sql
 from esker.model.predicates.predicate import TRUE, Bound, conjuncts
 from esker.model.schema import Schema
 from esker.ports.engine import ScanTask
-from esker.ports.table_format import TableFormat
+from esker.ports.table_format import TableFormat, refuse_versions
 from esker.read.attach_deletes import DeleteIndex
 from esker.read.prune_manifest import KeptFiles, PrunedManifests, prune_manifests
 from esker.read.prune_manifest_list import PrunedList, prune_manifest_list
@@ -219,6 +219,7 @@ def added_files(
 
     The rows are those that were added. Later deletes are not applied.
     """
+    refuse_versions(table_format, "read a table as a stream")
     new = [
         manifest
         for manifest in table_format.manifests(metadata, snapshot)

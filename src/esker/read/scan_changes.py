@@ -13,7 +13,7 @@ from esker.model.predicates.predicate import Bound
 from esker.model.schema import Schema
 from esker.model.types import Field, VariantType, is_nested
 from esker.ports.engine import CHANGE_COLUMNS, ChangeRequest, Commit, Engine, SparkFrames
-from esker.ports.table_format import TableFormat
+from esker.ports.table_format import TableFormat, refuse_versions
 from esker.read.plan_changes import ChangePlan, ChangePlanner
 from esker.read.result_formats import RowVerbs
 from esker.read.scan import Where, bound_filter, exact_count, shown_filter
@@ -137,6 +137,7 @@ def scan_changes(
     frames: SparkFrames | None = None,
 ) -> ChangeScan:
     """A change feed. Checks everything that can be checked before a file is opened."""
+    refuse_versions(table_format, "read the changes of a table")
     if net and keys:
         raise InvalidInput("cannot read net changes as updates: give net=True or keys, not both")
     found = snapshot_range(metadata, from_snapshot, to_snapshot)
