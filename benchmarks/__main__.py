@@ -18,6 +18,7 @@ from benchmarks import (
     micro_batches,
     object_store,
     otlp,
+    paimon_planning,
     pipeline,
     planning,
     spark_read,
@@ -30,6 +31,7 @@ from benchmarks.measure import HEADER, Comparison
 Suite = Callable[[Path], Iterator[Comparison]]
 SUITES: dict[str, Suite] = {
     "planning": planning.compare,
+    "paimon_planning": paimon_planning.compare,
     "commits": commits.compare,
     "compaction": compaction.compare,
     "expiry": expiry.compare,

@@ -49,6 +49,17 @@ def numbers_of(array: pa.Array, *, null: float) -> npt.NDArray[Any]:
     return np.where(null_mask(array), np.array(null, dtype), values)
 
 
+def flags_of(array: pa.Array, *, null: bool = False) -> npt.NDArray[np.bool_]:
+    """An array of booleans as numpy, with the given one for null."""
+    import numpy as np
+
+    if not len(array):
+        return np.zeros(0, np.bool_)
+    bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
+    values = bits[array.offset : array.offset + len(array)] == 1
+    return values if array.null_count == 0 else np.where(null_mask(array), null, values)
+
+
 def binary_array(values: Sequence[bytes | None]) -> pa.Array:
     """Bytes, or null, as an Arrow array."""
     import numpy as np

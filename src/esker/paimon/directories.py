@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from esker.model.arrow_arrays import arrow_array, binary_array, numbers_of
 from esker.paimon.metadata.layout import Layout
 from esker.paimon.metadata.table_schema import TableSchema
 from esker.paimon.rows.binary_row import BinaryRows
@@ -25,7 +26,7 @@ class Places:
         self._schema = schema
         self._layout = layout
         encoded = partitions.dictionary_encode()
-        self._partition_of = np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
+        self._partition_of = numbers_of(encoded.indices, null=0).astype(np.int64)
         rows = BinaryRows(encoded.dictionary, file)
         self._distinct = [rows.column(at, field.type) for at, field in enumerate(schema.partition_fields)]
         low = int(buckets.min()) if len(buckets) else 0
@@ -39,7 +40,7 @@ class Places:
     @property
     def partition(self) -> tuple[pa.Array, ...]:
         """The partition values of every file, in the held form."""
-        at = pa.array(self._partition_of)
+        at = arrow_array(self._partition_of)
         return tuple(column.take(at) for column in self._distinct)
 
     def locations(self, storage: Storage, names: pa.Array) -> pa.Array:
@@ -48,7 +49,7 @@ class Places:
         for (partition, bucket), first in zip(self._pairs, self._first, strict=True):
             values = [column[partition].as_py() for column in self._distinct]
             folders.append(self._folder(storage, values, bucket, names[int(first)].as_py()))
-        whole = pa.array(folders, pa.string()).take(pa.array(self.place_of))
+        whole = binary_array([folder.encode() for folder in folders]).cast(pa.string()).take(arrow_array(self.place_of))
         return pc.binary_join_element_wise(whole, names, "/")
 
     def _folder(self, storage: Storage, values: list[Any], bucket: int, name: str) -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from esker.model.arrow_arrays import arrow_array
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.types import DecimalType, DoubleType, FloatType, IntType, LongType, Type
 from esker.paimon.manifests.statistics import WITHOUT_BOUNDS, as_bounds
 from esker.paimon.metadata.table_schema import TableSchema
@@ -60,7 +60,7 @@ def _with_key_range(rows: pa.Table, stats: pa.StructArray, number: int, field: D
 
 def _kinds(rows: pa.Table) -> list[tuple[Int64s, int, Sequence[str] | None]]:
     """The files by schema and by the columns that their statistics have."""
-    schema_ids = np.asarray(rows["_FILE._SCHEMA_ID"].to_numpy()).astype(np.int64)
+    schema_ids = numbers_of(rows["_FILE._SCHEMA_ID"].combine_chunks(), null=0).astype(np.int64)
     named = rows["_FILE._VALUE_STATS_COLS"].combine_chunks()
     codes = np.zeros(len(named), np.int64)
     lists: list[tuple[str, ...] | None] = [None]
@@ -101,7 +101,7 @@ def _part(at: Int64s, stats: pa.Array | None, place: tuple[int, DataField] | Non
     if stats is None or place is None:
         return at, nothing, nothing, pa.nulls(len(at), pa.int64())
     number, field = place
-    chosen = stats if len(at) == len(stats) else stats.take(pa.array(at))
+    chosen = stats if len(at) == len(stats) else stats.take(arrow_array(at))
     if field.type.root in WITHOUT_BOUNDS:
         low = high = nothing
     else:
@@ -114,9 +114,9 @@ def _part(at: Int64s, stats: pa.Array | None, place: tuple[int, DataField] | Non
 
 def _counts(lists: pa.ListArray, at: int) -> pa.Array:
     """Element ``at`` of every list; null where there is none."""
-    ends = np.asarray(lists.offsets.to_numpy()).astype(np.int64)
+    ends = numbers_of(lists.offsets, null=0).astype(np.int64)
     starts, lengths = ends[:-1], np.diff(ends)
-    there = (lengths > at) & np.asarray(lists.is_valid().to_numpy(zero_copy_only=False)).astype(bool)
+    there = (lengths > at) & ~null_mask(lists)
     return lists.values.take(arrow_array(np.where(there, starts + at, 0), null=~there))
 
 
@@ -124,9 +124,9 @@ def _joined(parts: Sequence[Part], rows: pa.Table) -> ColumnMetrics:
     place = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64)
     back = np.empty(len(place), np.int64)
     back[place] = np.arange(len(place))
-    index = pa.array(back)
+    index = arrow_array(back)
     low, high, nulls = (
-        pa.concat_arrays([part[number] for part in parts]).take(index) if parts else pa.array([], type_)
+        pa.concat_arrays([part[number] for part in parts]).take(index) if parts else pa.nulls(0, type_)
         for number, type_ in ((1, pa.binary()), (2, pa.binary()), (3, pa.int64()))
     )
     return ColumnMetrics(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from esker.errors import NoSuchFile
+from esker.model.arrow_arrays import arrow_array, binary_array, numbers_of
 from esker.model.schema import Schema
 from esker.paimon.directories import Places
 from esker.paimon.file_bounds import column_metrics
@@ -144,12 +145,12 @@ class PaimonFormat:
         buckets = _numbers(rows, "_BUCKET")
         places = Places(latest, definition.layout, _column(rows, "_PARTITION"), buckets, first)
         written = _numbers(rows, "_FILE._SCHEMA_ID") | number_beside(number, 0)
-        rest = {"schema_id": pa.array(written)}
+        rest = {"schema_id": arrow_array(written)}
         alone = np.ones(len(buckets), np.bool_)
         if latest.primary_keys:
             groups = _merge_groups(latest, rows, places.place_of, first)
             alone = np.bincount(groups, minlength=1)[groups] == 1
-            rest["merge_group"] = pa.array(groups)
+            rest["merge_group"] = arrow_array(groups)
         return Entries(
             spec=metadata.spec,
             manifests=manifests,
@@ -189,7 +190,7 @@ class PaimonFormat:
             return
         count = len(found)
         buckets = np.fromiter((entry.bucket for entry, _ in found), np.int64, count)
-        partitions = pa.array([entry.partition for entry, _ in found], pa.binary())
+        partitions = binary_array([entry.partition for entry, _ in found])
         places = Places(definition.latest, definition.layout, partitions, buckets, manifest.path)
         targets = places.locations(self._storage, pa.array([one.data_file for _, one in found]))
         files = [
@@ -263,7 +264,7 @@ def _summaries(schema: TableSchema, metas: Sequence[ManifestMeta], file: str) ->
         return [()] * len(metas)
     bounds = []
     for values in ([meta.partition_stats.min_values for meta in metas], [m.partition_stats.max_values for m in metas]):
-        rows = BinaryRows(pa.array(values, pa.binary()), file)
+        rows = BinaryRows(binary_array(values), file)
         bounds.append([as_bounds(rows.column(at, field.type)).to_pylist() for at, field in enumerate(fields)])
     found: list[tuple[FieldSummary, ...] | None] = []
     for number, meta in enumerate(metas):
@@ -289,7 +290,7 @@ def _visible(rows: pa.Table, schema: TableSchema) -> pa.Table:
     hidden = _numbers(rows, "_BUCKET") == _POSTPONED
     if skips_level_zero(schema):
         hidden |= _numbers(rows, "_FILE._LEVEL") == 0
-    return rows.filter(pa.array(~hidden)).combine_chunks() if hidden.any() else rows
+    return rows.filter(arrow_array(~hidden)).combine_chunks() if hidden.any() else rows
 
 
 def _merge_groups(
@@ -325,4 +326,4 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
 
 
 def _numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    return np.asarray(_column(rows, name).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return numbers_of(_column(rows, name), null=0).astype(np.int64)

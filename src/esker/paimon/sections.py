@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from esker.model.arrow_arrays import flags_of, numbers_of
 from esker.paimon.metadata.types import DataType
 from esker.paimon.rows.binary_row import BinaryRows
 
@@ -45,11 +46,10 @@ def _ranks(min_keys: pa.Array, max_keys: pa.Array, types: Sequence[DataType], fi
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns])
     placed = table.take(order)
     changes = np.zeros(2 * count, np.bool_)
-    for column in placed.columns:
+    for column in (part.combine_chunks() for part in placed.columns):
         one, other = column.slice(1), column.slice(0, 2 * count - 1)
-        differs = pc.fill_null(pc.not_equal(one, other), True)
-        changes[1:] |= np.asarray(differs.to_numpy()).astype(bool)
+        changes[1:] |= flags_of(pc.not_equal(one, other), null=True)
     ranks = np.empty(2 * count, np.int64)
-    ranks[np.asarray(order.to_numpy()).astype(np.int64)] = np.cumsum(changes)
+    ranks[numbers_of(order, null=0).astype(np.int64)] = np.cumsum(changes)
     low, high = ranks[:count], ranks[count:]
     return np.minimum(low, high), np.maximum(low, high)

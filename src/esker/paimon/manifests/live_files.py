@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from esker.model.arrow_arrays import arrow_array, flags_of, numbers_of
 from esker.paimon.manifests.manifest import FileEntry, Kind
 
 _REST = (
@@ -23,17 +24,18 @@ def live_entries(table: pa.Table, partition_of: Callable[[bytes], Any] = bytes) 
     ``partition_of`` decodes a partition: two writers may write the same values as different bytes. Only files whose
     name occurs twice are compared in full, so the cost is that of a few columns.
     """
-    kind = table["_KIND"].combine_chunks() if table.num_rows else pa.array([], pa.int32())
-    added = np.asarray(pc.equal(kind, int(Kind.ADD)).to_numpy(zero_copy_only=False)).astype(bool)
+    added = numbers_of(table["_KIND"].combine_chunks(), null=0) == Kind.ADD
     names = table["_FILE._FILE_NAME"]
     counts = names.value_counts()
-    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    repeated = counts.field("values").filter(arrow_array(numbers_of(counts.field("counts"), null=0) > 1))
     if added.all() and not len(repeated):
         return table
     if not len(repeated):
-        return table.filter(pa.array(added))  # a DELETE alone: its ADD has the same name, so it is in no manifest here
-    at = np.flatnonzero(np.asarray(pc.is_in(names, value_set=repeated).to_numpy(zero_copy_only=False)).astype(bool))
-    doubtful = table.take(pa.array(at))
+        return table.filter(
+            arrow_array(added)
+        )  # a DELETE alone: its ADD has the same name, so it is in no manifest here
+    at = np.flatnonzero(flags_of(pc.is_in(names.combine_chunks(), value_set=repeated)))
+    doubtful = table.take(arrow_array(at))
     partitions = [partition_of(value) for value in doubtful["_PARTITION"].to_pylist()]
     columns = [doubtful[name].to_pylist() for name in _REST]
     identities = [
@@ -46,7 +48,7 @@ def live_entries(table: pa.Table, partition_of: Callable[[bytes], Any] = bytes) 
         if added[row]:
             keep[row] = identity not in seen
             seen.add(identity)  # a set: the second ADD of a file is no second file
-    return table.filter(pa.array(keep))
+    return table.filter(arrow_array(keep))
 
 
 def live_files(entries: Iterable[FileEntry]) -> list[FileEntry]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from esker import avro
 from esker.errors import Corrupt, Unsupported
+from esker.model.arrow_arrays import arrow_array
 
 AvroType = str | dict[str, Any] | list[Any]
 
@@ -125,7 +127,7 @@ def _orc_parts(files: Sequence[tuple[str, bytes]], wanted: Sequence[Member]) -> 
             except (OSError, pa.ArrowException) as error:
                 raise Corrupt(name, f"it is no ORC file: {error}") from None
             struct = pa.concat_arrays(
-                [batch.to_struct_array() for batch in read.to_batches()] or [pa.array([], pa.struct(read.schema))]
+                [batch.to_struct_array() for batch in read.to_batches()] or [pa.nulls(0, pa.struct(read.schema))]
             )
             parts[at] = _numbered(_columns(name, struct, wanted), at)
     return parts
@@ -138,7 +140,7 @@ def _projection(paths: tuple[str, ...]) -> avro.Projection:
 
 
 def _numbered(table: pa.Table, number: int) -> pa.Table:
-    return table.append_column("file", pa.array([number], pa.int32()).take(pa.array([0] * len(table), pa.int64())))
+    return table.append_column("file", arrow_array(np.full(len(table), number, np.int32)))
 
 
 def _columns(file: str, rows: pa.StructArray, wanted: Sequence[Member]) -> pa.Table:
@@ -184,8 +186,9 @@ def _inner(array: pa.StructArray, field: pa.Field) -> pa.Array:
 
 
 def _empty(wanted: Sequence[Member]) -> pa.Table:
-    fields = [pa.field(member.path, member.arrow) for member in wanted]
-    return pa.schema([*fields, pa.field("file", pa.int32())]).empty_table()
+    names = [*(member.path for member in wanted), "file"]
+    types = [*(member.arrow for member in wanted), pa.int32()]
+    return pa.Table.from_arrays([pa.nulls(0, type_) for type_ in types], names=names)  # pandas is not loaded for it
 
 
 # ---------------------------------------------------------------- Writing
