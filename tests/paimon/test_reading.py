@@ -157,6 +157,15 @@ def test_columns_are_found_by_id_in_the_schema_of_their_file(tmp_path: Path) -> 
     assert rows(table, snapshot_id=1) == [(1, "x", 5)]
 
 
+def test_ids_inside_of_a_file_are_not_used(keyed: PaimonTable) -> None:
+    """Newer writers give ids to the columns for the order of versions too, which mean other columns in Iceberg."""
+    ids = {"_KEY_k": 1073741823, "_SEQUENCE_NUMBER": 2147483646, "_VALUE_KIND": 2147483645, "k": 0, "v": 1}
+    rows_with_ids = versions([1, 4], 9, v=["A", "d"])
+    fields = [field.with_metadata({"PARQUET:field_id": str(ids[field.name])}) for field in rows_with_ids.schema]
+    keyed.append(rows_with_ids.cast(pa.schema(fields)))
+    assert rows(keyed) == [(1, "A"), (2, "B"), (4, "d")]
+
+
 def test_a_column_without_a_required_value_in_old_files_is_null(keyed: PaimonTable) -> None:
     keyed.define(replace(schema({**KEYED, "n": "INT"}, id_=1, keys=["k"]), options=keyed.schema.options))
     assert rows(keyed) == [(1, "a", None), (2, "B", None)]

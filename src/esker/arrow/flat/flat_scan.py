@@ -151,6 +151,7 @@ class FlatScan:
         """Where the file of a task is on this machine. None if it has to be read by `TaskReader`."""
         data = task.data_file
         is_plain = data.file_format.lower() == "parquet" and data.key_metadata is None and task.taken_by is None
+        is_plain = is_plain and data.schema_id is None  # ids inside of such a file are not the table's
         if not is_plain or any(delete.content is FileContent.EQUALITY_DELETES for delete in task.deletes):
             return None
         return self._careful.storage.local_path(data.path)
