@@ -94,6 +94,8 @@ interop-jvm: $(STAMP)  ## the reference as judge: Iceberg's own Spark runtime an
 	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/s3a $(HADOOP_AWS); status=$$?; \
 	case $$status in 0|75) ;; *) exit $$status ;; esac
+	@$(BIN)/python tests/interop_jvm/jars.py --with-dependencies $(JVM_VENV)/paimon $(PAIMON); status=$$?; \
+	case $$status in 0|75) ;; *) exit $$status ;; esac
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
 	case $$status in 0) $(MAKE) --no-print-directory interop-jvm-tests ;; 75) ;; *) exit $$status ;; esac
 

@@ -19,3 +19,6 @@ REST_SERVER := org.apache.iceberg:iceberg-open-api:1.11.0:jar:test-fixtures org.
 REST_KIT := $(REST_SERVER) org.apache.iceberg:iceberg-open-api:1.11.0:jar:tests org.assertj:assertj-core:3.27.3 \
 	org.awaitility:awaitility:4.3.0 org.mockito:mockito-core:4.11.0 org.junit.platform:junit-platform-console:1.13.4 \
 	org.junit.platform:junit-platform-suite:1.13.4 org.junit.jupiter:junit-jupiter:5.13.4
+# Paimon's own library, and the parts of Hadoop that it needs.
+PAIMON := org.apache.paimon:paimon-bundle:1.4.2 org.apache.hadoop:hadoop-client-api:3.4.2 \
+	org.apache.hadoop:hadoop-client-runtime:3.4.2
