@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from esker.catalogs.open_catalog import catalog_address, open_catalog
 from esker.catalogs.table_directory import current_metadata_file, current_metadata_object, is_metadata_file
 from esker.errors import InvalidInput, NoSuchTable
-from esker.formats import OtherFormat, format_at, open_other_catalog
+from esker.formats.other_formats import OtherFormat, format_at, open_other_catalog
+from esker.formats.other_table import open_other_table
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.lake import Lake, RunSql
 from esker.model.schema import Schema
@@ -130,11 +131,9 @@ def lake_over(
 ) -> Lake:
     """Return the lake of any catalog. The embedded engine and Spark read and write its files.
 
-    ``reader`` chooses who reads files in Spark, before what tables say. ``other`` is the format of the tables, if it is
-    not Iceberg.
+    ``reader`` chooses who reads files in Spark, before what tables say. ``other`` is another format than Iceberg.
     """
-    storage = catalog.storage()
-    sessions = SessionSource(spark)
+    storage, sessions = catalog.storage(), SessionSource(spark)
     workings = workings_on(storage, sessions, reader, other)
 
     @cache
@@ -167,14 +166,15 @@ def lake_over(
         )
 
     def open_(name: TableName, state: TableState) -> Table:
+        load = partial(catalog.load, name)
+        if other is not None:
+            return open_other_table(str(name), state, workings, load, other)
         return Table(
             name=str(name),
             state=state,
             workings=workings,
-            reload=lambda: catalog.load(name),
-            home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow)
-            if other is None
-            else None,
+            reload=load,
+            home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow),
         )
 
     return Lake(
@@ -266,7 +266,7 @@ def _other_table(name: str, root: str, allowed: Sequence[str], properties: Mappi
         return None
     load = partial(other.load, storage, root)
     workings = workings_on(storage, reader=checked_reader(properties), other=other)
-    return Table(name=name, state=load(), workings=workings, reload=load)
+    return open_other_table(name, load(), workings, load, other)
 
 
 def _open_object_table(place: str, allowed: Sequence[str], properties: Mapping[str, str] | None) -> Table:

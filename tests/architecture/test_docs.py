@@ -18,6 +18,7 @@ RUN = [
     "docs/compaction.md",
     "docs/guide.md",
     "docs/inspect.md",
+    "docs/paimon.md",
     "docs/maintenance.md",
     "docs/statistics.md",
     "docs/reference.md",

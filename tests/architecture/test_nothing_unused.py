@@ -15,13 +15,8 @@ SOURCE = ROOT / "src" / "esker"
 KEPT = {
     "encode_name_mapping": "the counterpart of the reader, which the tests write mappings with",
     "sealed_segments": "what the receiver's spool holds",
-    **dict.fromkeys(
-        (
-            *("BATCH", "bucket_numbers", "encode_index_manifest", "encode_vector_file", "entries_of", "latest_schema"),
-            *("shortened_maximum", "shortened_minimum", "simple_stats"),
-        ),
-        "for the writer of Paimon tables",
-    ),
+    "latest_schema": "the counterpart of latest_snapshot, which the tests open tables with",
+    "encode_vector_file": "the counterpart of the reader, which the tests write vectors with",
 }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
-from esker.errors import NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
+from esker.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.model.table_names import Namespace, TableName
 from esker.paimon.metadata.layout import Layout, latest_snapshot
 from esker.paimon.read_table import definition_of, is_paimon_table, load_metadata
@@ -30,7 +31,7 @@ def load_table(storage: Storage, root: str) -> TableState:
 
 
 class PaimonWarehouse:
-    """Implements ``Catalog`` for the tables of a warehouse. It is read-only."""
+    """Implements ``Catalog`` for the tables of a warehouse. Tables commit by themselves, so it swaps nothing."""
 
     def __init__(self, storage: Storage, root: str, list_folders: ListFolders) -> None:
         self._storage = storage
@@ -78,16 +79,31 @@ class PaimonWarehouse:
         return _NoViews(self)
 
     def check_place(self, name: TableName, metadata: TableMetadata) -> None:
-        """Refuse."""
-        _refuse("create a table")
+        """Refuse a table with rows from the start: its schema and its first snapshot are two files."""
+        _refuse("create a table with its first rows in one step")
 
     def create(self, name: TableName, metadata: TableMetadata) -> TableState:
-        """Refuse."""
-        _refuse("create a table")
+        """Write the first schema of a table. Raises ``AlreadyExists`` and ``Unsupported``."""
+        from esker.paimon.write.first_schema import create_table
+
+        place = self.location_for(name)
+        if metadata.location.rstrip("/") != place:
+            _refuse("create a table at a location of its own")
+        create_table(self._storage, place, metadata)
+        return load_table(self._storage, place)
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """Refuse."""
-        _refuse("create a namespace")
+        """Create the directory of a database. Raises ``AlreadyExists``. In an object store there are no empty
+        directories: a database exists there with its first table."""
+        if properties:
+            _refuse("store properties of a namespace")
+        if len(namespace) != 1:
+            _refuse("create a namespace inside of another")
+        if namespace in self.namespaces():
+            raise AlreadyExists(f"cannot create namespace {namespace[0]}: it exists", namespace=namespace[0])
+        folder = self._storage.local_folder(f"{self._root}/{namespace[0]}{_END}")
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
 
     def update_namespace_properties(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput, NoSuchFile
 from esker.ports.catalog import Catalog, TableState
+from esker.ports.own_writer import OwnWriter
 from esker.ports.storage import Storage
 from esker.ports.table_format import TableFormat
 from esker.storage.choose import absolute, is_remote, storage_for
@@ -28,7 +29,7 @@ ListFolders = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherFormat:
-    """A format: how its tables are recognised, loaded, read and inspected, and its catalog."""
+    """A format: how its tables are recognised, loaded, read, inspected and written, and its catalog."""
 
     scheme: str  # of the addresses of its catalogs
     is_table: Callable[[Storage, str], bool]
@@ -36,6 +37,7 @@ class OtherFormat:
     make_format: Callable[[Storage], TableFormat]
     make_inspect: Callable[[TableMetadata, TableFormat], Any]
     make_catalog: Callable[[Storage, str, ListFolders], Catalog]
+    make_writer: Callable[[Storage, TableMetadata, str], OwnWriter]  # of a branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,12 @@ def _paimon_catalog(storage: Storage, root: str, list_folders: ListFolders) -> C
     return PaimonWarehouse(storage, root, list_folders)
 
 
+def _paimon_writer(storage: Storage, metadata: TableMetadata, branch: str) -> OwnWriter:
+    from esker.paimon.table_writer import PaimonWriter
+
+    return PaimonWriter(storage, metadata, branch)
+
+
 FORMATS = (
     OtherFormat(
         scheme="paimon",
@@ -133,5 +141,6 @@ FORMATS = (
         make_format=_paimon_format,
         make_inspect=_paimon_inspect,
         make_catalog=_paimon_catalog,
+        make_writer=_paimon_writer,
     ),
 )

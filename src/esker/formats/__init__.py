@@ -1,0 +1,1 @@
+"""Table formats besides Iceberg: how they are found, and the table that users hold."""

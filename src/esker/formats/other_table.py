@@ -1,0 +1,213 @@
+"""``OtherTable``: a table of another format than Iceberg, which commits by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from esker.errors import InvalidInput, Unsupported
+from esker.read.resolve_snapshot import AsOf, to_epoch_ms
+from esker.table import MAIN, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from esker.formats.other_formats import OtherFormat
+    from esker.model.schema import Schema
+    from esker.ports.catalog import TableState
+    from esker.ports.own_writer import Compacted, Expired, Orphans, OwnWriter
+    from esker.tree.snapshot import Snapshot
+    from esker.tree.table_metadata import TableMetadata
+    from esker.write.context import Workings
+
+    MakeWriter = Callable[[TableMetadata, str], OwnWriter]
+    ToArrow = Callable[[object, Schema], pa.Table]
+
+
+class OtherTable(Table):
+    """A table whose format commits by itself. It has the same reading methods as an Iceberg table, and of the writing
+    methods those below; the others raise ``Unsupported``."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        state: TableState,
+        workings: Workings,
+        reload: Callable[[], TableState],
+        make_writer: MakeWriter,
+        to_arrow: ToArrow,
+    ) -> None:
+        super().__init__(name=name, state=state, workings=workings, reload=reload)
+        self._make_writer, self._to_arrow = make_writer, to_arrow
+
+    def append(  # type: ignore[override]
+        self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None, batch: object = None
+    ) -> Snapshot | None:
+        """Add rows and return the newest snapshot. In a table with a primary key they replace the rows with the same
+        key. Raises ``InvalidInput`` for rows that do not fit."""
+        self._refuse_given(summary=summary, batch=batch)
+        writer = self._writer(ref)
+        writer.append(self._rows(data))
+        return self._after(ref)
+
+    def overwrite(  # type: ignore[override]
+        self, data: object, where: object = None, *, ref: str = MAIN, summary: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Replace all rows by ``data`` and return the new snapshot."""
+        self._refuse_given(summary=summary, where=where)
+        self._writer(ref).overwrite(self._rows(data), only_partitions=False)
+        return self._after(ref)
+
+    def overwrite_partitions(  # type: ignore[override]
+        self, data: object, *, ref: str = MAIN, summary: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Replace every partition that ``data`` has a row of. Returns the new snapshot."""
+        self._refuse_given(summary=summary)
+        self._writer(ref).overwrite(self._rows(data), only_partitions=True)
+        return self._after(ref)
+
+    def upsert(
+        self, data: object, on: Sequence[str] = (), *, ref: str = MAIN, summary: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Replace the rows whose key is in ``data`` and insert the others. ``on`` may be left out; if it is given, it
+        must be the table's primary key. Returns the newest snapshot."""
+        self._refuse_given(summary=summary)
+        writer = self._writer(ref)
+        if not writer.keys or (on and set(on) != set(writer.keys)):
+            raise InvalidInput(
+                f"cannot upsert into {self._name} by {', '.join(on) or 'no key'}: its primary key is "
+                f"{', '.join(writer.keys) or 'empty'}",
+                table=self._name,
+            )
+        rows = self._rows(data)
+        keys = rows.select(list(writer.keys)).group_by(list(writer.keys)).aggregate([])
+        if keys.num_rows < rows.num_rows:
+            raise InvalidInput(f"cannot upsert into {self._name}: the rows have a key twice", table=self._name)
+        writer.append(rows)
+        return self._after(ref)
+
+    def delete(self, where: Any, *, ref: str = MAIN, summary: Mapping[str, str] | None = None) -> Snapshot | None:
+        """Delete the rows that match, by their primary key. Returns the newest snapshot. Raises ``Unsupported`` for a
+        table without a key."""
+        self._refuse_given(summary=summary)
+        writer = self._writer(ref)
+
+        def rows_at(snapshot: int) -> pa.Table:
+            self.refresh()
+            return self.scan(where, **({"snapshot_id": snapshot} if ref == MAIN else {"ref": ref})).to_arrow()
+
+        rows = self.scan(where, ref=None if ref == MAIN else ref).to_arrow()
+        writer.delete(rows, rows_at)
+        return self._after(ref)
+
+    def compact(  # type: ignore[override]
+        self, *, target_file_size: int | None = None, ref: str = MAIN
+    ) -> Compacted:
+        """Rewrite files: every bucket of a table with a key to one sorted run, small files of another table to larger
+        ones. No row changes. Returns the numbers of files and rows before and after."""
+        done = self._writer(ref).compact(target_bytes=target_file_size)
+        self.refresh()
+        return done
+
+    def expire_snapshots(  # type: ignore[override]
+        self,
+        *,
+        older_than: AsOf | timedelta | None = None,
+        retain_last: int = 1,
+        dry_run: bool = False,
+        ref: str = MAIN,
+    ) -> Expired:
+        """Delete snapshots that are older than a time or an age, except for the newest ``retain_last``, and the files
+        that only they need. What tags, branches and consumers need stays. Returns what was deleted."""
+        done = self._writer(ref).expire(keep_last=retain_last, older_than_ms=_moment(older_than), dry_run=dry_run)
+        self.refresh()
+        return done
+
+    def remove_orphans(  # type: ignore[override]
+        self,
+        *,
+        older_than: AsOf | timedelta | None = None,
+        under_24_hours: bool = False,
+        dry_run: bool = False,
+    ) -> Orphans:
+        """Delete files that no snapshot, tag or branch names and that are older than a time or an age, by default 3
+        days. Returns them. Raises ``InvalidInput`` for a time in the last 24 hours without ``under_24_hours``."""
+        return self._writer(MAIN).remove_orphans(
+            older_than_ms=_moment(older_than), under_24_hours=under_24_hours, dry_run=dry_run
+        )
+
+    def _writer(self, ref: str) -> OwnWriter:
+        self.refresh()
+        return self._make_writer(self.metadata, ref)
+
+    def _rows(self, data: object) -> pa.Table:
+        return self._to_arrow(data, self.schema)
+
+    def _after(self, ref: str) -> Snapshot | None:
+        self.refresh()
+        return self._newest(ref)
+
+    def _refuse_given(self, **given: object) -> None:
+        for name, value in given.items():
+            if value is not None:
+                raise Unsupported(
+                    f"cannot use {name} for {self._name}: tables of this format do not have it", feature=name
+                )
+
+    def _at_home(self) -> NoReturn:
+        raise self._not_there("change it so")
+
+    def _tended(self, state: TableState | None = None) -> NoReturn:
+        raise self._not_there("look after it so")
+
+    def _not_there(self, what: str) -> Unsupported:
+        return Unsupported(f"cannot {what}: {self._name} is a table of another format than Iceberg", feature=what)
+
+
+def _refusing(verb: str) -> Callable[..., NoReturn]:
+    def refuse(self: OtherTable, *_: object, **__: object) -> NoReturn:
+        raise self._not_there(f"{verb} {self.name}".replace("_", " ", verb.count("_")))
+
+    refuse.__name__ = verb
+    refuse.__doc__ = "Raise ``Unsupported``: only Iceberg tables have this."
+    return refuse
+
+
+for _verb in (
+    "update", "merge", "add_files", "transaction", "alter", "scan_changes", "verify", "health", "maintain",
+    "rewrite_manifests", "rewrite_position_deletes", "compute_statistics", "compute_partition_statistics",
+    "distinct_values", "partition_statistics", "branch", "tag", "drop_ref", "fast_forward", "cherry_pick", "rollback",
+    "set_current_snapshot",
+):  # fmt: skip
+    setattr(OtherTable, _verb, _refusing(_verb))
+
+
+def _moment(given: AsOf | timedelta | None) -> int | None:
+    """A time in milliseconds. An age is counted back from now."""
+    if isinstance(given, timedelta):
+        return int(time.time() * 1000) - given // timedelta(milliseconds=1)
+    return None if given is None else to_epoch_ms(given)
+
+
+def open_other_table(
+    name: str, state: TableState, workings: Workings, load: Callable[[], TableState], other: OtherFormat
+) -> OtherTable:
+    """A table of another format than Iceberg."""
+    make_writer = partial(other.make_writer, workings.storage)
+    return OtherTable(
+        name=name, state=state, workings=workings, reload=load, make_writer=make_writer, to_arrow=_arrow_rows
+    )
+
+
+def _arrow_rows(data: object, schema: Schema) -> pa.Table:
+    """Rows in any form as an Arrow table, with the columns that they have."""
+    import pyarrow as pa
+
+    from esker.arrow.input.fit_data import incoming
+
+    found = incoming(data.toArrow() if hasattr(data, "toArrow") else data, schema)
+    return pa.Table.from_batches(found.batches(), found.schema)

@@ -1,0 +1,71 @@
+"""Paimon's writer behind the port of formats that commit by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from esker.errors import InvalidInput
+from esker.paimon.maintain.compact_buckets import Compaction
+from esker.paimon.maintain.expire_oldest import expire_snapshots
+from esker.paimon.maintain.unnamed_files import remove_orphans
+from esker.paimon.metadata.layout import Layout
+from esker.paimon.read_table import read_schemas
+from esker.paimon.write.put_rows import Writer
+from esker.ports.own_writer import Compacted, Expired, Orphans
+from esker.ports.storage import Storage
+from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class PaimonWriter:
+    """Implements ``OwnWriter`` for one branch of a Paimon table."""
+
+    def __init__(self, storage: Storage, metadata: TableMetadata, branch: str) -> None:
+        self._storage, self._layout = storage, Layout(metadata.location.rstrip("/"), branch)
+        if branch != "main" and branch not in metadata.refs:
+            raise InvalidInput(f"cannot write to branch {branch!r}: the table has no such branch", branch=branch)
+        self._schemas = {schema.id: schema for schema in read_schemas(storage, self._layout).values()}
+        self._schema = self._schemas[max(self._schemas)]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the primary key."""
+        return self._schema.primary_keys
+
+    def append(self, rows: pa.Table) -> None:
+        """Add rows, or replace those with the same key."""
+        self._writer().append(rows)
+
+    def overwrite(self, rows: pa.Table, *, only_partitions: bool) -> None:
+        """Replace all rows, or the partitions of the new rows."""
+        self._writer().overwrite(rows, None if only_partitions else [{}])
+
+    def delete(self, rows: pa.Table, rows_at: Callable[[int], pa.Table]) -> None:
+        """Delete rows by their key."""
+        self._writer().delete_keys(rows, lambda state: rows_at(state.id))
+
+    def compact(self, *, target_bytes: int | None) -> Compacted:
+        """Compact every bucket fully, or small files of a table without a key."""
+        return Compaction(self._storage, self._layout, self._schemas, target_bytes=target_bytes).run()
+
+    def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:
+        """Expire the oldest snapshots."""
+        return expire_snapshots(
+            self._storage, self._layout, keep_last=keep_last, older_than_ms=older_than_ms, dry_run=dry_run
+        )
+
+    def remove_orphans(self, *, older_than_ms: int | None, under_24_hours: bool, dry_run: bool) -> Orphans:
+        """Remove files that nothing names."""
+        return remove_orphans(
+            self._storage,
+            self._layout.root,
+            older_than_ms=older_than_ms,
+            under_24_hours=under_24_hours,
+            dry_run=dry_run,
+        )
+
+    def _writer(self) -> Writer:
+        return Writer(self._storage, self._layout, self._schema)

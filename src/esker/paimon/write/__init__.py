@@ -1,0 +1,1 @@
+"""Writing Paimon tables: data files, commits, row changes, and the care of tables."""

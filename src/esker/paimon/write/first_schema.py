@@ -1,0 +1,113 @@
+"""A new Paimon table: its first schema file, from the model's schema, partitioning, key and properties."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+from esker.errors import AlreadyExists, Unsupported
+from esker.model.transform import IdentityTransform
+from esker.model.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIME,
+    DecimalType,
+    Field,
+    ListType,
+    MapType,
+    StructType,
+    TimestampType,
+    Type,
+)
+from esker.paimon.metadata.layout import Layout
+from esker.paimon.metadata.table_schema import TableSchema, encode_schema
+from esker.paimon.metadata.types import DataField, DataType, required
+from esker.paimon.write.put_rows import check_writable
+from esker.ports.storage import Storage
+from esker.tree.table_metadata import TableMetadata
+
+_LONGEST = 2147483647
+_PLAIN: dict[Type, DataType] = {
+    BOOLEAN: DataType(root="BOOLEAN"),
+    INT: DataType(root="INT"),
+    LONG: DataType(root="BIGINT"),
+    FLOAT: DataType(root="FLOAT"),
+    DOUBLE: DataType(root="DOUBLE"),
+    DATE: DataType(root="DATE"),
+    TIME: DataType(root="TIME", precision=3),
+    STRING: DataType(root="VARCHAR", precision=_LONGEST),
+    BINARY: DataType(root="VARBINARY", precision=_LONGEST),
+}
+
+
+def create_table(storage: Storage, root: str, metadata: TableMetadata) -> TableSchema:
+    """Write the first schema of a table. Partitions must be columns as they are, and the identifier columns are the
+    primary key. Raises ``AlreadyExists`` if the directory has a table, and ``Unsupported`` for what Paimon does not
+    have or Esker does not write."""
+    schema = new_schema(metadata)
+    check_writable(schema)
+    try:
+        storage.write_new(Layout(root).schema(0), encode_schema(schema))
+    except AlreadyExists:
+        raise AlreadyExists(f"cannot create a table at {root}: there is one already", location=root) from None
+    return schema
+
+
+def new_schema(metadata: TableMetadata) -> TableSchema:
+    """The schema of a new table. Ids are given again, from 0, as Paimon gives them."""
+    ids = count()
+    keys = metadata.schema.identifier_field_ids
+    names = {field.id: field.name for field in metadata.schema.fields}
+    columns = tuple(_column(field, ids, is_key=field.id in keys) for field in metadata.schema.fields)
+    partition = []
+    for part in metadata.spec.fields:
+        if not isinstance(part.transform, IdentityTransform) or part.source_id not in names:
+            raise Unsupported(
+                f"cannot partition a Paimon table by {part.name}: partitions are columns as they are",
+                feature="partition transforms",
+            )
+        partition.append(names[part.source_id])
+    return TableSchema(
+        id=0,
+        fields=columns,
+        highest_field_id=next(ids) - 1,
+        partition_keys=tuple(partition),
+        primary_keys=tuple(field.name for field in metadata.schema.fields if field.id in keys),
+        options=dict(metadata.properties),
+        time_ms=int(time.time() * 1000),
+    )
+
+
+def _column(field: Field, ids: Iterator[int], *, is_key: bool = False) -> DataField:
+    number = next(ids)
+    type_ = paimon_type(field.type, ids)
+    wanted = required(type_) if field.required or is_key else type_
+    return DataField(id=number, name=field.name, type=wanted, description=field.doc)
+
+
+def paimon_type(type_: Type, ids: Iterator[int]) -> DataType:
+    """Paimon's type with the same values; ``ids`` are for the fields of rows inside of it."""
+    match type_:
+        case DecimalType():
+            return DataType(root="DECIMAL", precision=type_.precision, scale=type_.scale)
+        case TimestampType():
+            return DataType(root="TIMESTAMP_LTZ" if type_.zoned else "TIMESTAMP", precision=9 if type_.nanos else 6)
+        case StructType():
+            return DataType(root="ROW", fields=tuple(_column(field, ids) for field in type_.fields))
+        case ListType():
+            element = paimon_type(type_.element, ids)
+            return DataType(root="ARRAY", element=required(element) if type_.element_required else element)
+        case MapType():
+            key, value = required(paimon_type(type_.key, ids)), paimon_type(type_.value, ids)
+            return DataType(root="MAP", key=key, element=required(value) if type_.value_required else value)
+        case _ if type_ in _PLAIN:
+            return _PLAIN[type_]
+        case _:
+            raise Unsupported(f"cannot create a column of {type_}: Paimon does not have this type", feature=str(type_))

@@ -1,0 +1,77 @@
+"""The port of a format that commits by itself: its snapshots are files that are created once, with no catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What a compaction did: files and rows before and after. Rows before include versions that are gone now."""
+
+    files_before: int
+    files_after: int
+    rows_before: int
+    rows_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What an expiry deletes, or deleted: numbers of snapshots, and locations of files. ``failed`` are files that could
+    not be deleted."""
+
+    snapshots: tuple[int, ...]
+    files: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """Files that nothing names, their size, and those of them that could not be deleted."""
+
+    files: tuple[str, ...]
+    total_bytes: int
+    failed: tuple[str, ...] = ()
+
+
+class OwnWriter(Protocol):
+    """Writes one branch of one table. Each verb is one snapshot, or none if there is nothing to do.
+
+    All raise ``Unsupported`` with the name of an option that the writer does not have, ``InvalidInput`` for rows that
+    do not fit, ``Conflict`` if others were faster too often, and ``OutcomeUnknown``.
+    """
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the primary key; empty for a table without one."""
+        ...
+
+    def append(self, rows: pa.Table) -> None:
+        """Add rows. In a table with a key they replace those with the same key."""
+        ...
+
+    def overwrite(self, rows: pa.Table, *, only_partitions: bool) -> None:
+        """Replace all rows, or those of the partitions that the new rows are in."""
+        ...
+
+    def delete(self, rows: pa.Table, rows_at: Callable[[int], pa.Table]) -> None:
+        """Delete rows by their key. If another writer was faster, ``rows_at`` gives the rows to delete in the snapshot
+        with this number."""
+        ...
+
+    def compact(self, *, target_bytes: int | None) -> Compacted:
+        """Rewrite files, so that rows are fewer files and need no merge."""
+        ...
+
+    def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:
+        """Delete the oldest snapshots and the files that only they need."""
+        ...
+
+    def remove_orphans(self, *, older_than_ms: int | None, under_24_hours: bool, dry_run: bool) -> Orphans:
+        """Delete files that nothing names."""
+        ...

@@ -1,0 +1,135 @@
+"""Compaction, expiry and orphans of Paimon tables: rows stay, and only what nothing names goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import esker
+from esker.errors import EskerError, InvalidInput
+from esker.lake import Lake
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return esker.connect(f"paimon://{tmp_path}/warehouse")
+
+
+@pytest.fixture
+def table(lake: Lake) -> Any:
+    """Five snapshots; the third has a tag, and a branch begins at the second."""
+    made = lake.create_table(
+        "db.t", "id bigint not null, v string", identifier_fields=["id"], properties={"bucket": "1"}
+    )
+    for number in range(4):
+        made.append({"id": [number, 100], "v": [str(number), str(number)]})
+    made.compact()
+    folder = Path(made.location)
+    (folder / "tag").mkdir()
+    shutil.copy(folder / "snapshot/snapshot-3", folder / "tag/tag-third")
+    branch = folder / "branch/branch-old"
+    (branch / "schema").mkdir(parents=True)
+    (branch / "snapshot").mkdir()
+    shutil.copy(folder / "schema/schema-0", branch / "schema/schema-0")
+    shutil.copy(folder / "snapshot/snapshot-2", branch / "snapshot/snapshot-2")
+    return made.refresh()
+
+
+def values(table: Any, **more: Any) -> dict[int, str]:
+    return {row["id"]: row["v"] for row in table.scan(**more).to_arrow().to_pylist()}
+
+
+def test_compaction_leaves_one_sorted_file_with_the_same_rows(table: Any) -> None:
+    [file] = table.inspect.files().to_pylist()
+    assert (file["level"], file["rowCount"], file["deleteRowCount"]) == (5, 5, 0)
+    assert values(table) == {0: "0", 1: "1", 2: "2", 3: "3", 100: "3"}
+    assert table.compact().files_before == 0  # nothing to do, nothing done
+    assert len(table.snapshots) >= 5
+
+
+def test_small_files_of_a_table_without_a_key_become_one(lake: Lake) -> None:
+    made = lake.create_table("db.log", "id bigint, p int", partition_by=["p"])
+    for number in range(6):
+        made.append({"id": [number, number], "p": [number % 2, 5]})
+    before = made.scan().to_arrow().sort_by([("id", "ascending"), ("p", "ascending")])
+    report = made.compact()
+    assert (report.files_before, report.files_after, report.rows_before, report.rows_after) == (12, 3, 12, 12)
+    assert made.scan().to_arrow().sort_by([("id", "ascending"), ("p", "ascending")]).equals(before)
+
+
+def test_expiry_keeps_what_tags_and_branches_need(table: Any) -> None:
+    plan = table.expire_snapshots(retain_last=1, dry_run=True)
+    assert plan.snapshots == (1, 2, 3, 4)
+    assert all(Path(file).exists() for file in plan.files)
+    done = table.expire_snapshots(retain_last=1)
+    assert (done.snapshots, done.files, done.failed) == (plan.snapshots, plan.files, ())
+    assert not any(Path(file).exists() for file in done.files)
+    assert values(table) == {0: "0", 1: "1", 2: "2", 3: "3", 100: "3"}
+    assert values(table, ref="third") == {0: "0", 1: "1", 2: "2", 100: "2"}
+    assert values(table, ref="old") == {0: "0", 1: "1", 100: "1"}
+    data = sorted(Path(table.location).rglob("data-*.parquet"))
+    assert len(data) == 4  # three of the tag, of which the branch needs two, and the compacted one
+    assert table.expire_snapshots(retain_last=1).snapshots == ()
+
+
+def test_expiry_by_age_keeps_young_snapshots_and_what_a_consumer_reads_next(table: Any) -> None:
+    assert table.expire_snapshots(older_than=timedelta(hours=1)).snapshots == ()
+    folder = Path(table.location) / "consumer"
+    folder.mkdir()
+    (folder / "consumer-job").write_text('{"nextSnapshot": 3}')
+    assert table.expire_snapshots(older_than=timedelta(0), retain_last=1).snapshots == (1, 2)
+    with pytest.raises(InvalidInput):
+        table.expire_snapshots(retain_last=0)
+
+
+def test_exactly_the_orphans_go(table: Any) -> None:
+    folder = Path(table.location)
+    orphans = [
+        folder / "bucket-0/data-11111111-2222-3333-4444-555555555555-0.parquet",
+        folder / "manifest/manifest-list-x-0",
+        folder / "index/index-x-0",
+    ]
+    others = [folder / "bucket-0/notes.txt", folder / "README", folder / "bucket-0/part-1.parquet"]
+    young = folder / "bucket-0/data-young-0.parquet"
+    old = time.time() - 5 * DAY_S
+    for file in (*orphans, *others, young):
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"x")
+    for file in folder.rglob("*"):
+        if file.is_file() and file != young:
+            os.utime(file, (old, old))
+    with pytest.raises(InvalidInput, match="24 hours"):
+        table.remove_orphans(older_than=timedelta(hours=1))
+    assert table.remove_orphans(dry_run=True).files == tuple(sorted(map(str, orphans)))
+    assert all(file.exists() for file in orphans)
+    assert table.remove_orphans().files == tuple(sorted(map(str, orphans)))
+    assert not any(file.exists() for file in orphans)
+    assert all(file.exists() for file in (*others, young))
+    assert values(table, ref="old") == {0: "0", 1: "1", 100: "1"}
+    assert values(table, ref="third") == {0: "0", 1: "1", 2: "2", 100: "2"}
+
+
+def test_unreadable_metadata_deletes_nothing(table: Any) -> None:
+    folder = Path(table.location)
+    tag = folder / "tag/tag-third"
+    tag.write_text("no snapshot")
+    before = sorted(folder.rglob("*"))
+    old = time.time() - 5 * DAY_S
+    for file in before:
+        if file.is_file():
+            os.utime(file, (old, old))
+    (folder / "bucket-0/data-orphan-0.parquet").write_bytes(b"x")
+    os.utime(folder / "bucket-0/data-orphan-0.parquet", (old, old))
+    for attempt in (lambda: esker.open_table(folder).remove_orphans(), lambda: table.expire_snapshots(retain_last=1)):
+        with pytest.raises(EskerError):
+            attempt()
+    assert (folder / "bucket-0/data-orphan-0.parquet").exists()
+    assert set(before) <= set(folder.rglob("*"))

@@ -1,0 +1,328 @@
+"""Writing Paimon tables through a lake: rows, keys, partitions, refusals, and several writers at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import esker
+from esker.errors import AlreadyExists, Conflict, InvalidInput, OutcomeUnknown, StorageFailed, Unsupported
+from esker.lake import Lake
+from esker.paimon.metadata.layout import Layout
+from esker.paimon.read_table import read_schemas
+from esker.paimon.write.publish_snapshot import current_state
+from esker.paimon.write.put_rows import Writer
+from esker.storage.local import LocalStorage
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return esker.connect(f"paimon://{tmp_path}/warehouse")
+
+
+def rows(table: Any, **more: Any) -> list[dict[str, Any]]:
+    return sorted(table.scan(**more).to_arrow().to_pylist(), key=repr)
+
+
+def keyed(lake: Lake, name: str = "db.keyed", buckets: int = 2, **options: str) -> Any:
+    return lake.create_table(
+        name,
+        "id bigint not null, v string",
+        identifier_fields=["id"],
+        properties={"bucket": str(buckets), **options},
+    )
+
+
+def files_of(table: Any) -> list[Path]:
+    return sorted(Path(table.location).rglob("data-*.parquet"))
+
+
+def test_rows_come_back_with_all_types_and_null_partitions(lake: Lake) -> None:
+    table = lake.create_table(
+        "db.t", "id bigint, p string, d decimal(38, 10), ts timestamp, day date, tags array<string>", partition_by=["p"]
+    )
+    data = pa.table(
+        {
+            "id": [1, 2, 3],
+            "p": ["a/b", None, ""],
+            "d": pa.array([Decimal("1.5"), None, Decimal(-7)], pa.decimal128(38, 10)),
+            "ts": pa.array([0, None, -1], pa.timestamp("us", tz="UTC")),
+            "day": pa.array([0, None, -400], pa.date32()),
+            "tags": [["x"], None, []],
+        }
+    )
+    snapshot = table.append(data)
+    assert snapshot is not None
+    assert (snapshot.snapshot_id, snapshot.summary["commit-kind"]) == (1, "APPEND")
+    assert rows(table) == sorted(data.to_pylist(), key=repr)
+    assert [row["id"] for row in rows(table, where="p is null")] == [2]
+    assert [row["id"] for row in rows(table, where="p = 'a/b'")] == [1]
+
+
+def test_a_key_has_its_last_row_and_deletes_hide_it(lake: Lake) -> None:
+    table = keyed(lake)
+    table.append({"id": [1, 2, 3, 1], "v": ["a", "b", "c", "later"]})
+    table.upsert({"id": [2, 4], "v": ["B", "d"]}, on=["id"])
+    assert rows(table) == [{"id": i, "v": v} for i, v in ((1, "later"), (2, "B"), (3, "c"), (4, "d"))]
+    table.delete("v = 'c' or id = 1")
+    assert [row["id"] for row in rows(table)] == [2, 4]
+    table.append({"id": [3], "v": ["again"]})
+    assert rows(table, where="id = 3") == [{"id": 3, "v": "again"}]
+    assert [row["id"] for row in rows(table, snapshot_id=1)] == [1, 2, 3]
+    assert table.delete("id = 99").snapshot_id == 4  # nothing matched, nothing was committed
+
+
+def test_a_file_records_its_deletes_keys_and_sequence_numbers(lake: Lake) -> None:
+    table = keyed(lake, buckets=1)
+    table.append({"id": [5, 3], "v": ["a", "b"]})
+    table.delete("id = 3")
+    files = table.inspect.files().to_pylist()
+    assert [(file["deleteRowCount"], file["level"], file["minSequenceNumber"]) for file in files] == [
+        (0, 0, 0),
+        (1, 0, 1),
+    ]
+    first = pq.read_table(next(file for file in files_of(table) if pq.read_metadata(file).num_rows == 2))
+    assert first.column_names == ["_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND", "id", "v"]
+    assert first["id"].to_pylist() == [3, 5]  # sorted by key
+
+
+def test_overwriting_replaces_partitions_or_everything(lake: Lake) -> None:
+    table = lake.create_table("db.t", "id bigint, p int", partition_by=["p"])
+    table.append({"id": [1, 2, 3], "p": [1, 2, 3]})
+    table.overwrite_partitions({"id": [20, 30], "p": [2, 3]})
+    assert [row["id"] for row in rows(table)] == [1, 20, 30]
+    table.overwrite({"id": [9], "p": [9]})
+    assert rows(table) == [{"id": 9, "p": 9}]
+    table.overwrite(pa.table({"id": pa.array([], pa.int64()), "p": pa.array([], pa.int32())}))
+    assert rows(table) == []
+    assert [row["id"] for row in rows(table, snapshot_id=2)] == [1, 20, 30]
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("append", "delete", "compact", "overwrite")),
+            st.dictionaries(st.integers(0, 6), st.sampled_from("abc"), max_size=5),
+        ),
+        max_size=8,
+    )
+)
+def test_any_history_equals_a_dictionary(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
+    lake = esker.connect(f"paimon://{tmp_path_factory.mktemp('history')}")
+    table, expected = keyed(lake, buckets=2), {}
+    for verb, values in steps:
+        data = pa.table({"id": pa.array(list(values), pa.int64()), "v": pa.array(list(values.values()), pa.string())})
+        match verb:
+            case "append":
+                table.append(data)
+                expected |= values
+            case "overwrite":
+                table.overwrite(data)
+                expected = dict(values)
+            case "delete" if values:
+                table.delete(" or ".join(f"id = {key}" for key in values))
+                expected = {key: value for key, value in expected.items() if key not in values}
+            case "compact":
+                table.compact()
+        assert {row["id"]: row["v"] for row in rows(table)} == expected
+        pruned = rows(table, where="id between 2 and 4")
+        assert {row["id"] for row in pruned} == {key for key in expected if 2 <= key <= 4}
+
+
+def test_manifests_are_merged_and_every_file_stays(lake: Lake) -> None:
+    table = keyed(lake, buckets=1, **{"manifest.merge-min-count": "5"})
+    for number in range(17):
+        table.append({"id": [number], "v": ["x"]})
+    assert len(rows(table)) == 17
+    assert len(table.inspect.manifests()) < 8
+
+
+# ---------------------------------------------------------------- Refusals
+
+
+def _float_partition(lake: Lake) -> None:
+    lake.create_table("db.x", "a bigint, p double", partition_by=["p"])
+
+
+def _option(name: str, value: str) -> Callable[[Lake], None]:
+    def create(lake: Lake) -> None:
+        keyed(lake, "db.x", **{name: value})
+
+    return create
+
+
+@pytest.mark.parametrize(
+    ("attempt", "named"),
+    [
+        (_float_partition, "DOUBLE"),
+        (_option("merge-engine", "aggregation"), "merge-engine"),
+        (_option("changelog-producer", "lookup"), "changelog-producer"),
+        (_option("deletion-vectors.enabled", "true"), "deletion-vectors.enabled"),
+        (_option("bucket", "-1"), "bucket"),
+        (_option("file.format", "orc"), "file.format"),
+        (_option("data-evolution.enabled", "true"), "data-evolution.enabled"),
+        (_option("row-tracking.enabled", "true"), "row-tracking.enabled"),
+        (_option("sequence.field", "v"), "sequence.field"),
+    ],
+)
+def test_what_esker_cannot_write_right_is_refused_by_name(
+    lake: Lake, attempt: Callable[[Lake], None], named: str
+) -> None:
+    with pytest.raises(Unsupported, match=named):
+        attempt(lake)
+    assert "db" not in lake.namespaces() or lake.tables("db") == []
+
+
+def test_rows_that_do_not_fit_are_refused_and_leave_no_file(lake: Lake) -> None:
+    table = keyed(lake)
+    for data in ({"id": [None], "v": ["a"]}, {"id": [1], "w": ["a"]}, {"id": ["text"], "v": ["a"]}):
+        with pytest.raises(InvalidInput):
+            table.append(data)
+    with pytest.raises(InvalidInput, match="twice"):
+        table.upsert({"id": [1, 1], "v": ["a", "b"]}, on=["id"])
+    with pytest.raises(InvalidInput, match="primary key is id"):
+        table.upsert({"id": [1], "v": ["a"]}, on=["v"])
+    with pytest.raises(InvalidInput, match="no such branch"):
+        table.append({"id": [1], "v": ["a"]}, ref="other")
+    for verb in ("verify", "scan_changes", "alter", "update", "tag"):
+        with pytest.raises(Unsupported, match="another format"):
+            getattr(table, verb)("x")
+    assert (files_of(table), table.current_snapshot) == ([], None)
+    with pytest.raises(AlreadyExists):
+        keyed(lake)
+    with pytest.raises(Unsupported, match="as they are"):
+        lake.create_table("db.y", "ts timestamp", partition_by=["day(ts)"])
+
+
+# ---------------------------------------------------------------- Several writers
+
+
+def _append_often(uri: str, number: int, times: int) -> None:
+    table = esker.connect(uri).table("db.t")
+    for at in range(times):
+        table.append({"id": [number * 1000 + at]})
+
+
+@pytest.mark.slow
+def test_four_processes_lose_no_append(tmp_path: Path) -> None:
+    uri = f"paimon://{tmp_path}/warehouse"
+    table = esker.connect(uri).create_table("db.t", "id bigint")
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_append_often, args=(uri, number, 25)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(300)
+        assert writer.exitcode == 0
+    table.refresh()
+    assert len(table.snapshots) == 100
+    assert sorted(row["id"] for row in rows(table)) == sorted(
+        number * 1000 + at for number in range(4) for at in range(25)
+    )
+    lists = list((Path(table.location) / "manifest").glob("manifest-list-*"))
+    assert len(lists) == 200  # what lost a race is gone
+
+
+class Interrupting(LocalStorage):
+    """Lets another writer commit before a snapshot is created, as often as asked."""
+
+    others: list[Callable[[], object]]
+
+    def write_new(self, location: str, data: bytes) -> None:
+        if "/snapshot/snapshot-" in location and self.others:
+            self.others.pop()()
+        super().write_new(location, data)
+
+
+def slow_writer(table: Any, *others: Callable[[], object]) -> Writer:
+    storage = Interrupting(roots=(Path(table.location),))
+    storage.others = list(others)
+    layout = Layout(table.location)
+    return Writer(storage, layout, read_schemas(storage, layout)[0])
+
+
+def test_an_upsert_that_loses_the_race_takes_a_later_number(lake: Lake) -> None:
+    table = keyed(lake, buckets=1)
+    table.append({"id": [1], "v": ["first"]})
+    writer = slow_writer(table, lambda: lake.table("db.keyed").append({"id": [1], "v": ["other"]}))
+    writer.append(pa.table({"id": [1], "v": ["last"]}))
+    assert rows(table.refresh()) == [{"id": 1, "v": "last"}]
+    assert len(files_of(table)) == 3  # the file with the old number is gone
+
+
+def test_a_delete_that_loses_the_race_looks_again(lake: Lake) -> None:
+    table = keyed(lake, buckets=1)
+    table.append({"id": [1, 2], "v": ["old", "old"]})
+    other = lake.table("db.keyed")
+    storage = Interrupting(roots=(Path(table.location),))
+    storage.others = [lambda: other.append({"id": [1], "v": ["new"]})]
+    layout = Layout(table.location)
+    writer = Writer(storage, layout, read_schemas(storage, layout)[0])
+    found = table.scan("v = 'old'").to_arrow()
+    writer.delete_keys(found, lambda state: other.refresh().scan("v = 'old'", snapshot_id=state.id).to_arrow())
+    assert rows(table.refresh()) == [{"id": 1, "v": "new"}]
+
+
+class Failing(LocalStorage):
+    """The answer to the creation of a snapshot is lost, after it was done or before."""
+
+    done = True
+
+    def write_new(self, location: str, data: bytes) -> None:
+        if "/snapshot/snapshot-" in location:
+            if self.done:
+                super().write_new(location, data)
+            raise StorageFailed(f"no answer for {location}", retryable=True)
+        super().write_new(location, data)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_an_unanswered_commit_is_proved_or_unknown_and_keeps_its_files(lake: Lake, done: bool) -> None:
+    table = keyed(lake)
+    storage = Failing(roots=(Path(table.location),))
+    storage.done = done
+    layout = Layout(table.location)
+    writer = Writer(storage, layout, read_schemas(storage, layout)[0])
+    if done:
+        assert writer.append(pa.table({"id": [1], "v": ["a"]})) is not None
+    else:
+        with pytest.raises(OutcomeUnknown, match="may or may not"):
+            writer.append(pa.table({"id": [1], "v": ["a"]}))
+    assert len(files_of(table)) == 1
+    assert len(rows(table.refresh())) == done
+
+
+def test_a_compaction_whose_input_goes_is_refused_or_done_again(lake: Lake) -> None:
+    from esker.paimon.maintain.compact_buckets import Compaction
+
+    table = keyed(lake, buckets=1)
+    for value in "ab":
+        table.append({"id": [1], "v": [value]})
+    storage = Interrupting(roots=(Path(table.location),))
+    other = lake.table("db.keyed")
+    storage.others = [lambda: other.overwrite({"id": [7], "v": ["new"]})]
+    layout = Layout(table.location)
+    Compaction(storage, layout, read_schemas(storage, layout)).run()
+    assert rows(table.refresh()) == [{"id": 7, "v": "new"}]
+    other.append({"id": [8], "v": ["x"]})
+
+    def compact_first(at: int) -> None:
+        other.refresh().compact()
+        other.append({"id": [at], "v": ["x"]})
+
+    storage.others = [partial(compact_first, at) for at in range(6)]
+    with pytest.raises(Conflict):
+        Compaction(storage, layout, read_schemas(storage, layout)).run()
+    live = {entry.file.name for entry in current_state(storage, layout).files()}
+    assert live <= {file.name for file in files_of(table)}
