@@ -60,6 +60,14 @@ def test_a_table_that_has_not_changed_is_read_once(lake: Lake, reads: CountingSt
     assert sum(reads.opened.values()) == 1
 
 
+def test_a_table_whose_metadata_file_is_gone_is_not_served_from_memory(lake: Lake) -> None:
+    service = Service(lake)
+    loaded(service)
+    Path(lake.table("sales.orders").metadata_location).unlink()
+    answer = service.answer("GET", PATH, Call())
+    assert answer.status == 404, answer.body
+
+
 def test_a_commit_of_another_program_is_seen_at_once(lake: Lake, tmp_path: Path) -> None:
     service = Service(lake)
     before = loaded(service)

@@ -40,17 +40,22 @@ class KnownTables:
         self._lock = threading.Lock()
 
     def load(self, name: TableName) -> TableState:
-        """The table as it is now. Raises ``NoSuchTable``."""
+        """The table as it is now. Raises ``NoSuchTable``, and ``NoSuchFile`` if its metadata file is gone."""
         with self._lock:
             known = self._known.get(name)
         try:
             state = self._catalog.load(name, known.state if known else None)
+            if known is not None and state is known.state and not self._is_there(state):
+                state = self._catalog.load(name)  # raises: a table without its metadata cannot be read by anybody
         except NoSuchTable:
             with self._lock:
                 self._known.pop(name, None)
             raise
         self.keep(name, state)
         return state
+
+    def _is_there(self, state: TableState) -> bool:
+        return self._catalog.storage().exists(state.metadata_location)
 
     def keep(self, name: TableName, state: TableState) -> None:
         """Remember a state of a table, for example the one that a commit has just made."""
