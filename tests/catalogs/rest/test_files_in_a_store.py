@@ -192,6 +192,15 @@ def test_the_server_signs_what_the_client_has_no_key_for(checking_s3: S3Server, 
     assert all(server.signs_with[1].encode() not in body for _, _, _, body in server.seen)
 
 
+def test_keys_of_the_user_need_no_signature_though_the_server_offers_them(
+    checking_s3: S3Server, server: FaultyRest
+) -> None:
+    signing(checking_s3, server)
+    key, secret, *_ = checking_s3.make_key(server.warehouse)
+    used(opened(server, **keys(key, secret)))
+    assert not server.requests("POST", "/sign")
+
+
 def test_signatures_are_kept_as_the_answer_allows(checking_s3: S3Server, server: FaultyRest) -> None:
     signing(checking_s3, server)
     used(opened(server))

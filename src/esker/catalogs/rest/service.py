@@ -41,7 +41,9 @@ from esker.version import VERSION
 
 ATTEMPTS = 4
 _WAIT_S = 0.2
-_DELEGATION, _ACCESS = "X-Iceberg-Access-Delegation", "vended-credentials,remote-signing"
+# Not "remote-signing": a server that has both, such as Nessie, would then sign, and signs no listings. A server that
+# can only sign says so in the table's settings.
+_DELEGATION, _ACCESS = "X-Iceberg-Access-Delegation", "vended-credentials"
 Sleep = Callable[[float], None]
 
 

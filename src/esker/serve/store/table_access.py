@@ -55,7 +55,7 @@ class TableAccess:
         asked = {one.strip().lower() for one in call.headers.get(HEADER, "").split(",")}
         if self._vending is not None and _VENDED in asked:
             return {"config": config, "storage-credentials": self._credentials(metadata, call)}
-        if self._signing is not None and _SIGNED in asked:
+        if self._signing is not None and asked & {_SIGNED, _VENDED}:  # signatures are all that this server has
             return {"config": {**config, **_where_to_sign(name)}, "remote-signing-config": {}}
         return {"config": config}
 

@@ -185,7 +185,8 @@ def _s3(making: Making) -> ObjectStore:
     endpoint, virtual = s3_endpoint(making, bucket)
     if making.configuration.signer is not None:
         return _signed_s3(making, bucket, endpoint, virtual)
-    if making.is_set("remote-signing-enabled") or making.get("signer"):
+    signs = making.is_set("remote-signing-enabled") or bool(making.get("signer"))
+    if signs and not making.get("access-key-id"):  # keys, where there are some, need nobody to sign
         raise Unsupported(
             f"cannot reach s3://{bucket}: only a REST catalog can sign requests; give the lake keys of its own",
             feature="remote signing",
