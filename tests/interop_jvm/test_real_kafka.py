@@ -64,6 +64,7 @@ class Readers:
     def __init__(self, spark: Any, kafka: RealBroker, folder: Path, topic: str) -> None:
         self.spark, self.kafka, self.folder, self.topic = spark, kafka, folder, topic
         self.address = f"kafka://{kafka.address}/{topic}"
+        self.query: Any = None  # of the source esker_kafka, when it runs
         self.arrow, self.piped, self.stream = (self._lake(name) for name in ("arrow", "piped", "stream"))
 
     def _lake(self, name: str) -> Lake:
@@ -84,7 +85,8 @@ class Readers:
         frame = source.option("subscribe", self.topic).option("startingOffsets", "earliest").load()
         sink = telemetry_sink(self.stream, receipts=self.folder / "receipts")
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.folder / "spark"))
-        return writer.trigger(**trigger).start()
+        self.query = writer.trigger(**trigger).start()
+        return self.query
 
     def drain(self, **limits: Any) -> tuple[Account, Account]:
         """Let all three read what there is now; gives the accounts of the first two."""
@@ -220,6 +222,7 @@ def test_partitions_that_are_added_and_a_broker_that_is_killed_cost_nothing(
             for start in starting:
                 if start.done():
                     start.result()  # raises with the log of the broker, where it did not start
+            assert readers.query.isActive, readers.query.exception()
             return readers.found() == expected
 
         sent(1)

@@ -85,7 +85,7 @@ class Client:
         from confluent_kafka import KafkaError
 
         with self._asking("the topics"):
-            topics = self._metadata().topics
+            topics = self._settled_topics()
         for name in self._named():
             known = topics.get(name)
             if known is None or (known.error and known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -121,6 +121,23 @@ class Client:
                 if left <= _SLICE_S or self._stop.is_set():
                     raise
 
+    def _settled_topics(self) -> Any:
+        """Return the topics, once none of those that are subscribed waits for its leader, or the time is over."""
+        for _ in self._tries():
+            topics = self._metadata().topics
+            found = (topics[name].error for name in self._named() if name in topics)
+            if not any(error is not None and _passes(error) for error in found):
+                break
+        return topics
+
+    def _tries(self) -> Iterator[None]:
+        """Try, and again after a short time, until the time to wait is over."""
+        end = time.monotonic() + self.source.timeout_s
+        yield
+        while time.monotonic() < end and not self._stop.is_set():
+            time.sleep(_SLICE_S)
+            yield
+
     def _named(self) -> list[str]:
         match self.source.subscription:
             case Topics(names):
@@ -137,16 +154,26 @@ class Client:
     def bounds_of(self, place: Partition) -> Bounds:
         """Return the offsets that the broker has for a partition. Messages of open transactions are not included.
 
-        Raises ``StorageFailed`` if the broker does not answer in time.
+        A broker that starts again, or that chooses a leader, is asked again. Raises ``StorageFailed`` if it does not
+        answer in time.
         """
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
+        asked, failed = TopicPartition(place.topic, place.number), None
+        for _ in self._tries():
+            try:
+                found = self.consumer.get_watermark_offsets(asked, timeout=self.source.timeout_s)
+            except KafkaException as error:
+                failed = error
+                if not _passes(error.args[0]):
+                    break
+            else:
+                if found is None:
+                    raise self.gone(str(place), "the broker did not report its offsets in time")
+                return Bounds(*found)
         with self._asking(str(place)):
-            asked = TopicPartition(place.topic, place.number)
-            found = self.consumer.get_watermark_offsets(asked, timeout=self.source.timeout_s)
-        if found is None:
-            raise self.gone(str(place), "the broker did not report its offsets in time")
-        return Bounds(*found)
+            assert failed is not None  # else it has returned
+            raise failed
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
@@ -169,6 +196,22 @@ class Client:
             reason=reason,
             servers=self.source.servers,
         )
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether an error ends by itself: the broker starts, or a partition gets its leader."""
+    from confluent_kafka import KafkaError as Codes
+
+    return error.code() in (
+        Codes._TRANSPORT,
+        Codes._ALL_BROKERS_DOWN,
+        Codes.LEADER_NOT_AVAILABLE,
+        Codes.NOT_LEADER_FOR_PARTITION,
+        Codes.BROKER_NOT_AVAILABLE,
+        Codes.UNKNOWN_LEADER_EPOCH,
+        Codes.FENCED_LEADER_EPOCH,
+        Codes.REQUEST_TIMED_OUT,
+    )
 
 
 def check_installed() -> None:
