@@ -14,7 +14,6 @@ from esker.model.partition_and_sort import SortOrder
 from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.schema import Schema
 from esker.model.types import INT, LONG, STRING, Field
-from esker.ports.merge import MergeRule
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
+
+    from esker.ports.merge import MergeRule
 
 
 class NoFieldIds(InvalidInput):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from esker.errors import Unsupported
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.schema import Schema
-from esker.ports.merge import MergeRule
 from esker.tree.manifest import Entries, ManifestEntry
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from esker.ports.merge import MergeRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ def test_a_batch_costs_one_job_a_task_for_each_share_and_a_commit_for_each_table
     spark: Any, tmp_path: Path, lake: Lake, drained: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted, not timed: of the batches after the first, none may cost more than another, and none looks at more than
-    the tables that it goes to. A snapshot is three files, and a file is synced with its folder."""
+    the tables that it goes to. A snapshot is three files in one folder, and each is synced once."""
     batches = 4
     for number in range(batches):
         write(tmp_path / "in", f"{number}.jsonl", spans([number]), logs([number]), b"{broken\n")
@@ -152,8 +152,8 @@ def test_a_batch_costs_one_job_a_task_for_each_share_and_a_commit_for_each_table
     assert tasks == [1] * batches
     assert Counter(commits) == Counter({"spans": batches, "logs": batches, "dead_letter": batches})
     of_each = {after - before for before, after in itertools.pairwise(at_end[1:])}
-    # per table three files and the note of its pending files, each with its folder; and the receipt
-    assert of_each == {3 * (4 * 2) + 2}
+    # per table three files and the note of its pending files, and the folders of both, each once; and the receipt
+    assert of_each == {3 * (4 + 2) + 2}
     assert (query.account.known_files, drained().account.known_files) == (0, batches)
 
 
