@@ -19,8 +19,8 @@ from esker.arrow import arrow_engine
 
 pytest.importorskip("esker.arrow.flat._parquet", reason="the compiled part was not built: there was no C compiler")
 
-from esker.arrow.flat import decode_columns, flat_scan  # noqa: E402  # they need the compiled part
-from esker.arrow.flat._parquet import use_zstd  # noqa: E402
+from esker.arrow.flat import decode_columns, flat_scan  # they need the compiled part
+from esker.arrow.flat._parquet import use_zstd
 
 COLUMNS = {
     "n": ("int", pa.int32()),

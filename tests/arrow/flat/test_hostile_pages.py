@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("esker.arrow.flat._parquet", reason="the compiled part was not built: there was no C compiler")
 
-from esker.arrow.flat import _parquet  # noqa: E402  # they need the compiled part
-from esker.arrow.flat.decode_columns import decoded  # noqa: E402
-from esker.arrow.flat.flat_layout import FlatColumn  # noqa: E402
+from esker.arrow.flat import _parquet  # they need the compiled part
+from esker.arrow.flat.decode_columns import decoded
+from esker.arrow.flat.flat_layout import FlatColumn
 
 TYPES = {
     "b": (pa.bool_(), 0, 0, 1),
