@@ -18,6 +18,13 @@ setup(
             optional=True,
         ),
         Extension(
+            "esker.iceberg.metadata._split",
+            sources=["src/esker/iceberg/metadata/_split.c"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
+        Extension(
             "esker.arrow.flat._parquet",
             sources=["src/esker/arrow/flat/_parquet.c"],
             depends=[f"src/esker/arrow/flat/_parquet_{part}.h" for part in ("thrift", "footer", "values")],

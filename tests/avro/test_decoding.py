@@ -179,3 +179,22 @@ def test_a_bad_value_in_one_of_several_files_says_so() -> None:
     bad = good.replace(str(uuid.UUID(int=5)).encode(), b"z" * 36)
     with pytest.raises(Corrupt, match="one of several Avro files is corrupt: the text of a uuid is not valid"):
         decode_many([("a", good), ("b", bad)], logical=True)
+
+
+def test_containers_that_begin_alike_are_told_apart() -> None:
+    """A header is parsed again unless it has the same bytes. Sync markers are those of each container."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}
+    other = {"type": "record", "name": "r", "fields": [{"name": "m", "type": "long"}]}
+    first, again = container(schema, [{"n": 1}], "deflate"), container(schema, [{"n": 2}, {"n": 3}], "deflate")
+    marked = again.replace(again[-16:], b"another marker!!")
+    plain, third = container(schema, [{"n": 4}]), container(other, [{"m": 5}])
+    found = decode_many([(str(at), data) for at, data in enumerate((first, marked, plain, first, third, marked))])
+    assert [part.rows for columns in found for part in columns.parts] == [1, 2, 1, 1, 2, 1]
+    assert [columns.batch.to_pylist() for columns in found] == [
+        [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"n": 1}, {"n": 2}, {"n": 3}],
+        [{"m": 5}],
+    ]
+    with pytest.raises(Corrupt, match="b is corrupt: it ends inside its header"):
+        decode_many([("a", first), ("b", first[: first.index(first[-16:]) + 9])])
+    with pytest.raises(Corrupt, match="b is corrupt: block 0 is not closed by the sync marker"):
+        decode_many([("a", first), ("b", first[:-16] + b"another marker!!")])

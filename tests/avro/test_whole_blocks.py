@@ -126,10 +126,19 @@ def test_a_bomb_is_left_to_the_limits_of_the_container() -> None:
 def test_changed_bits_give_the_same_rows_or_the_same_refusal_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(11)
     packed = [(1, zlib.compress(long(n) + bytes([65 + n % 3]) * n, 9, wbits=-15)) for n in (0, 3, 60, 900)]
-    data = raw_container(TEXT, *packed, codec="deflate")
-    start = data.index(SYNC) + 16
+    many = b"".join(b"%d:%d " % (chance.randrange(1 << 20), chance.randrange(300)) for _ in range(2000))
+    large = (1, zlib.compress(long(len(many)) + many, 9, wbits=-15))
+    assert len(large[1]) > 8192  # such a stream has larger tables
     small = Limits(block=1 << 16, container=1 << 17)
-    for _ in range(1500):
+    for blocks, times in ((packed, 1500), ([large], 400), ([large, *packed], 400)):
+        compare_changed(raw_container(TEXT, *blocks, codec="deflate"), times, small, chance, monkeypatch)
+
+
+def compare_changed(
+    data: bytes, times: int, small: Limits, chance: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = data.index(SYNC) + 16
+    for _ in range(times):
         broken = bytearray(data)
         for _ in range(chance.randint(1, 3)):
             broken[chance.randrange(start, len(data))] ^= 1 << chance.randrange(8)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from esker.errors import AlreadyExists, NoSuchFile
-from esker.ports.storage import RemoteStorage, Storage, delete_each
+from esker.ports.storage import RemoteStorage, Storage, delete_each, write_pieces
 
 
 class StorageContract:
@@ -46,6 +46,12 @@ class StorageContract:
         storage.write_new(f"{place}/empty", b"")
         assert storage.exists(f"{place}/empty")
         assert storage.read(f"{place}/empty") == b""
+
+    def test_an_object_may_be_written_in_pieces(self, storage: Storage, place: str) -> None:
+        write_pieces(storage, f"{place}/pieces", [b"one,", b"", b"x" * 100_000, b",end"])
+        assert storage.read(f"{place}/pieces") == b"one," + b"x" * 100_000 + b",end"
+        with pytest.raises(AlreadyExists):
+            write_pieces(storage, f"{place}/pieces", [b"again"])
 
     def test_nothing_is_ever_overwritten(self, storage: Storage, place: str) -> None:
         location = f"{place}/a"

@@ -177,10 +177,24 @@ def test_large_manifests_are_decoded_before_the_next_are_read(monkeypatch: pytes
     monkeypatch.setattr(format_module, "BYTES_AT_ONCE", 10_000)
     storage = CountingStorage()
     manifests = [replace(stored(storage, number, files=40), length=0) for number in range(20)]
-    entries = IcebergFormat(storage).entries(TABLE, manifests, EntryColumns())
+    entries = IcebergFormat(storage, threads=1).entries(TABLE, manifests, EntryColumns())
     first = next(entries)
     assert len(storage.reads) == len(first.manifests) < 20
     assert len(first.manifests) + sum(len(batch.manifests) for batch in entries) == 20
+
+
+def test_few_manifests_are_divided_among_the_threads() -> None:
+    storage = CountingStorage()
+    manifests = [stored(storage, number) for number in range(300)]
+    for count, threads, sizes in (
+        (10, 2, [10]),
+        (30, 2, [16, 14]),
+        (100, 2, [50, 50]),
+        (100, 1, [64, 36]),
+        (300, 2, [64, 64, 64, 64, 44]),
+    ):
+        entries = IcebergFormat(storage, threads=threads).entries(TABLE, manifests[:count], EntryColumns())
+        assert [len(batch.manifests) for batch in entries] == sizes
 
 
 def test_no_manifests_have_no_entries() -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from typing import Any
 
 import msgspec
 import pytest
 from corpus import corpus_root
 
-from esker.errors import EskerError
+from esker.errors import Corrupt, EskerError
 from esker.iceberg.metadata.table_metadata import REQUIRED_FROM_V2, decode_table_metadata
-from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata, table_metadata_in_pieces
 from esker.model.schema import Schema
 from esker.model.types import LONG, STRING, Field
-from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
+from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef, extended
 from esker.tree.table_metadata import TableMetadata
+from esker.write.context import new_snapshot_id
 
 COLUMNS = (Field(id=1, name="x", type=LONG, required=True), Field(id=2, name="y", type=STRING, write_default="?"))
 SNAPSHOT = Snapshot(
@@ -136,3 +138,59 @@ def test_pyiceberg_reads_what_is_written(version: int) -> None:
     assert [str(field.field_type) for field in theirs.schema().fields] == ["long", "string"]
     assert theirs.current_snapshot_id == 7
     assert theirs.snapshots[0].manifest_list == "l.avro"
+
+
+def grown(metadata: TableMetadata, ids: range) -> TableMetadata:
+    """The metadata with more snapshots, one version after the other, each of them written."""
+    for id_ in ids:
+        snapshot = dataclasses.replace(SNAPSHOT, snapshot_id=id_, sequence_number=id_)
+        metadata = dataclasses.replace(metadata, snapshots=extended(metadata.snapshots, snapshot))
+        encode_table_metadata(metadata)
+    return metadata
+
+
+def ids_in(metadata: TableMetadata) -> list[int]:
+    return [snapshot["snapshot-id"] for snapshot in document(metadata)["snapshots"]]
+
+
+def test_a_long_history_is_written_whole_whatever_was_written_before() -> None:
+    base = again(grown(METADATA, range(1000, 1300)))
+    one = grown(base, range(2000, 2200))
+    other = grown(base, range(3000, 3300))  # begins with the same snapshots
+    start = [7, *range(1000, 1300)]
+    assert ids_in(base) == start
+    assert ids_in(one) == [*start, *range(2000, 2200)]
+    assert ids_in(other) == [*start, *range(3000, 3300)]
+    assert again(other).snapshots == other.snapshots
+    upgraded = dataclasses.replace(one, format_version=3, next_row_id=0)
+    assert ids_in(upgraded) == ids_in(one)
+
+
+def test_a_broken_entry_of_the_history_is_not_written_on() -> None:
+    """Old entries are copied without decoding them. A text that is no JSON must not reach the next file."""
+    newest = dataclasses.replace(grown(METADATA, range(1000, 1300)), current_snapshot_id=1299, refs={})
+    text = encode_table_metadata(newest)
+    broken = text.replace(b'"snapshot-id":1100', b'"snapshot-id":11o0', 1)
+    assert broken != text
+    read = decode_table_metadata("m.json", broken)
+    with pytest.raises(Corrupt, match="'snapshots' is not valid JSON"):
+        grown(read, range(2000, 2001))
+
+
+def test_the_next_version_copies_no_text_of_old_snapshots() -> None:
+    base = grown(METADATA, range(1000, 1600))
+    before = table_metadata_in_pieces(base)
+    after = table_metadata_in_pieces(grown(base, range(1600, 1601)))
+    copied = [new for new in after if not any(new is old for old in before)]
+    assert sum(map(len, copied)) < sum(map(len, after)) / 4
+
+
+def test_a_new_snapshot_gets_an_id_that_none_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of snapshots that were read and of those that were added, in this version and after it."""
+    read = again(grown(METADATA, range(1000, 1004)))
+    metadata = grown(read, range(2000, 2003))
+    drawn = iter([0, 7, 1003, 2002, 2000, 4000, 1000, 4000, 4001])
+    monkeypatch.setattr(secrets, "randbits", lambda bits: next(drawn))
+    assert new_snapshot_id(metadata) == 4000
+    metadata = grown(metadata, range(4000, 4001))
+    assert new_snapshot_id(metadata) == 4001

@@ -14,6 +14,7 @@ from esker.model.transform import DAY, IDENTITY
 from esker.model.types import LONG, STRING, TIMESTAMP, Field
 from esker.model.values import to_bytes
 from esker.read.plan_tasks import Funnel
+from esker.tree import manifest
 from esker.tree.data_file import DataFile, Metrics
 
 ROWS = 100
@@ -185,6 +186,17 @@ def test_tasks_are_made_when_asked_for(year: TableMaker) -> None:
     assert tasks[0] is not tasks[0]
     with pytest.raises(IndexError, match="task 1460 of 1460"):
         tasks[1460]
+
+
+def test_tasks_in_a_row_are_those_that_are_asked_for_one_by_one(
+    year: TableMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many are made at a time. The last portion may be smaller."""
+    monkeypatch.setattr(manifest, "_AT_ONCE", 7)
+    for where in (None, "ts < '2026-02-20' AND id > 50"):
+        tasks = year.table().scan(where).plan().tasks
+        assert len(tasks) % 7
+        assert list(tasks) == [tasks[at] for at in range(len(tasks))]
 
 
 def test_a_plan_is_made_once_for_a_scan(year: TableMaker) -> None:

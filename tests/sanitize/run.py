@@ -28,11 +28,12 @@ TESTS = (
     "tests/avro/test_hostile_avro.py",
     "tests/avro/test_shred_twins.py",
     "tests/avro/test_whole_blocks.py",
+    "tests/iceberg/test_split_document.py",
     "tests/otlp/test_otlp_decode.py",
     "tests/otlp/test_otlp_twins.py",
     "tests/otlp/test_otlp_variants.py",
 )
-SOURCES = re.compile(r"/(_parquet|_shred|_walk|_variants)\w*\.[ch]:")
+SOURCES = re.compile(r"/(_parquet|_shred|_split|_walk|_variants)\w*\.[ch]:")
 # Each fault, and what its report must say.
 FAULTS = {
     "broken.read_past(b'x' * 100, 5)": "heap-buffer-overflow",
@@ -61,7 +62,7 @@ def build() -> None:
     flags = {"CFLAGS": FLAGS, "LDFLAGS": "-fsanitize=address,undefined"}
     command = [sys.executable, "setup.py", "-q", "build", "--build-base", str(BUILD), "--build-lib", str(LIBRARY)]
     demand(run(command, flags), "the build with sanitizers")
-    for name in ("arrow/flat/_parquet", "avro/_shred", "otlp/_walk", "otlp/_variants"):
+    for name in ("arrow/flat/_parquet", "avro/_shred", "iceberg/metadata/_split", "otlp/_walk", "otlp/_variants"):
         if not list(LIBRARY.glob(f"esker/{name}.*.so")):
             sys.exit(f"make sanitize: esker/{name} was not built; is there a C compiler with its sanitizer libraries?")
     include = f"-I{sysconfig.get_path('include')}"

@@ -211,6 +211,30 @@ static inline int read_run(Shredder *w, int64_t *count, const uint8_t **stop) {
 
 static int skip(Shredder *w, int n);
 
+/* The same for one value, without a call if it is a plain number, text or bytes: what statistics are made of. */
+static inline int skip_value(Shredder *w, int n) {
+    const Node *node = &w->nodes[n];
+    const uint8_t *bytes;
+    int64_t number;
+    if (node->uni != PLAIN) return skip(w, n);
+    switch (node->op) {
+    case INT:
+    case LONG: return read_long(w, &number);
+    case BYTES:
+    case STRING: return read_bytes(w, &bytes, &number);
+    default: return skip(w, n);
+    }
+}
+
+/* An item of an array or map. The fields of a plain record are skipped here, which saves a call for each. */
+static inline int skip_item(Shredder *w, int n) {
+    const Node *node = &w->nodes[n];
+    if (node->op != RECORD || node->uni != PLAIN) return skip_value(w, n);
+    int err = OK;
+    for (int c = n + 1; !err && c < node->next; c = w->nodes[c].next) err = skip_value(w, c);
+    return err;
+}
+
 static int skip_runs(Shredder *w, int n) {
     const Node *node = &w->nodes[n];
     for (;;) {
@@ -225,7 +249,7 @@ static int skip_runs(Shredder *w, int n) {
         for (; count; count--) {
             const uint8_t *start = w->p;
             for (int c = n + 1; c < node->next; c = w->nodes[c].next)
-                if ((err = skip(w, c))) return err;
+                if ((err = skip_item(w, c))) return err;
             if (w->p == start && --w->empty < 0) return EMPTY;
         }
     }
@@ -334,7 +358,7 @@ static int keep_pick(Shredder *w, int n) {
                 else high = middle;
             }
             if (low < wanted && nodes[first + low * stride].key == key) found[low] = w->p;
-            if ((err = skip(w, value))) return err;
+            if ((err = skip_value(w, value))) return err;
         }
         if (stop && w->p != stop) return SIZE;
     }

@@ -12,7 +12,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
@@ -314,6 +314,25 @@ def read_head(source: Source, limits: Limits) -> Header:
     except UnicodeDecodeError:
         raise Corrupt(file, "its avro.codec is not UTF-8") from None
     return Header(metadata=metadata, schema=schema, codec=name or "null", sync=sync)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a container in memory begins: the bytes before its sync marker, and its header."""
+
+    data: bytes
+    header: Header
+
+
+def read_start(source: Memory, limits: Limits, last: Start | None) -> Start:
+    """The start of a container. If it has the same bytes as the last one, they are not parsed again: manifests of one
+    writer differ only in their sync marker."""
+    data, _ = source.position
+    if last is not None and bytes(data[: len(last.data)]) == last.data:
+        source.move_to(len(last.data))
+        return Start(last.data, replace(last.header, sync=bytes(source.take(SYNC, "its header"))))
+    header = read_head(source, limits)
+    return Start(bytes(data[: len(data) - source.remaining - SYNC]), header)
 
 
 def _metadata(source: Source, limits: Limits) -> dict[str, bytes]:

@@ -8,7 +8,18 @@ from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from esker.avro.container import LIMITS, Block, Header, Limits, Memory, Stream, read_blocks, read_head
+from esker.avro.container import (
+    LIMITS,
+    Block,
+    Header,
+    Limits,
+    Memory,
+    Start,
+    Stream,
+    read_blocks,
+    read_head,
+    read_start,
+)
 from esker.avro.logical_types import convert
 from esker.avro.schema import Record
 from esker.avro.shred import MAX_BYTES, BlockShredder, Op, SlotBuffers, shredder
@@ -112,9 +123,11 @@ def decode_many(
     """
     done: list[AvroColumns] = []
     groups: dict[bytes, _Group] = {}
+    start: Start | None = None
     for index, (file, data) in enumerate(containers):
         source = Memory(memoryview(data).cast("B"), file)
-        header = read_head(source, limits)
+        start = read_start(source, limits, start)
+        header = start.header
         key = header.metadata["avro.schema"]
         if key not in groups:
             groups[key] = _Group(header.schema, _Walk(_program(header.schema, want, logical, file), limits))

@@ -57,7 +57,7 @@ def decode_raw_fields(file: str, content: bytes | bytearray | memoryview, what: 
     return fields
 
 
-def decode_raw_items(file: str, content: bytes | msgspec.Raw | None, what: str) -> list[msgspec.Raw]:
+def decode_raw_items(file: str, content: bytes | memoryview | msgspec.Raw | None, what: str) -> list[msgspec.Raw]:
     """The items of a JSON array as slices of the text. Empty for a missing array or null."""
     if content is None:
         return []

@@ -65,17 +65,28 @@ def binary_array(values: Sequence[bytes | None]) -> pa.Array:
     import numpy as np
     import pyarrow as pa
 
-    lengths = np.fromiter((len(value or b"") for value in values), np.int64, len(values))
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
-    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
-    valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    data = pa.py_buffer(b"".join(value or b"" for value in values))
-    return pa.Array.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(ends), data])
+    given = [value or b"" for value in values]
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, given), np.int64, len(given)), out=ends[1:])
+    buffers = [_validity(values), pa.py_buffer(ends), pa.py_buffer(b"".join(given))]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
 
 
 def boolean_array(values: Sequence[bool | None]) -> pa.Array:
     """Booleans, or null, as an Arrow array."""
     import numpy as np
+    import pyarrow as pa
 
-    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
-    return arrow_array(np.fromiter((bool(value) for value in values), np.bool_, len(values)), null=missing)
+    given = np.packbits(np.fromiter(map(bool, values), np.bool_, len(values)), bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(values), pa.py_buffer(given)])
+
+
+def _validity(values: Sequence[Any]) -> pa.Buffer | None:
+    """The bits of the values that are not None. None if all are there."""
+    import numpy as np
+    import pyarrow as pa
+
+    if None not in values:
+        return None
+    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return pa.py_buffer(np.packbits(there, bitorder="little"))

@@ -156,6 +156,7 @@ Transform: TypeAlias = (
 IDENTITY, VOID = IdentityTransform(), VoidTransform()
 YEAR, MONTH, DAY, HOUR = (TimeTransform(unit) for unit in TimeUnit)
 
+_LARGEST_SIZE = (1 << 31) - 1  # other engines read it as an integer of 32 bits
 _PARAMETERISED = re.compile(r"\s*(bucket|truncate)\s*\[\s*(\d+)\s*\]\s*", re.IGNORECASE)
 
 
@@ -168,9 +169,9 @@ def parse_transform(text: str) -> Transform:
         return VOID
     if folded in {unit.value for unit in TimeUnit}:
         return TimeTransform(TimeUnit(folded))
-    if match := _PARAMETERISED.fullmatch(text):
+    if (match := _PARAMETERISED.fullmatch(text)) and len(match[2]) <= 10:
         size = int(match[2])
-        if size > 0:
+        if 0 < size <= _LARGEST_SIZE:
             return BucketTransform(size) if match[1].lower() == "bucket" else TruncateTransform(size)
     return UnknownTransform(text)
 

@@ -8,6 +8,7 @@ commit is visible), unanswered (the commit may be visible, so every file must be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -62,6 +63,14 @@ class TableSwap:
     name: TableName
     base: TableState
     new: TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """The first version of a table that is created in one step with changes of others."""
+
+    name: TableName
+    metadata: TableMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +254,78 @@ class SyncsNames(Protocol):
 
 
 @runtime_checkable
+class TakesGroups(Protocol):
+    """A catalog whose ``swap`` takes a version with several new snapshots, and keeps all of them and their log."""
+
+    takes_groups: bool
+
+
+@runtime_checkable
 class UnregistersTables(Protocol):
     """A catalog that can remove a table and say in the same step which version was its last."""
 
     def unregister(self, name: TableName) -> TableState:
         """Remove the table; its files stay. Returns the version with every commit that was made before, so that another
         catalog can take it over. Raises ``NoSuchTable``."""
+        ...
+
+
+@runtime_checkable
+class ChangesTogether(Protocol):
+    """A catalog that can create tables in the step that changes others."""
+
+    def change_all(self, swaps: Sequence[TableSwap], new: Sequence[NewTable]) -> SwapAll:
+        """As ``swap_all``, and creates every ``new`` too. Raises ``AlreadyExists`` if one exists; then nothing was
+        changed."""
+        ...
+
+
+@runtime_checkable
+class ReplacesTables(Protocol):
+    """A catalog that can point a name at another metadata file that exists."""
+
+    def register_over(self, name: TableName, base: TableState, metadata_location: str) -> Swap:
+        """Make the table in a metadata file current if ``base`` still is. Nothing is copied or removed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder in use, and whose it is: a table's, a view's, or that of a table that was dropped and can come back."""
+
+    name: TableName
+    location: str
+    is_dropped: bool = False
+
+
+@runtime_checkable
+class KnowsPlaces(Protocol):
+    """A catalog that can say where all of its tables and views are without opening them."""
+
+    def folders(self) -> Sequence[Folder]:
+        """The folders of all tables and views, and of dropped tables that can be brought back. A table has the folder
+        above its metadata, and those that were recorded for it."""
+        ...
+
+    def checking(
+        self, check: Callable[[Sequence[Folder]], None], gains: Mapping[TableName, Sequence[str]]
+    ) -> AbstractContextManager[None]:
+        """While the block runs, each change that this thread makes to tables and views calls ``check`` first, and
+        records the folders that names gain.
+
+        ``check`` gets the folders of all. They do not change until the change is made. If it raises an Esker error,
+        nothing is changed, and the error is raised.
+        """
+        ...
+
+
+@runtime_checkable
+class LooksAtOnce(Protocol):
+    """A catalog that may say without a wait where the metadata of a table is."""
+
+    def pointer_at_once(self, name: TableName) -> str | None:
+        """The current metadata file of a table. None if there is no such table, or if only ``load`` can say it: it may
+        wait for a lock, a disk or a network, and this does not."""
         ...
 
 

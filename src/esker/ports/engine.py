@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from esker.errors import InvalidInput
 from esker.model.partition_and_sort import SortOrder
@@ -124,6 +124,7 @@ class WriteRequest:
     data: Any
     operation_id: str  # part of every file name, so that two writers never use the same name
     order: SortOrder | None = None  # that the rows have, and stay in; None: the writer brings them into the table's
+    most_rows: int | None = None  # how many rows there are at most, if that is known
 
 
 class Writer(Protocol):
@@ -221,6 +222,10 @@ class ChangeRequest:
 # ---------------------------------------------------------------- Spark
 
 
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
 class SparkFrames(Protocol):
     """Makes DataFrames of planned files. Spark is loaded when the first DataFrame is made."""
 
@@ -231,6 +236,13 @@ class SparkFrames(Protocol):
 
     def change_frame(self, request: ChangeRequest, predicate: Bound, session: SparkSession | None = None) -> DataFrame:
         """The changed rows that pass ``predicate``, not read yet and in no order."""
+        ...
+
+    def spread(
+        self, work: Callable[[Part], Result], parts: Sequence[Part], session: SparkSession | None = None
+    ) -> Iterable[Result]:
+        """What a function returns for each part, in their order, computed by Spark's workers. The function, the parts
+        and the results are pickled."""
         ...
 
     def explained(self, request: ReadRequest) -> str | None:

@@ -15,6 +15,7 @@ ROW_KIND = Field(id=2147483299, name="_VALUE_KIND", type=INT, doc="0 insert, 1 u
 
 SYSTEM_NAMES = tuple(MappedField(names=(column.name,), field_id=column.id) for column in (SEQUENCE, ROW_KIND))
 LIVE_KINDS = (0, 2)
+UPDATE_BEFORE = 1
 
 
 class MergeEngine(Enum):
@@ -40,6 +41,9 @@ class Aggregate(Enum):
     ALL = "bool_and"
 
 
+FIRST_VALUES = (Aggregate.FIRST, Aggregate.FIRST_NOT_NULL)
+
+
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
     """Columns that change together: the version with the largest ``order`` gives them all, also their nulls. A version
@@ -53,7 +57,8 @@ class SequenceGroup:
 class MergeRule:
     """How the versions of a key become one row. Columns are field ids.
 
-    Versions are ordered by ``order`` (null is the smallest), then by ``SEQUENCE``, then deletes before inserts.
+    Versions are ordered by ``order`` (null is the smallest), then by ``SEQUENCE``, then deletes before inserts. Where
+    columns are merged, the first version gives its values also if it deletes, as in Paimon's Java library.
     """
 
     engine: MergeEngine
@@ -61,8 +66,17 @@ class MergeRule:
     order: tuple[int, ...] = ()
     groups: tuple[SequenceGroup, ...] = ()
     functions: Mapping[int, Aggregate] = field(default_factory=dict)
+    sum_bits: Mapping[int, int] = field(default_factory=dict)  # a sum of whole numbers wraps around after so many bits
     ignores_deletes: bool = False  # versions that delete are left out
-    deletes_whole_rows: bool = False  # a delete removes all earlier versions, also where columns are merged
+    deletes_whole_rows: bool = False  # a delete removes the row, and its own values are the first ones of a new row
+
+    @property
+    def refuses_deletes(self) -> bool:
+        """Whether no version may delete."""
+        columns = self.engine is MergeEngine.AGGREGATION or (
+            self.engine is MergeEngine.PARTIAL_UPDATE and not self.groups
+        )
+        return columns and not (self.ignores_deletes or self.deletes_whole_rows)
 
     @property
     def used(self) -> frozenset[int]:

@@ -112,6 +112,23 @@ class FileLister(Protocol):
         ...
 
 
+@runtime_checkable
+class WritesPieces(Protocol):
+    """What a storage offers besides if it writes pieces of memory without joining them first."""
+
+    def write_pieces(self, location: str, pieces: Sequence[bytes]) -> None:
+        """As ``write_new``, of the pieces one after the other."""
+        ...
+
+
+def write_pieces(storage: Storage, location: str, pieces: Sequence[bytes]) -> None:
+    """Create an object from pieces, as ``write_new`` does."""
+    if isinstance(storage, WritesPieces):
+        storage.write_pieces(location, pieces)
+    else:
+        storage.write_new(location, b"".join(pieces))
+
+
 def parallel_reads(storage: Storage) -> int:
     """How many reads at a time are worth while; 1 where the files are near."""
     return storage.parallel_reads if isinstance(storage, RemoteStorage) else 1
@@ -135,6 +152,36 @@ def delete_each(storage: Storage, locations: Iterable[str]) -> list[tuple[str, E
         except (EskerError, OSError) as error:
             failed.append((place, error))
     return failed
+
+
+# ---------------------------------------------------------------- the same file again
+#
+# What was decoded from a file may be kept if it is certain that the file is the same.
+
+
+@runtime_checkable
+class TaggedFiles(Protocol):
+    """What a storage offers besides if its files can be recognised without reading them."""
+
+    @property
+    def tags_last(self) -> bool:
+        """Whether another process of this user gets the same tags for the same files."""
+        ...
+
+    def tags(self, locations: Sequence[str]) -> list[str | None]:
+        """A text for each file that no other file has, in this store or another. A local file that was changed gets
+        another one. None for a file that is missing, or about which nothing is known."""
+        ...
+
+
+def file_tags(storage: Storage, locations: Sequence[str]) -> list[str | None]:
+    """The tags of files. None for each if the storage cannot tell."""
+    return storage.tags(locations) if isinstance(storage, TaggedFiles) else [None] * len(locations)
+
+
+def tags_last(storage: Storage) -> bool:
+    """Whether tags mean the same in another process."""
+    return isinstance(storage, TaggedFiles) and storage.tags_last
 
 
 # ---------------------------------------------------------------- the same files for Hadoop
@@ -187,6 +234,11 @@ class NewNames:
         """Let the names in a folder wait. The content of the files is on the disk already."""
         self._folders.setdefault(folder, sync)
 
+    def take(self, others: NewNames) -> None:
+        """Let the names that wait elsewhere wait here too."""
+        for folder, sync in others._folders.items():
+            self.add(folder, sync)
+
     def sync(self) -> None:
         """Make every name safe that waits. Raises ``StorageFailed``."""
         while self._folders:
@@ -216,6 +268,28 @@ def names_together() -> Iterator[NewNames]:
         names.sync()
     finally:
         _new_names.reset(before)
+
+
+@contextmanager
+def names_in(names: NewNames) -> Iterator[None]:
+    """Let the names of files that the block writes wait in ``names``, in this thread, also after the block.
+
+    ``join_names`` must be called before the files are used.
+    """
+    before = _new_names.set(names)
+    try:
+        yield
+    finally:
+        _new_names.reset(before)
+
+
+def join_names(names: NewNames) -> None:
+    """Let names wait with those of this thread; make them safe now if none may wait. Raises ``StorageFailed``."""
+    waiting = waiting_names()
+    if waiting is None:
+        names.sync()
+    elif waiting is not names:
+        waiting.take(names)
 
 
 def waiting_names() -> NewNames | None:

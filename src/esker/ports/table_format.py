@@ -25,6 +25,7 @@ class EntryColumns:
     metrics: Collection[int] = ()  # field ids whose bounds and counts are decoded as columns
     full_metrics: bool = False  # all statistics maps, for inspection and rewriting
     rest: bool = True  # split offsets, equality ids, row ids and so on
+    fresh: bool = False  # read the files even if their entries are known, to find out what they have
 
 
 class TableFormat(Protocol):
@@ -41,6 +42,15 @@ class TableFormat(Protocol):
 
         The rows of one manifest are contiguous and in one batch. Deleted entries are included.
         """
+        ...
+
+
+@runtime_checkable
+class SpreadFormat(Protocol):
+    """A format whose manifests can be read by several processes, each some of them."""
+
+    def for_workers(self) -> TableFormat | None:
+        """What reads the same manifests in another process. None if the files cannot be reached from there."""
         ...
 
 

@@ -170,6 +170,10 @@ def attach_deletes(
     metadata: TableMetadata, table_format: TableFormat, listed: PrunedList, pruned: PrunedManifests
 ) -> DeleteIndex:
     """Read the delete manifests that were kept, if there are data files that they can apply to."""
-    manifests = listed.deletes if pruned.kept else ()
+    return index_deletes(metadata, table_format, listed) if pruned.kept else DeleteIndex(metadata, ())
+
+
+def index_deletes(metadata: TableMetadata, table_format: TableFormat, listed: PrunedList) -> DeleteIndex:
+    """The deletes of the delete manifests that were kept."""
     columns = EntryColumns(metrics=(DELETE_FILE_PATH_ID,))
-    return DeleteIndex(metadata, table_format.entries(metadata, manifests, columns))
+    return DeleteIndex(metadata, table_format.entries(metadata, listed.deletes, columns))

@@ -6,7 +6,7 @@ Also `explain`, the same plan as text, and `added_files`, the plan of the files 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import accumulate
@@ -77,6 +77,18 @@ class Tasks(Sequence[ScanTask]):
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[ScanTask]:
+        with_deletes = bool(self._deletes)
+        for batch in self._kept:
+            patterns = batch.pattern.tolist()
+            for row, data in enumerate(batch.entries.data_files()):
+                yield ScanTask(
+                    data_file=data,
+                    deletes=self._deletes.applying_to(data) if with_deletes else (),
+                    residual=batch.residuals[patterns[row]],
+                    odd_floats=None if batch.odd_floats is None else batch.odd_floats.at(row),
+                )
 
     @overload
     def __getitem__(self, index: int) -> ScanTask: ...

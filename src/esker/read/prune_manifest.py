@@ -6,7 +6,7 @@ Also which float columns of a file may contain NaN or zero: an engine's own push
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,13 @@ from esker.model.predicates.predicate import Bound, Compare, IsNaN, Op, field_id
 from esker.model.pruning.evidence import PartitionEvidence, PartitionValues, Statistics
 from esker.model.pruning.verdict import Examination, examine, judge
 from esker.model.schema import Schema
+from esker.model.transform import IdentityTransform
 from esker.model.types import Field, is_floating
 from esker.ports.engine import OddFloats
 from esker.ports.table_format import EntryColumns, TableFormat
 from esker.read.prune_manifest_list import PrunedList
 from esker.tree.manifest import Entries
+from esker.tree.manifest_list import ManifestFile
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -108,11 +110,68 @@ def prune_manifests(
 
     For the columns in ``floats``, the result also records whether each kept file may contain NaN or zero.
     """
-    columns = EntryColumns(metrics=columns_asked(schema, predicate) | {f.id for f in floats})
-    found = PrunedManifests()
-    for entries in table_format.entries(metadata, listed.data, columns):
-        prune_entries(found, schema, entries.take(entries.is_live), predicate, floats)
-    return found
+    columns = columns_of(metadata, schema, listed, predicate, floats)
+    return Pruning(metadata, table_format, schema, predicate, tuple(floats), columns)(listed.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """The work on some of a plan's manifests. A pickle of it does the same in another process."""
+
+    metadata: TableMetadata
+    table_format: TableFormat
+    schema: Schema
+    predicate: Bound
+    floats: tuple[Field, ...]
+    columns: EntryColumns
+
+    def __call__(self, manifests: Sequence[ManifestFile]) -> PrunedManifests:
+        """The files of these manifests that may have matching rows."""
+        found = PrunedManifests()
+        for entries in self.table_format.entries(self.metadata, manifests, self.columns):
+            prune_entries(found, self.schema, entries.take(entries.is_live), self.predicate, self.floats)
+        return found
+
+
+def prune_in_turn(
+    metadata: TableMetadata,
+    table_format: TableFormat,
+    schema: Schema,
+    listed: PrunedList,
+    predicate: Bound,
+) -> Iterator[KeptFiles]:
+    """The same files, batch by batch. Nothing is held but the batch that was asked for last."""
+    for entries in table_format.entries(metadata, listed.data, columns_of(metadata, schema, listed, predicate)):
+        found = PrunedManifests()
+        prune_entries(found, schema, entries.take(entries.is_live), predicate)
+        yield from found.kept
+
+
+def columns_of(
+    metadata: TableMetadata, schema: Schema, listed: PrunedList, predicate: Bound, floats: Sequence[Field] = ()
+) -> EntryColumns:
+    """What to decode of the manifests: no statistics of columns about which the partition says everything."""
+    known = _known_by_partition(metadata, {manifest.spec_id for manifest in listed.data})
+    asked = frozenset() if listed.all_match else columns_asked(schema, predicate) - known
+    return EntryColumns(metrics=asked | {f.id for f in floats})
+
+
+def _known_by_partition(metadata: TableMetadata, spec_ids: Collection[int]) -> frozenset[int]:
+    """The columns that every one of these specs partitions by their plain value: a file has one value of each."""
+    specs = [metadata.spec_by_id.get(spec_id) for spec_id in spec_ids]
+    found = [
+        {
+            field.source_id
+            for field in spec.fields
+            if isinstance(field.transform, IdentityTransform)
+            and not field.other_sources
+            and (source := metadata.any_field_by_id.get(field.source_id)) is not None
+            and not is_floating(source.type)
+        }
+        for spec in specs
+        if spec is not None
+    ]
+    return frozenset(set.intersection(*found)) if found and len(found) == len(specs) else frozenset()
 
 
 def prune_entries(

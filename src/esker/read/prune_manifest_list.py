@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from esker.model.arrow_arrays import binary_array, boolean_array
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.predicates.predicate import Bound, conjuncts
@@ -30,6 +32,7 @@ class PrunedList:
     dropped: tuple[ManifestFile, ...]  # data manifests without rows of the result
     total: int
     rejections: Mapping[Bound, int]  # for each part of the filter, how many data manifests it skips alone
+    all_match: bool = False  # whether the summaries prove that every row of the data manifests matches
 
 
 def prune_manifest_list(
@@ -38,24 +41,29 @@ def prune_manifest_list(
     """Keep a manifest unless its summaries prove that no row in it can match."""
     rejections: dict[Bound, int] = dict.fromkeys(conjuncts(predicate), 0)
     by_spec: dict[int, list[ManifestFile]] = defaultdict(list)
-    for manifest in manifests:
-        if manifest.may_hold_live_files:
-            by_spec[manifest.spec_id].append(manifest)
+    live = [manifest for manifest in manifests if manifest.may_hold_live_files]
+    for manifest in live:
+        by_spec[manifest.spec_id].append(manifest)
     dropped: set[int] = set()
+    unsure: set[int] = set()
     for spec_id, group in by_spec.items():
         examination = examine(predicate, _summaries(metadata.spec_by_id.get(spec_id), schema, group))
-        dropped.update(id(m) for m, some in zip(group, examination.verdict.some, strict=True) if not some)
-        is_data = [manifest.content is ManifestContent.DATA for manifest in group]
+        verdict = examination.verdict
+        ids = np.fromiter(map(id, group), np.int64, len(group))
+        dropped.update(ids[~verdict.some].tolist())
+        unsure.update(ids[~verdict.every].tolist())
+        is_data = np.array([manifest.content is ManifestContent.DATA for manifest in group])
         for part, verdict in zip(examination.conjuncts, examination.verdicts, strict=True):
-            rejections[part] += sum(data and not some for data, some in zip(is_data, verdict.some, strict=True))
-    live = [manifest for manifest in manifests if manifest.may_hold_live_files]
+            rejections[part] += int(np.count_nonzero(is_data & ~verdict.some))
     data = [manifest for manifest in live if manifest.content is ManifestContent.DATA]
+    kept = tuple(manifest for manifest in data if id(manifest) not in dropped)
     return PrunedList(
-        data=tuple(manifest for manifest in data if id(manifest) not in dropped),
+        data=kept,
         deletes=tuple(_kept_deletes(metadata, live, dropped)),
         dropped=tuple(manifest for manifest in data if id(manifest) in dropped),
         total=len(manifests),
         rejections=rejections,
+        all_match=not any(id(manifest) in unsure for manifest in kept),
     )
 
 
@@ -73,18 +81,16 @@ def _kept_deletes(metadata: TableMetadata, live: Sequence[ManifestFile], dropped
 
 def _summaries(spec: PartitionSpec | None, schema: Schema, manifests: Sequence[ManifestFile]) -> Statistics:
     found: dict[int, list[PartitionEvidence]] = defaultdict(list)
-    for at, field in enumerate(spec.fields if spec is not None else ()):
+    fields = () if spec is None else spec.fields
+    # Without a summary for each field, a manifest has none.
+    every = [
+        None if (parts := manifest.partitions) is None or len(parts) != len(fields) else parts for manifest in manifests
+    ]
+    for at, field in enumerate(fields):
         if not field.other_sources:
-            column = [_summary(manifest, spec, at) for manifest in manifests]
+            column = [None if parts is None else parts[at] for parts in every]
             found[field.source_id].append(_evidence(field.transform, column))
     return Statistics(schema=schema, rows=len(manifests), partitions={id_: tuple(all_) for id_, all_ in found.items()})
-
-
-def _summary(manifest: ManifestFile, spec: PartitionSpec | None, at: int) -> FieldSummary | None:
-    """The summary of one field. None if the number of summaries is not the number of fields."""
-    if spec is None or manifest.partitions is None or len(manifest.partitions) != len(spec.fields):
-        return None
-    return manifest.partitions[at]
 
 
 def _evidence(transform: Transform, column: Sequence[FieldSummary | None]) -> PartitionSummary:

@@ -19,11 +19,12 @@ from esker.ports.engine import Engine, ReadRequest, ScanTask, SparkFrames
 from esker.ports.merge import MergeRule
 from esker.ports.scan_service import NotServed, ScanQuestion, ScanService, ServedPlan
 from esker.ports.table_format import MergesRows, TableFormat
-from esker.read.attach_deletes import attach_deletes
+from esker.read.attach_deletes import DeleteIndex, attach_deletes, index_deletes
 from esker.read.metadata_columns import is_deleted_column, metadata_column
-from esker.read.plan_tasks import Plan, explain, plan_tasks
-from esker.read.prune_manifest import float_columns, prune_manifests
+from esker.read.plan_tasks import Plan, Tasks, explain, plan_tasks
+from esker.read.prune_manifest import float_columns, prune_in_turn, prune_manifests
 from esker.read.prune_manifest_list import prune_manifest_list
+from esker.read.prune_on_workers import PlanWorkers, asks_for_workers
 from esker.read.resolve_snapshot import AsOf, Resolved, resolve_snapshot
 from esker.read.result_formats import RowVerbs
 from esker.read.served_plan import plan_served
@@ -54,10 +55,11 @@ class Scan(RowVerbs):
     limit: int | None = None
     frames: SparkFrames | None = None
     service: ScanService | None = None  # of a catalog that takes part in scans
+    workers: PlanWorkers | None = None  # who prunes the manifests; None: this process
 
     def __getstate__(self) -> dict[str, Any]:
         """For other processes: there the reader plans itself, since a service of the catalog holds connections."""
-        return {**self.__dict__, "service": None}
+        return {**self.__dict__, "service": None, "workers": None}
 
     def __repr__(self) -> str:
         facts = "; ".join(f"{name} {said}" for name, said in self._facts())
@@ -87,6 +89,46 @@ class Scan(RowVerbs):
             kept["_plan"] = self._reported(())
         found: Plan = kept["_plan"]
         return found
+
+    def planned_on_workers(self, session: SparkSession | None = None) -> Scan:
+        """The same scan, whose manifests are read and pruned by Spark's workers. The plan has the same tasks.
+
+        For tables with many thousands of manifests, on a cluster. ``session`` is the Spark session, by default the
+        session of the lake. Tables in memory, of other formats, or with few manifests are planned in this process.
+        Raises ``Unsupported`` if the table was opened without Spark.
+
+        events.scan("day = 3").planned_on_workers().plan()
+        """
+        return replace(self, workers=PlanWorkers(self._spark_frames, session))
+
+    @property
+    def _spark_frames(self) -> SparkFrames:
+        if self.frames is None:
+            raise Unsupported(
+                "cannot use Spark: this table was opened without it; open the table through esker.connect",
+                feature="spark",
+            )
+        return self.frames
+
+    def tasks(self) -> Iterator[ScanTask]:
+        """The tasks of the plan one after the other, for tables whose plan would not fit in memory.
+
+        Nothing is kept: manifests are decoded as the tasks are read. A plan that the catalog makes, or that shows
+        deleted rows, is made as a whole.
+
+        for task in events.scan("day = 3").tasks(): print(task.data_file.path)
+        """
+        snapshot, schema = self.resolved.snapshot, self.resolved.schema
+        if snapshot is None or self.service is not None or any(is_deleted_column(f) for f in self.projection):
+            yield from self.plan().tasks
+            return
+        manifests = self.table_format.manifests(self.metadata, snapshot)
+        listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
+        deletes: DeleteIndex | None = None
+        for kept in prune_in_turn(self.metadata, self.table_format, schema, listed, self.filter):
+            if deletes is None:
+                deletes = index_deletes(self.metadata, self.table_format, listed)
+            yield from Tasks([kept], deletes)
 
     def _reported(self, floats: Sequence[Field]) -> Plan:
         """The plan, made by the catalog or here, and reported to a catalog that wants reports."""
@@ -123,7 +165,8 @@ class Scan(RowVerbs):
         snapshot, schema = self.resolved.snapshot, self.resolved.schema
         manifests = () if snapshot is None else self.table_format.manifests(self.metadata, snapshot)
         listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
-        pruned = prune_manifests(self.metadata, self.table_format, schema, listed, self.filter, floats)
+        prune = prune_manifests if self.workers is None else self.workers.prune
+        pruned = prune(self.metadata, self.table_format, schema, listed, self.filter, floats)
         deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
         return self._with_dead(plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter))
 
@@ -166,11 +209,13 @@ class Scan(RowVerbs):
                 "cannot return a Spark DataFrame: this table was opened without Spark; open it through esker.connect",
                 feature="spark",
             )
-        return self.frames.frame(self.spark_request(), self.filter, session)
+        return self.frames.frame(self.spark_request(session), self.filter, session)
 
-    def spark_request(self) -> ReadRequest:
+    def spark_request(self, session: SparkSession | None = None) -> ReadRequest:
         """What Spark reads. The tasks record which float columns may contain NaN or zero."""
         floats = float_columns(self.resolved.schema)
+        if self.workers is None and self.frames is not None and asks_for_workers(self.metadata):
+            return self.planned_on_workers(session).spark_request()
         plan = self._reported(floats) if floats else self.plan()
         return self._request(plan.tasks, self.projection)
 

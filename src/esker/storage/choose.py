@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
 
 from esker.errors import InvalidInput, Unsupported
 from esker.ports.storage import (
     FolderStorage,
-    HadoopFile,
-    RemoteStorage,
     Storage,
     StoredFile,
-    hadoop_file,
+    file_tags,
     parallel_reads,
+    tags_last,
 )
+from esker.storage.by_location import FencedStorage, StorageByLocation
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
 from esker.storage.objects.configuration import FAMILIES, ObjectConfiguration
 from esker.storage.objects.object_storage import ObjectStorage
 
 _SCHEMES = "file, s3, s3a, gs, abfss, az, wasbs"
-
-
-class FencedStorage(Storage, Protocol):
-    """A storage that keeps inside the places it was given."""
-
-    def check(self, location: str) -> None:
-        """`InvalidInput` for a location that leads outside."""
-        ...
 
 
 def storage_for(
@@ -70,7 +60,7 @@ def absolute(place: str) -> str:
     return str(Path(place).resolve()) if is_path else place.rstrip("/")
 
 
-class RoutedStorage:
+class RoutedStorage(StorageByLocation):
     """Files on this machine and objects in a store, each by the scheme of its location."""
 
     def __init__(self, local: FencedStorage, remote: FencedStorage) -> None:
@@ -90,65 +80,26 @@ class RoutedStorage:
         return self._local.is_shared and self._remote.is_shared
 
     @property
+    def tags_last(self) -> bool:
+        return tags_last(self._local) and tags_last(self._remote)
+
+    def tags(self, locations: Sequence[str]) -> list[str | None]:
+        remote = [location for location in locations if is_remote(location)]
+        local = [location for location in locations if not is_remote(location)]
+        found = dict(zip(remote, file_tags(self._remote, remote), strict=True))
+        found.update(zip(local, file_tags(self._local, local), strict=True))
+        return [found[location] for location in locations]
+
+    @property
     def parallel_reads(self) -> int:
         """As many as the store likes: files on this machine do not mind."""
         return parallel_reads(self._remote)
-
-    def delete_many(self, locations: Iterable[str]) -> None:
-        """Remove files and objects, the latter by few requests."""
-        places = list(locations)
-        for place in places:
-            if not is_remote(place):
-                self._local.delete(place)
-        remote = [place for place in places if is_remote(place)]
-        if isinstance(self._remote, RemoteStorage):
-            self._remote.delete_many(remote)
-        else:
-            for place in remote:
-                self._remote.delete(place)
 
     def folders(self, prefix: str) -> tuple[Sequence[str], Sequence[StoredFile]]:
         """The folders and files directly below a location."""
         storage = self._of(prefix)
         assert isinstance(storage, FolderStorage)  # files on this machine and object stores are
         return storage.folders(prefix)
-
-    def check(self, location: str) -> None:
-        """`InvalidInput` for a location that leads outside."""
-        self._of(location).check(location)
-
-    def read(self, location: str) -> bytes:
-        return self._of(location).read(location)
-
-    def open(self, location: str) -> BinaryIO:
-        return self._of(location).open(location)
-
-    def size(self, location: str) -> int:
-        return self._of(location).size(location)
-
-    def exists(self, location: str) -> bool:
-        return self._of(location).exists(location)
-
-    def local_path(self, location: str) -> str | None:
-        return self._of(location).local_path(location)
-
-    def hadoop_file(self, location: str) -> HadoopFile:
-        return hadoop_file(self._of(location), location)
-
-    def local_folder(self, location: str) -> str | None:
-        return self._of(location).local_folder(location)
-
-    def write_new(self, location: str, data: bytes) -> None:
-        self._of(location).write_new(location, data)
-
-    def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
-        return self._of(location).open_new(location)
-
-    def list(self, prefix: str) -> Iterator[StoredFile]:
-        return self._of(prefix).list(prefix)
-
-    def delete(self, location: str) -> None:
-        self._of(location).delete(location)
 
 
 class PlacedStorage(RoutedStorage):
@@ -180,18 +131,6 @@ class PlacedStorage(RoutedStorage):
     def _to_read(self, location: str) -> FencedStorage:
         return _longest(self._readers, location) or self._of(location)
 
-    def read(self, location: str) -> bytes:
-        return self._to_read(location).read(location)
-
-    def open(self, location: str) -> BinaryIO:
-        return self._to_read(location).open(location)
-
-    def size(self, location: str) -> int:
-        return self._to_read(location).size(location)
-
-    def exists(self, location: str) -> bool:
-        return self._to_read(location).exists(location)
-
     @property
     def is_shared(self) -> bool:
         return all(store.is_shared for store in (self._local, *self._stores.values()))
@@ -200,19 +139,6 @@ class PlacedStorage(RoutedStorage):
     def parallel_reads(self) -> int:
         """As many as the store that allows most."""
         return max(map(parallel_reads, self._stores.values()), default=1)
-
-    def delete_many(self, locations: Iterable[str]) -> None:
-        """Remove files and objects, by few requests for each place."""
-        groups: dict[int, tuple[FencedStorage, list[str]]] = {}
-        for location in locations:
-            store = self._of(location)
-            groups.setdefault(id(store), (store, []))[1].append(location)
-        for store, places in groups.values():
-            if isinstance(store, RemoteStorage):
-                store.delete_many(places)
-            else:
-                for place in places:
-                    store.delete(place)
 
 
 def _longest(stores: Mapping[str, FencedStorage], location: str) -> FencedStorage | None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
-from esker.errors import AlreadyExists, InvalidInput, NoSuchFile, Unsupported
+from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchFile, Unsupported
 from esker.ports.storage import StoredFile, waiting_names
 from esker.storage.failures import failure_of, naming_failures
-from esker.storage.location import Location, how_to_allow
+from esker.storage.location import Location, folder_and_name, how_to_allow
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -38,6 +38,31 @@ class LocalStorage:
     def is_shared(self) -> bool:
         """True: a path means the same file in every process. On several machines, this needs shared folders."""
         return True
+
+    @property
+    def tags_last(self) -> bool:
+        """True: a path and the file's facts are the same for every process."""
+        return True
+
+    def tags(self, locations: Sequence[str]) -> list[str | None]:
+        """By the real path, the size, the times of changes and the file's number. A folder is resolved once."""
+        folders: dict[str, str] = {}
+        return [self._tag(location, folders) for location in locations]
+
+    def _tag(self, location: str, folders: dict[str, str]) -> str | None:
+        folder, name = folder_and_name(location)
+        if not name:
+            return None
+        try:
+            if folder not in folders:
+                folders[folder] = str(self._path(folder))
+            place = f"{folders[folder]}/{name}"
+            facts = os.lstat(place)
+        except (OSError, ValueError, EskerError):
+            return None  # reading it tells why
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        return f"file:{place}:{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ctime_ns}:{facts.st_ino}"
 
     def check(self, location: str) -> None:
         """Raise `InvalidInput` if the location is outside the roots."""
@@ -72,6 +97,10 @@ class LocalStorage:
     def write_new(self, location: str, data: bytes) -> None:
         with self.open_new(location) as file:
             file.write(data)
+
+    def write_pieces(self, location: str, pieces: Sequence[bytes]) -> None:
+        with self.open_new(location) as file:
+            file.writelines(pieces)
 
     @contextmanager
     def open_new(self, location: str) -> Iterator[BinaryIO]:
@@ -157,7 +186,7 @@ class LocalStorage:
         if self._roots is None:
             return _local(location)
         real = self._real(location)
-        if not any(real.is_relative_to(root) for root in self._roots):
+        if not any(_is_below(str(real), str(root)) for root in self._roots):
             raise InvalidInput(
                 f"cannot use {location}: it leads outside {', '.join(map(str, self._roots))}; "
                 f"{how_to_allow(str(real.parent))}",
@@ -184,6 +213,11 @@ def _local(location: str) -> Path:
             f"cannot reach {location}: {parsed.scheme} locations are not local files", feature=parsed.scheme
         )
     return Path(parsed.path or ".")
+
+
+def _is_below(path: str, root: str) -> bool:
+    """Whether a resolved path is a resolved root or below it. ``Path.is_relative_to`` takes ten times as long."""
+    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 
 class _NamedFile(io.FileIO):

@@ -91,6 +91,14 @@ def check_local_folder(folder: Path, what: str) -> None:
         )
 
 
+def folder_and_name(location: str) -> tuple[str, str]:
+    """The folder of a location and the file's name in it, without parsing either. The name is empty if this takes
+    more than cutting at the last slash: for a file directly below a root, and for a location that ends in dots."""
+    folder, _, name = location.rpartition("/")
+    plain = name not in (".", "..") and folder and not folder.endswith(("/", ":"))
+    return (folder, name) if plain else (location, "")
+
+
 def climbs(path: str) -> bool:
     """Whether a relative path leads out of the folder where it starts."""
     return posixpath.normpath(path).split("/")[0] == ".." or path.startswith("/")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
+from uuid import uuid4
 
 from esker.errors import AlreadyExists, InvalidInput, NoSuchFile
 from esker.ports.storage import StoredFile
@@ -21,6 +22,7 @@ class MemoryStorage:
         self._roots = None if roots is None else tuple(Location.parse(root) for root in roots)
         self._objects: dict[str, tuple[bytes, int]] = {}
         self._lock = threading.Lock()
+        self._token = uuid4().hex
 
     def __getstate__(self) -> tuple[dict[str, tuple[bytes, int]], tuple[Location, ...] | None]:
         """A copy for another process. Later writes in this process do not appear in the copy."""
@@ -29,11 +31,29 @@ class MemoryStorage:
     def __setstate__(self, state: tuple[dict[str, tuple[bytes, int]], tuple[Location, ...] | None]) -> None:
         self._objects, self._roots = state
         self._lock = threading.Lock()
+        self._token = uuid4().hex
 
     @property
     def is_shared(self) -> bool:
         """False: another process gets a copy of the objects."""
         return False
+
+    @property
+    def tags_last(self) -> bool:
+        """False: the objects end with this process."""
+        return False
+
+    def tags(self, locations: Sequence[str]) -> list[str | None]:
+        """By this store, the location and the object. Nothing about a location outside the roots."""
+        found: list[str | None] = []
+        for location in locations:
+            held = self._objects.get(location)
+            with suppress(InvalidInput):
+                self.check(location)
+                found.append(None if held is None else f"memory:{self._token}:{location}:{len(held[0])}:{held[1]}")
+                continue
+            found.append(None)
+        return found
 
     def check(self, location: str) -> None:
         """Raise `InvalidInput` if the location is outside the roots."""

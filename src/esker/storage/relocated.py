@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from esker.errors import InvalidInput
-from esker.ports.storage import HadoopFile, Storage, StoredFile, hadoop_file, parallel_reads
-from esker.storage.location import Location, climbs, how_to_allow
+from esker.ports.storage import (
+    HadoopFile,
+    Storage,
+    StoredFile,
+    file_tags,
+    hadoop_file,
+    parallel_reads,
+    tags_last,
+)
+from esker.storage.location import Location, climbs, folder_and_name, how_to_allow
 
 
 class RelocatedStorage:
@@ -38,6 +46,26 @@ class RelocatedStorage:
     def parallel_reads(self) -> int:
         """As many as where the table is."""
         return parallel_reads(self._inner)
+
+    @property
+    def tags_last(self) -> bool:
+        """As where the table is."""
+        return tags_last(self._inner)
+
+    def tags(self, locations: Sequence[str]) -> list[str | None]:
+        """Those of the places where the files are now. Nothing about files outside the table."""
+        folders: dict[str, str | None] = {}
+        inside = [self._place(location, folders) for location in locations]
+        found = iter(file_tags(self._inner, [place for place in inside if place is not None]))
+        return [None if place is None else next(found) for place in inside]
+
+    def _place(self, location: str, folders: dict[str, str | None]) -> str | None:
+        folder, name = folder_and_name(location)
+        if name and folder not in folders:
+            way = Location.parse(folder).below(self._recorded)
+            folders[folder] = self._in_table(way) if way is not None and _inside(way) else None
+        place = folders[folder] if name else None
+        return None if place is None else f"{place}/{name}"
 
     def where(self, location: str) -> str:
         """Where a recorded location is now. Raises `InvalidInput` if it is outside the table and not allowed."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from esker.model.display_text import card, show_ms
 
 T = TypeVar("T")
 _MOST_FACTS = 24  # in a notebook
+_PIECE = 128  # items of a history whose texts are joined once
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED = "esker.rows-deleted", "esker.rows-updated", "esker.rows-inserted"
 """Keys of a summary: how many rows a change deleted, updated and inserted. Rewritten files do not count."""
 
@@ -92,6 +93,36 @@ class SnapshotRef:
     schema_id: int | None = None  # of a branch with a schema of its own; None: the table's current schema
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The text of a history, as far as it was written in one form: full pieces, and the items after them."""
+
+    form: object
+    items: int = 0
+    full: tuple[bytes, ...] = ()  # each with the texts of ``_PIECE`` items
+    rest: tuple[Any, ...] = ()
+
+    def extended(self, texts: Iterable[Any], items: int) -> _Written:
+        """With the texts of more items; ``items`` is their number then."""
+        full, rest = list(self.full), [*self.rest, *texts]
+        while len(rest) > _PIECE:
+            full.append(b",".join(rest[:_PIECE]) + b",")
+            del rest[:_PIECE]
+        return _Written(self.form, items, tuple(full), tuple(rest))
+
+    def pieces(self) -> list[bytes]:
+        """All texts, with commas between them."""
+        return [*self.full, b",".join(self.rest)]
+
+
+@runtime_checkable
+class TextRuns(Protocol):
+    """Raw items that are side by side in one text, and can be copied without taking it apart."""
+
+    def runs(self, most: int) -> list[bytes]:
+        """The text of all items, ``most`` in a run. Each run but the last ends with a comma."""
+
+
 class LazySequence(Sequence[T], Generic[T]):
     """A sequence that decodes an item when it is read, and keeps the raw form of all.
 
@@ -99,49 +130,65 @@ class LazySequence(Sequence[T], Generic[T]):
     snapshots stay bytes until they are read. Appended items have no raw form and follow the others.
     """
 
-    __slots__ = ("_decode", "_decoded", "_raws", "_written", "raw")
+    __slots__ = ("_added", "_decode", "_decoded", "_keys", "_raw", "_written")
 
-    def __init__(self, raw: Sequence[Any], decode: Callable[[Any], T]) -> None:
-        self.raw = raw
-        self._raws = len(raw)  # how many items are raw; decoded items follow
+    def __init__(self, raw: Sequence[Any], decode: Callable[[Any], T], added: tuple[T, ...] = ()) -> None:
+        self._raw = raw
         self._decode = decode
+        self._added = added
         self._decoded: dict[int, T] = {}
-        self._written: tuple[object, list[Any]] | None = None
+        self._written: _Written | None = None
+        self._keys: tuple[set[int], int] | None = None  # and of how many items
 
     @classmethod
     def of(cls, items: Iterable[T]) -> LazySequence[T]:
         """A sequence of items that need no decoding."""
-        return cls(tuple(items), _itself)._with(0)
+        return cls((), _itself, tuple(items))
 
     def appended(self, item: T) -> LazySequence[T]:
         """The sequence with one more item. The other items stay raw."""
-        longer = LazySequence([*self.raw, item], self._decode)._with(self._raws)
+        longer = LazySequence(self._raw, self._decode, (*self._added, item))
         longer._decoded = self._decoded  # both sequences are equal up to here
         longer._written = self._written
+        longer._keys = self._keys
         return longer
 
-    def raw_and_plain(self) -> tuple[Sequence[Any], Sequence[T]]:
-        """The raw items, and the items that were never raw."""
-        return self.raw[: self._raws], self.raw[self._raws :]
+    def has_key(
+        self, key: int, *, of_raw: Callable[[Iterable[Any]], Iterable[int]], of_item: Callable[[T], int]
+    ) -> bool:
+        """Whether an item has this key. Raw items are not decoded, and are searched once for all longer sequences.
 
-    def written(self, form: object, encode: Callable[[T], Any], *, keeps_raw: bool) -> list[Any]:
-        """Every item as text: its raw form if that may be kept, else encoded.
-
-        Items that a shorter sequence has encoded in the same ``form`` are not encoded again.
+        May be True for a key of another sequence that began as this one.
         """
-        found = list(self._written[1]) if self._written is not None and self._written[0] == form else []
-        if not found and keeps_raw:
-            found += self.raw[: self._raws]
-        found += (encode(self[at]) for at in range(len(found), len(self.raw)))
-        self._written = form, found
-        return list(found)
+        if self._keys is None:
+            texts = self._raw.runs(_PIECE) if isinstance(self._raw, TextRuns) else self._raw
+            self._keys = set(of_raw(texts)), len(self._raw)
+        keys, known = self._keys
+        keys.update(map(of_item, self._added[known - len(self._raw) :]))
+        self._keys = keys, len(self)
+        return key in keys
 
-    def _with(self, raws: int) -> LazySequence[T]:
-        self._raws = raws
-        return self
+    def written(self, form: object, encode: Callable[[T], bytes], *, keeps_raw: bool) -> list[bytes]:
+        """Every item as text, with a comma between two: its raw form if that may be kept, else encoded.
+
+        The text is in pieces. Those that a shorter sequence has made in the same ``form`` are used again, so that a
+        commit does not copy the history.
+        """
+        if self._written is None or self._written.form != form:
+            self._written = _Written(form)
+            if keeps_raw and isinstance(self._raw, TextRuns):
+                *full, rest = self._raw.runs(_PIECE) or [b""]
+                self._written = _Written(form, len(self._raw), tuple(full), (rest,) if rest else ())
+        made, raws = self._written.items, len(self._raw)
+        texts: list[Any] = []
+        if made < raws:
+            texts += self._raw[made:] if keeps_raw else map(encode, self[made:raws])
+        texts += map(encode, self._added[max(made - raws, 0) :])
+        self._written = self._written.extended(texts, len(self))
+        return self._written.pieces()
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return len(self._raw) + len(self._added)
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -149,17 +196,18 @@ class LazySequence(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self.raw)))]
-        at = index + len(self.raw) if index < 0 else index
-        if at >= self._raws:
-            item: T = self.raw[at]
-            return item
+            return [self[i] for i in range(*index.indices(len(self)))]
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"there is no item {index} of {len(self)}")
+        if at >= len(self._raw):
+            return self._added[at - len(self._raw)]
         if at not in self._decoded:
-            self._decoded[at] = self._decode(self.raw[at])
+            self._decoded[at] = self._decode(self._raw[at])
         return self._decoded[at]
 
     def __iter__(self) -> Iterator[T]:
-        return (self[i] for i in range(len(self.raw)))
+        return (self[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -169,10 +217,10 @@ class LazySequence(Sequence[T], Generic[T]):
         )
 
     def __hash__(self) -> int:
-        return hash(len(self.raw))
+        return hash(len(self))
 
     def __repr__(self) -> str:
-        return f"<{len(self.raw)} items>"
+        return f"<{len(self)} items>"
 
 
 def _itself(item: T) -> T:

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -136,6 +136,22 @@ class TableMetadata:
 
 
 _MOST_COLUMNS = 20
+
+
+def without_history(metadata: TableMetadata) -> TableMetadata:
+    """Return the parts of the metadata that a worker needs: schemas, specs and properties, but not thousands of
+    snapshots."""
+    return replace(
+        metadata,
+        current_snapshot_id=None,
+        snapshots=(),
+        snapshot_log=(),
+        metadata_log=(),
+        refs={},
+        statistics=(),
+        partition_statistics=(),
+        origin=None,
+    )
 
 
 def table_card(name: str, metadata: TableMetadata) -> str:

@@ -182,17 +182,18 @@ def decode_manifests(
     read: Sequence[tuple[ManifestFile, bytes]], metadata: TableMetadata, columns: EntryColumns
 ) -> Iterator[Entries]:
     """The entries of manifests with one spec id and one content kind, one batch per writer's schema."""
-    for manifest, data in read:
-        _refuse_encryption(manifest, data)
     spec = metadata.spec_by_id.get(read[0][0].spec_id) if read else None
-    for batch in _decode(read, spec, columns):
+    for batch in decode_columns(read, spec, columns):
         manifests = tuple(read[part.index][0] for part in batch.parts)
-        yield _entries(batch, manifests, spec or spec_of_manifest(manifests[0], batch.header), metadata, columns)
+        yield entries_of(batch, manifests, spec or spec_of_manifest(manifests[0], batch.header), metadata, columns)
 
 
-def _decode(
+def decode_columns(
     read: Sequence[tuple[ManifestFile, bytes]], spec: PartitionSpec | None, columns: EntryColumns
 ) -> list[avro.AvroColumns]:
+    """The columns of manifests as they are written, in one batch per writer's schema."""
+    for manifest, data in read:
+        _refuse_encryption(manifest, data)
     files = [(manifest.path, data) for manifest, data in read]
     try:
         return avro.decode_many(files, want=projection(spec, columns), limits=_LIMITS)
@@ -212,13 +213,14 @@ def _refuse_encryption(manifest: ManifestFile, data: bytes) -> None:
         )
 
 
-def _entries(
+def entries_of(
     batch: avro.AvroColumns,
     manifests: tuple[ManifestFile, ...],
     spec: PartitionSpec,
     metadata: TableMetadata,
     columns: EntryColumns,
 ) -> Entries:
+    """The entries in decoded columns. Each manifest is that of the part at the same place."""
     entries = FoundColumns(manifests[0].path, batch.batch, ENTRY_NAMES)
     files = entries.struct(DATA_FILE, "data_file", FILE_NAMES)
     rows = _rows(batch, manifests, entries)

@@ -7,9 +7,11 @@ writers leave it empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise, repeat
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,6 +29,7 @@ from esker.iceberg.manifests.avro_fields import (
 )
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
 
+T = TypeVar("T")
 SUMMARY = record(
     "r508",
     [
@@ -73,15 +76,12 @@ def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
     """The rows of a manifest list of any format version, in order."""
     refuse_encrypted(file, data)
     found = FoundColumns(file, avro.decode(data, file=file, want=_WANT, limits=_LIMITS).batch, _NAMES)
-    plain = [column for column in COLUMNS if isinstance(column.avro, str)]
-    values = [found.nullable(column.id, _ARROW[str(column.avro)]).to_pylist() for column in plain]
-    summaries = _summaries(found)
-    names = [column.attribute for column in plain]
-    manifests = (
-        _manifest_file(file, number, dict(zip(names, row, strict=True)), summary)
-        for number, (row, summary) in enumerate(zip(zip(*values, strict=True), summaries, strict=True))
-    )
-    return tuple(_without_repeats(file, manifests))
+    plain = {
+        column.attribute: found.nullable(column.id, _ARROW[str(column.avro)]).to_pylist()
+        for column in COLUMNS
+        if isinstance(column.avro, str)
+    }
+    return tuple(_without_repeats(file, _manifest_files(file, plain, _summaries(found))))
 
 
 def refuse_encrypted(file: str, data: bytes) -> None:
@@ -90,42 +90,66 @@ def refuse_encrypted(file: str, data: bytes) -> None:
         raise Unsupported(f"cannot read {file}: it is encrypted", feature="table encryption", file=file)
 
 
-def _manifest_file(
-    file: str, number: int, row: dict[str, Any], partitions: tuple[FieldSummary, ...] | None
-) -> ManifestFile:
-    if not row["path"]:
-        raise Corrupt(file, f"row {number} names no manifest")
-    if row["spec_id"] is None:
-        raise Corrupt(file, f"row {number} ({row['path']}) has no partition_spec_id")
-    for name in ("sequence_number", "first_row_id"):
-        if (row[name] or 0) < 0:
-            raise Corrupt(file, f"row {number} ({row['path']}) has a {name} of {row[name]}")
-    content = row["content"] or 0
-    if content not in (0, 1):
-        raise Corrupt(file, f"row {number} ({row['path']}) has an unknown content of {content}")
-    return ManifestFile(
-        path=row["path"],
-        length=row["length"] or 0,
-        spec_id=row["spec_id"],
-        content=ManifestContent(content),
-        sequence_number=row["sequence_number"] or 0,
-        min_sequence_number=max(row["min_sequence_number"] or 0, 0),
-        added_snapshot_id=row["added_snapshot_id"],
-        added_files=_count(row["added_files"]),
-        existing_files=_count(row["existing_files"]),
-        deleted_files=_count(row["deleted_files"]),
-        added_rows=_count(row["added_rows"]),
-        existing_rows=_count(row["existing_rows"]),
-        deleted_rows=_count(row["deleted_rows"]),
-        partitions=partitions,
-        key_metadata=row["key_metadata"] or None,
-        first_row_id=row["first_row_id"],
-    )
+def _manifest_files(
+    file: str, plain: dict[str, list[Any]], partitions: list[tuple[FieldSummary, ...] | None]
+) -> list[ManifestFile]:
+    """The rows, of columns by attribute. Raises `Corrupt` if a row makes no sense."""
+    _refuse_senseless(file, plain)
+    columns = {
+        **plain,
+        "length": _or_zero(plain["length"]),
+        "content": [_CONTENTS[number] for number in plain["content"]],
+        "sequence_number": _or_zero(plain["sequence_number"]),
+        "min_sequence_number": [max(number, 0) for number in _or_zero(plain["min_sequence_number"])],
+        # A negative count is unknown: the writer did not count.
+        **{name: [None if n is None or n < 0 else n for n in plain[name]] for name in _COUNTS},
+        "partitions": partitions,
+        "key_metadata": [key or None for key in plain["key_metadata"]],
+    }
+    return _built(ManifestFile, columns)
 
 
-def _count(value: int | None) -> int | None:
-    """The count. None for a negative one: the writer did not count."""
-    return None if value is None or value < 0 else value
+_CONTENTS: dict[int | None, ManifestContent] = {
+    None: ManifestContent.DATA,
+    **{content.value: content for content in ManifestContent},
+}
+_COUNTS = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")
+
+
+def _refuse_senseless(file: str, plain: dict[str, list[Any]]) -> None:
+    """Raise `Corrupt` for the first row without a path or spec, with a negative number or with an unknown content."""
+    checked = ("path", "spec_id", "sequence_number", "first_row_id", "content")
+    for number, (path, spec_id, sequence, first_row_id, content) in enumerate(
+        zip(*(plain[name] for name in checked), strict=True)
+    ):
+        if path and spec_id is not None and (sequence or 0) >= 0 <= (first_row_id or 0) and content in _CONTENTS:
+            continue
+        if not path:
+            raise Corrupt(file, f"row {number} names no manifest")
+        if spec_id is None:
+            raise Corrupt(file, f"row {number} ({path}) has no partition_spec_id")
+        for name, value in (("sequence_number", sequence), ("first_row_id", first_row_id)):
+            if (value or 0) < 0:
+                raise Corrupt(file, f"row {number} ({path}) has a {name} of {value}")
+        raise Corrupt(file, f"row {number} ({path}) has an unknown content of {content}")
+
+
+def _built(kind: type[T], columns: Mapping[str, list[Any]]) -> list[T]:
+    """Objects of a frozen dataclass with slots, of one column for each of its fields.
+
+    Its own ``__init__`` goes through ``object.__setattr__`` for each field, which takes five times as long.
+    """
+    [length] = {len(column) for column in columns.values()}
+    if columns.keys() != set(kind.__dataclass_fields__):  # type: ignore[attr-defined]
+        raise TypeError(f"the fields of {kind.__name__} are not {', '.join(columns)}")
+    made = list(map(kind.__new__, repeat(kind, length)))
+    for name, column in columns.items():
+        deque(map(getattr(kind, name).__set__, made, column), maxlen=0)
+    return made
+
+
+def _or_zero(column: list[int | None]) -> list[int]:
+    return [value or 0 for value in column]
 
 
 def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
@@ -135,19 +159,19 @@ def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
     if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
         raise Corrupt(found.file, f"field 507 (partitions) is {lists.type} where a list of records belongs")
     inner = FoundColumns(found.file, lists.values, _SUMMARY_NAMES)
-    parts = zip(
-        inner.nullable(509, pa.bool_()).to_pylist(),
-        inner.nullable(518, pa.bool_()).to_pylist(),
-        inner.nullable(510, pa.binary()).to_pylist(),
-        inner.nullable(511, pa.binary()).to_pylist(),
-        strict=True,
+    every = _built(
+        FieldSummary,
+        {
+            # not recorded as free of nulls: perhaps some
+            "contains_null": [null is not False for null in inner.nullable(509, pa.bool_()).to_pylist()],
+            "contains_nan": inner.nullable(518, pa.bool_()).to_pylist(),
+            "lower_bound": inner.nullable(510, pa.binary()).to_pylist(),
+            "upper_bound": inner.nullable(511, pa.binary()).to_pylist(),
+        },
     )
-    every = [
-        # not recorded as free of nulls: perhaps some
-        FieldSummary(contains_null=null is not False, contains_nan=nan, lower_bound=lower, upper_bound=upper)
-        for null, nan, lower, upper in parts
-    ]
     offsets = lists.offsets.to_pylist()
+    if not lists.null_count:
+        return [tuple(every[start:end]) for start, end in pairwise(offsets)]
     return [
         tuple(every[start:end]) if valid else None
         for start, end, valid in zip(offsets, offsets[1:], lists.is_valid().to_pylist(), strict=False)

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from esker.errors import Corrupt
-from esker.iceberg.json_document import JsonObject, decode_json, decode_raw_items
+from esker.iceberg.json_document import JsonObject, decode_json
+from esker.iceberg.metadata.split_document import ArrayText, decode_items
 from esker.tree.snapshot import LazySequence, RefKind, Snapshot, SnapshotRef
 from esker.tree.table_metadata import MetadataLogEntry, PartitionStatisticsFile, SnapshotLogEntry, StatisticsFile
 
@@ -45,19 +46,19 @@ _snapshot_log = msgspec.json.Decoder(_SnapshotLogJson)
 _metadata_log = msgspec.json.Decoder(_MetadataLogJson)
 
 
-def decode_snapshots(file: str, content: msgspec.Raw | None) -> LazySequence[Snapshot]:
+def decode_snapshots(file: str, content: msgspec.Raw | ArrayText | None) -> LazySequence[Snapshot]:
     """The snapshots of a table, each decoded when it is read."""
-    return LazySequence(decode_raw_items(file, content, "'snapshots'"), partial(decode_snapshot, file))
+    return LazySequence(decode_items(file, content, "'snapshots'"), partial(decode_snapshot, file))
 
 
-def decode_snapshot_log(file: str, content: msgspec.Raw | None) -> LazySequence[SnapshotLogEntry]:
+def decode_snapshot_log(file: str, content: msgspec.Raw | ArrayText | None) -> LazySequence[SnapshotLogEntry]:
     """Which snapshot was current from which time on. Times may go back (D12)."""
-    return LazySequence(decode_raw_items(file, content, "'snapshot-log'"), partial(_log_entry, file))
+    return LazySequence(decode_items(file, content, "'snapshot-log'"), partial(_log_entry, file))
 
 
-def decode_metadata_log(file: str, content: msgspec.Raw | None) -> LazySequence[MetadataLogEntry]:
+def decode_metadata_log(file: str, content: msgspec.Raw | ArrayText | None) -> LazySequence[MetadataLogEntry]:
     """The earlier metadata files."""
-    return LazySequence(decode_raw_items(file, content, "'metadata-log'"), partial(_metadata_log_entry, file))
+    return LazySequence(decode_items(file, content, "'metadata-log'"), partial(_metadata_log_entry, file))
 
 
 def decode_snapshot(file: str, content: msgspec.Raw | bytes) -> Snapshot:
@@ -151,12 +152,12 @@ def encode_ref(ref: SnapshotRef) -> dict[str, Any]:
     return document | {name: value for name, value in retention.items() if value is not None}
 
 
-def _log_entry(file: str, content: msgspec.Raw) -> SnapshotLogEntry:
+def _log_entry(file: str, content: msgspec.Raw | bytes) -> SnapshotLogEntry:
     document: _SnapshotLogJson = _decode(file, _snapshot_log, content, "an entry of 'snapshot-log'")
     return SnapshotLogEntry(timestamp_ms=document.timestamp_ms, snapshot_id=document.snapshot_id)
 
 
-def _metadata_log_entry(file: str, content: msgspec.Raw) -> MetadataLogEntry:
+def _metadata_log_entry(file: str, content: msgspec.Raw | bytes) -> MetadataLogEntry:
     document: _MetadataLogJson = _decode(file, _metadata_log, content, "an entry of 'metadata-log'")
     return MetadataLogEntry(timestamp_ms=document.timestamp_ms, metadata_file=document.metadata_file)
 
@@ -173,15 +174,17 @@ def _decode(file: str, decoder: msgspec.json.Decoder[Any], content: msgspec.Raw 
 # ---------------------------------------------------------------- Statistics files
 
 
-def decode_statistics(file: str, content: msgspec.Raw | None) -> LazySequence[StatisticsFile]:
+def decode_statistics(file: str, content: msgspec.Raw | ArrayText | None) -> LazySequence[StatisticsFile]:
     """Puffin files of column statistics. Each entry is decoded when it is read, because there may be one per
     snapshot."""
-    return LazySequence(decode_raw_items(file, content, "'statistics'"), partial(_statistics, file))
+    return LazySequence(decode_items(file, content, "'statistics'"), partial(_statistics, file))
 
 
-def decode_partition_statistics(file: str, content: msgspec.Raw | None) -> LazySequence[PartitionStatisticsFile]:
+def decode_partition_statistics(
+    file: str, content: msgspec.Raw | ArrayText | None
+) -> LazySequence[PartitionStatisticsFile]:
     """Files of statistics per partition."""
-    items = decode_raw_items(file, content, "'partition-statistics'")
+    items = decode_items(file, content, "'partition-statistics'")
     return LazySequence(items, partial(_partition_statistics, file))
 
 
@@ -208,7 +211,7 @@ def encode_partition_statistics(entry: PartitionStatisticsFile) -> dict[str, Any
     }
 
 
-def _statistics(file: str, content: msgspec.Raw) -> StatisticsFile:
+def _statistics(file: str, content: msgspec.Raw | bytes) -> StatisticsFile:
     document = _document(file, content, "an entry of 'statistics'")
     return StatisticsFile(
         snapshot_id=document.integer("snapshot-id"),
@@ -220,7 +223,7 @@ def _statistics(file: str, content: msgspec.Raw) -> StatisticsFile:
     )
 
 
-def _partition_statistics(file: str, content: msgspec.Raw) -> PartitionStatisticsFile:
+def _partition_statistics(file: str, content: msgspec.Raw | bytes) -> PartitionStatisticsFile:
     document = _document(file, content, "an entry of 'partition-statistics'")
     return PartitionStatisticsFile(
         snapshot_id=document.integer("snapshot-id"),
@@ -229,5 +232,5 @@ def _partition_statistics(file: str, content: msgspec.Raw) -> PartitionStatistic
     )
 
 
-def _document(file: str, content: msgspec.Raw, what: str) -> JsonObject:
+def _document(file: str, content: msgspec.Raw | bytes, what: str) -> JsonObject:
     return JsonObject(file, what, decode_json(file, content, what))

@@ -6,13 +6,13 @@ Manifests are read with fewer checks. The history stays text until it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from esker.errors import Corrupt, Unsupported
-from esker.iceberg.json_document import GZIP_MAGIC, JsonObject, decode_json, decode_raw_fields, decompress
+from esker.iceberg.json_document import GZIP_MAGIC, JsonObject, decode_json, decompress
 from esker.iceberg.metadata.partition_and_sort import (
     decode_partition_fields,
     decode_partition_specs,
@@ -29,6 +29,7 @@ from esker.iceberg.metadata.snapshot import (
     none_if_negative,
     texts,
 )
+from esker.iceberg.metadata.split_document import ArrayText, split_document
 from esker.model.partition_and_sort import FIRST_PARTITION_FIELD_ID, UNSORTED, PartitionSpec, SortOrder
 from esker.model.schema import Schema
 from esker.tree.snapshot import RefKind, Snapshot, SnapshotRef
@@ -51,7 +52,7 @@ REQUIRED_FROM_V2 = (
 )
 REQUIRED_FROM_V3 = ("next-row-id",)
 
-# These fields are decoded at once. Other known fields are history and stay slices of text. Unknown fields stay text.
+# These fields, and unknown ones, are decoded at once. Other known fields are history and stay slices of text.
 _EAGER = (
     "format-version",
     "table-uuid",
@@ -80,7 +81,7 @@ KNOWN_FIELDS = frozenset(_EAGER + _HISTORY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The text of each field of the metadata, so that a writer can write unchanged fields back."""
+    """The text of each field of the metadata but its history, so that a writer can write unchanged fields back."""
 
     file: str
     format_version: int
@@ -93,11 +94,11 @@ def decode_table_metadata(file: str, content: bytes) -> TableMetadata:
         content = decompress(file, "the file", content, "gzip", limit=LARGEST_DOCUMENT)
     if not content.strip():
         raise Corrupt(file, "the file is empty")
-    raw = decode_raw_fields(file, content, "table metadata")
-    known = {name: decode_json(file, raw[name], repr(name)) for name in _EAGER if name in raw}
-    document = JsonObject(file, "", known)
+    fields = split_document(file, content, _HISTORY)
+    raw = {name: text for name, text in fields.items() if isinstance(text, msgspec.Raw) and name not in _HISTORY}
+    document = JsonObject(file, "", {name: decode_json(file, text, repr(name)) for name, text in raw.items()})
     version = _format_version(document)
-    metadata = _table_metadata(document, version, raw)
+    metadata = _table_metadata(document, version, raw, {name: fields.get(name) for name in _HISTORY})
     if metadata.current_snapshot_id is not None and metadata.current_snapshot is None:
         raise Corrupt(file, f"the current snapshot {metadata.current_snapshot_id} is not among its snapshots")
     return metadata
@@ -122,7 +123,12 @@ def _check_required(document: JsonObject, version: int, *names: str) -> None:
         raise Corrupt(document.file, f"format version {version} requires {', '.join(map(repr, missing))}")
 
 
-def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.Raw]) -> TableMetadata:
+def _table_metadata(
+    document: JsonObject,
+    version: int,
+    raw: dict[str, msgspec.Raw],
+    history: Mapping[str, msgspec.Raw | ArrayText | None],
+) -> TableMetadata:
     file = document.file
     # If the schema is missing, report it first: it explains the fault better than other missing fields.
     _check_required(document, version, "schemas", "current-schema-id")
@@ -133,7 +139,7 @@ def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.R
     current_snapshot_id = none_if_negative(document.integer_or_none("current-snapshot-id"))
     last_partition_id = document.integer_or_none("last-partition-id")
     properties = document.object_or_none("properties")
-    snapshots = decode_snapshots(file, raw.get("snapshots"))
+    snapshots = decode_snapshots(file, history["snapshots"])
     return TableMetadata(
         format_version=version,
         uuid=document.string_or_none("table-uuid"),
@@ -151,11 +157,11 @@ def _table_metadata(document: JsonObject, version: int, raw: dict[str, msgspec.R
         properties=texts(file, "'properties'", properties.fields) if properties else {},
         current_snapshot_id=current_snapshot_id,
         snapshots=snapshots,
-        snapshot_log=decode_snapshot_log(file, raw.get("snapshot-log")),
-        metadata_log=decode_metadata_log(file, raw.get("metadata-log")),
+        snapshot_log=decode_snapshot_log(file, history["snapshot-log"]),
+        metadata_log=decode_metadata_log(file, history["metadata-log"]),
         refs=_refs(document, current_snapshot_id),
-        statistics=decode_statistics(file, raw.get("statistics")),
-        partition_statistics=decode_partition_statistics(file, raw.get("partition-statistics")),
+        statistics=decode_statistics(file, history["statistics"]),
+        partition_statistics=decode_partition_statistics(file, history["partition-statistics"]),
         next_row_id=document.integer_or_none("next-row-id", at_least=0),
         encryption_keys=tuple(key.fields for key in document.objects("encryption-keys", "encryption key")),
         origin=Origin(file=file, format_version=version, fields=raw),

@@ -36,16 +36,24 @@ T = TypeVar("T")
 
 def encode_table_metadata(metadata: TableMetadata) -> bytes:
     """The metadata as the bytes of a file, in its own format version."""
+    return b"".join(table_metadata_in_pieces(metadata))
+
+
+def table_metadata_in_pieces(metadata: TableMetadata) -> list[bytes]:
+    """The same bytes in pieces: a long history is not copied before it is written."""
     origin = metadata.origin if isinstance(metadata.origin, Origin) else None
-    return msgspec.json.encode(
+    state = msgspec.json.encode(
         {
             **_identity(metadata),
             **_schemas_and_specs(metadata, origin),
             **_current_state(metadata, origin),
-            **_history(metadata, origin),
             **_unknown(origin),
         }
     )
+    pieces = [state.removesuffix(b"}")]
+    for name, entries in _history(metadata, origin).items():
+        pieces += [f',"{name}":['.encode(), *entries, b"]"]
+    return [*pieces, b"}"]
 
 
 def _identity(metadata: TableMetadata) -> dict[str, Any]:
@@ -92,7 +100,8 @@ def _current_state(metadata: TableMetadata, origin: Origin | None) -> dict[str, 
     return document
 
 
-def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, Any]:
+def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, list[bytes]]:
+    """The lists that grow with the table, as text in pieces."""
     version = metadata.format_version
     # A snapshot of another version does not have the fields that this version requires.
     same_version = origin is not None and origin.format_version == version
@@ -116,13 +125,11 @@ def _unknown(origin: Origin | None) -> dict[str, msgspec.Raw]:
 
 def _entries(
     items: Sequence[T], encode: Callable[[T], dict[str, Any]], *, version: int = 0, keep_text: bool = True
-) -> list[Any]:
+) -> list[bytes]:
     """History as text. Entries that were read are unchanged; added entries are encoded once per version."""
     if not isinstance(items, LazySequence):
-        return [encode(item) for item in items]
-    return items.written(
-        (version, keep_text), lambda item: msgspec.Raw(msgspec.json.encode(encode(item))), keeps_raw=keep_text
-    )
+        return [b",".join(msgspec.json.encode(encode(item)) for item in items)]
+    return items.written((version, keep_text), lambda item: msgspec.json.encode(encode(item)), keeps_raw=keep_text)
 
 
 def _unchanged(

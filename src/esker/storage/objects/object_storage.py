@@ -37,6 +37,7 @@ _NOTHING = ".esker-nothing-here"  # no object has this name
 _SLICE = 8 << 20
 _READS = 4
 _PARALLEL = 16
+_WHICH_STORE = ("s3.endpoint", "s3.region", "gcs.service.host", "adls.account-name", "adls.account-host")
 
 T = TypeVar("T")
 Mark: TypeAlias = tuple[str, int]
@@ -75,6 +76,24 @@ class ObjectStorage:
     def is_shared(self) -> bool:
         """A copy reaches the same objects."""
         return True
+
+    @property
+    def tags_last(self) -> bool:
+        """True: an object has the same location for every process."""
+        return True
+
+    def tags(self, locations: Sequence[str]) -> list[str | None]:
+        """By the store and the location: objects of a table are never overwritten. No request is made."""
+        return [self._tag(location) for location in locations]
+
+    def _tag(self, location: str) -> str | None:
+        try:
+            self.check(location)
+        except EskerError:
+            return None  # reading it tells why
+        settings = self._configuration.settings(FAMILIES[Location.parse(location).scheme])
+        store = [settings.get(name, "") for name in _WHICH_STORE]
+        return f"object:{store}:{location}"
 
     @property
     def parallel_reads(self) -> int:
