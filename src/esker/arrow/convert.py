@@ -106,6 +106,8 @@ def _is_bytes(type_: pa.DataType) -> bool:
 def _time(array: pa.Array) -> pa.Array | None:
     if pa.types.is_time(array.type):
         return array.cast(pa.time64("us"), safe=False)  # never negative, so cutting rounds down
+    if array.type == pa.int32():  # milliseconds, in ORC files of Paimon
+        return array.cast(pa.time32("ms")).cast(pa.time64("us"))
     return array.cast(pa.time64("us")) if array.type == pa.int64() else None  # ORC stores times as plain longs
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from esker.model.partition_and_sort import UNSORTED
+from esker.model.partition_and_sort import UNSORTED, SortOrder
 from esker.model.schema import Schema
 from esker.ports.engine import Engine, ReadRequest, ScanTask, Writer, WriteRequest
 from esker.ports.file_rewriting import EngineName, FileGroup, RowLayout
@@ -30,12 +30,42 @@ def rewriting_metadata(group: FileGroup, file_size: int) -> TableMetadata:
     return replace(group.metadata, properties={**group.metadata.properties, "write.target-file-size-bytes": size})
 
 
+def recorded_order(group: FileGroup) -> SortOrder:
+    """The sort order that new files record: none if the rows are only copied, or sorted by keys of this call alone."""
+    return group.layout.sort if group.layout.sort.order_id else UNSORTED
+
+
+def group_request(group: FileGroup) -> ReadRequest:
+    """A request for the rows of a group that are not deleted, with their lineage (v3)."""
+    projection = with_lineage(group.metadata)
+    return ReadRequest(
+        metadata=group.metadata, tasks=group.tasks, row_schema=group.metadata.schema, projection=projection
+    )
+
+
+def rows_of_group(engine: Engine, group: FileGroup) -> Iterator[pa.RecordBatch]:
+    """The rows of a group that are not deleted, in the order of the group's layout."""
+    import pyarrow as pa
+
+    request = group_request(group)
+    rows = engine.read(request)
+    if group.layout.is_unordered:
+        return rows
+    schema = engine.arrow_schema(request.projection)
+    return _ordered(pa.Table.from_batches(rows, schema), request.projection, group.layout)
+
+
 class ArrowFileRewriter:
     """Implements ``ports.file_rewriting.FileRewriter`` in this process."""
 
     def __init__(self, engine: Engine, writer: Writer) -> None:
         self._engine = engine
         self._writer = writer
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that reads the files."""
+        return self._engine
 
     def engine_for(self, asked: EngineName, size: int) -> EngineName:
         """Always Arrow."""
@@ -45,18 +75,14 @@ class ArrowFileRewriter:
         """Write the rows of the group that are not deleted to new files."""
         import pyarrow as pa
 
-        projection = with_lineage(group.metadata)
         metadata = rewriting_metadata(group, group.target_file_size)
-        schema = self._engine.arrow_schema(projection)
-        rows = self._read(group, projection)
-        if not group.layout.is_unordered:
-            rows = _ordered(pa.Table.from_batches(rows, schema), projection, group.layout)
+        schema = self._engine.arrow_schema(with_lineage(group.metadata))
         request = WriteRequest(
             metadata=metadata,
             schema=metadata.schema,
-            data=pa.RecordBatchReader.from_batches(schema, rows),
+            data=pa.RecordBatchReader.from_batches(schema, rows_of_group(self._engine, group)),
             operation_id=group.operation_id,
-            order=group.layout.sort if group.layout.sort.order_id else UNSORTED,
+            order=recorded_order(group),
         )
         return self._writer.write(request)
 
@@ -72,13 +98,6 @@ class ArrowFileRewriter:
             return 0
         found = self._engine.deleted_positions(task.data_file, task.deletes)
         return found.rank(task.data_file.record_count - 1) if task.data_file.record_count else 0
-
-    def _read(self, group: FileGroup, projection: Schema) -> Iterator[pa.RecordBatch]:
-        return self._engine.read(
-            ReadRequest(
-                metadata=group.metadata, tasks=group.tasks, row_schema=group.metadata.schema, projection=projection
-            )
-        )
 
 
 def needs_reading(task: ScanTask) -> bool:

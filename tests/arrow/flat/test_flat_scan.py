@@ -19,7 +19,7 @@ from esker.arrow import arrow_engine
 
 pytest.importorskip("esker.arrow.flat._parquet", reason="the compiled part was not built: there was no C compiler")
 
-from esker.arrow.flat import decode_columns, flat_scan  # they need the compiled part
+from esker.arrow.flat import decode_columns, filter_steps, flat_scan  # they need the compiled part
 from esker.arrow.flat._parquet import use_zstd
 
 COLUMNS = {
@@ -45,6 +45,9 @@ FILTERS = (
     "money > 1.5 AND text LIKE 'a%'",
     "big IS NULL",
     "n > 1000",
+    "n >= 3 AND day IS NOT NULL AND d > 0 AND n < 9 AND text NOT IN ('a', 'b')",
+    "text LIKE 'a%' AND (big IS NULL OR n = 4) AND d IS NOT NULL",
+    "isnan(d) AND f >= -0.0 AND local > TIMESTAMP_NTZ '2026-01-01 00:00:02'",
 )
 Counts = dict[str, int]
 
@@ -149,6 +152,8 @@ def test_the_rows_are_those_of_the_careful_reader(seed: int, tmp_path: Path, mon
         table.delete("n = 4 OR text = 'ab'")
     monkeypatch.setattr(flat_scan, "WHOLE", chance.choice((0, 1 << 20)))  # all files count as large, or as small
     monkeypatch.setattr(flat_scan, "TOGETHER_ROWS", chance.choice((500, 1 << 17)))
+    monkeypatch.setattr(flat_scan, "_DICTIONARY_ROWS", chance.choice((1, 1, 1 << 14)))  # or no filter by dictionary
+    monkeypatch.setattr(filter_steps, "FEW", chance.choice((1, 4)))
     for where in FILTERS:
         for columns in (None, ["text", "n"], ["money"]):
             scan = table.scan(where, columns=columns)
@@ -158,6 +163,41 @@ def test_the_rows_are_those_of_the_careful_reader(seed: int, tmp_path: Path, mon
             assert counts["careful"] == 0
             assert same(found, carefully(monkeypatch, scan)), (where, columns)
             assert scan.count() == len(found)
+
+
+def test_filters_on_columns_with_few_values_are_decided_by_their_dictionaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake(tmp_path)
+    chance = random.Random(3)
+    files = []
+    for at in range(2):
+        given = rows(400, chance, nulls=0.1)
+        given = given.set_column(1, "big", pa.array(range(at * 400, at * 400 + 400), pa.int64()))
+        pq.write_table(with_ids(given), tmp_path / f"{at}.parquet", row_group_size=200)
+        files.append(str(tmp_path / f"{at}.parquet"))
+    table.add_files(files)
+    asked: list[str] = []
+    by_dictionary = flat_scan.by_dictionary
+
+    def watched(step: Any, column: Any, chunk: Any, rows: int) -> Any:
+        found = by_dictionary(step, column, chunk, rows)
+        asked.append(f"{step.parts[0].field.name if hasattr(step, 'parts') else step.field.name} {found is not None}")
+        return found
+
+    monkeypatch.setattr(flat_scan, "by_dictionary", watched)
+    monkeypatch.setattr(flat_scan, "WHOLE", 0)
+    monkeypatch.setattr(flat_scan, "_DICTIONARY_ROWS", 200)
+    monkeypatch.setattr(flat_scan.os, "cpu_count", lambda: 1)
+    scan = table.scan("n >= 3 AND n < 7 AND big > 10 AND text <> 'ab'", columns=["text", "d"])
+    with counted(monkeypatch) as counts:
+        found = scan.to_arrow()
+    assert counts == {"here": 4, "careful": 0}
+    # Every value of "big" is another one: that is seen once, and not tried in the next row groups.
+    assert asked.count("n True") == asked.count("text True") == 4
+    assert asked.count("big False") == 1
+    assert same(found, carefully(monkeypatch, scan))
+    assert 0 < len(found) < 400
 
 
 def test_without_libzstd_pyarrow_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,6 +167,11 @@ static int read_page(Column *col, const Page *page, const uint8_t *p, const Segm
     return unpacked_page(col, page, p, body, size);
 }
 
+/* Whether the mask keeps none of the next rows: their page need not be unpacked. */
+static int keeps_none(const Column *col, int64_t rows) {
+    return col->mask && !memchr(col->mask + col->row, 1, (size_t)rows);
+}
+
 /* All pages of one chunk of the column. */
 static int read_segment(Column *col, const Segment *segment, Unpacker *unpacker) {
     Cursor c = {segment->p, segment->end};
@@ -183,7 +188,15 @@ static int read_segment(Column *col, const Segment *segment, Unpacker *unpacker)
         } else if (page.kind != DICTIONARY_PAGE || col->dictionary) {
             return 0;
         }
-        if (!read_page(col, &page, c.p, segment, unpacker)) return 0;
+        if (page.kind != DICTIONARY_PAGE && keeps_none(col, page.values)) {
+            col->row += page.values;
+        } else if (page.kind == DICTIONARY_PAGE && col->truth) {
+            if (page.values != col->truth_size) return 0;
+            col->dictionary = (uint8_t *)col->truth; /* it is only read */
+            col->dictionary_size = col->truth_size;
+        } else if (!read_page(col, &page, c.p, segment, unpacker)) {
+            return 0;
+        }
         c.p += page.stored;
     }
     return 1;
@@ -251,21 +264,65 @@ static PyObject *use_zstd(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static int is_odd(const Column *col) {
+    if (col->stored < 0 || col->stored > 16) return 1;
+    if (col->width ? !col->stored && col->type != BOOLEAN : col->type != BYTE_ARRAY) return 1;
+    return (col->stored != col->width || col->type == FIXED) && col->width != 16 && col->width && col->type != BOOLEAN;
+}
+
+/* The values of the dictionary of one chunk: how many, their bytes, and where each ends if they have any length. */
+static PyObject *dictionary(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *chunks, *result = NULL;
+    Column col = {0};
+    Py_ssize_t count = 0;
+    Unpacker unpacker = {0};
+    if (!PyArg_ParseTuple(args, "O!iii", &PyList_Type, &chunks, &col.type, &col.stored, &col.width)) return NULL;
+    if (is_odd(&col) || col.type == BOOLEAN || PyList_Size(chunks) != 1) goto odd;
+    Segment *segments = segments_of(chunks, &count);
+    int done = 0;
+    if (segments && count == 1 && segments->p) {
+        Cursor c = {segments->p, segments->end};
+        Page page;
+        done = page_header(&c, &page) && page.kind == DICTIONARY_PAGE &&
+               read_page(&col, &page, c.p, segments, &unpacker);
+    }
+    if (count) PyBuffer_Release(&segments->view);
+    free(segments);
+    if (unpacker.context) zstd.destroy(unpacker.context);
+    free(unpacker.page.at);
+    if (done) {
+        int64_t size = col.dictionary_size;
+        int64_t bytes = col.width ? size * col.width : col.ends[size];
+        result = Py_BuildValue("(Ly#y#)", (long long)size, (const char *)col.dictionary, (Py_ssize_t)bytes,
+                               (const char *)col.ends, (Py_ssize_t)(col.width ? 0 : (size + 1) * 4));
+    }
+odd:
+    if (!result && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a chunk without a dictionary");
+    freed(&col);
+    return result;
+}
+
 static PyObject *decode(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *chunks, *mask_object, *values_object, *valid_object, *result = NULL;
+    PyObject *chunks, *mask_object, *values_object, *valid_object, *truth_object, *result = NULL;
     Column col = {0};
-    Py_buffer mask = {0}, values = {0}, valid = {0};
+    Py_buffer mask = {0}, values = {0}, valid = {0}, truth = {0};
     long long rows, room;
-    if (!PyArg_ParseTuple(args, "O!iiiiLLOOOO", &PyList_Type, &chunks, &col.type, &col.optional, &col.stored, &col.width,
+    if (!PyArg_ParseTuple(args, "O!iiiiLLOOOOO", &PyList_Type, &chunks, &col.type, &col.optional, &col.stored, &col.width,
                           &rows, &room, &mask_object, &values_object, &valid_object,
-                          &col.allocate))
+                          &col.allocate, &truth_object))
         return NULL;
     col.rows = rows;
     col.room = room;
-    if (rows < 0 || room < 0 || room > rows || col.stored < 0 || col.stored > 16) goto odd;
-    if (col.width ? !col.stored && col.type != BOOLEAN : col.type != BYTE_ARRAY) goto odd;
-    if ((col.stored != col.width || col.type == FIXED) && col.width != 16 && col.width && col.type != BOOLEAN) goto odd;
+    if (rows < 0 || room < 0 || room > rows || is_odd(&col)) goto odd;
+    if (truth_object != Py_None) {
+        if (col.type == BOOLEAN || PyList_Size(chunks) != 1) goto odd;
+        if (PyObject_GetBuffer(truth_object, &truth, PyBUF_SIMPLE)) goto end;
+        col.truth = truth.buf;
+        col.truth_size = truth.len;
+        col.width = 1;
+    }
     if (PyObject_GetBuffer(values_object, &values, PyBUF_WRITABLE)) goto end;
     if (PyObject_GetBuffer(valid_object, &valid, PyBUF_WRITABLE)) goto end;
     if (mask_object != Py_None) {
@@ -295,6 +352,7 @@ end:
     if (mask.obj) PyBuffer_Release(&mask);
     if (values.obj) PyBuffer_Release(&values);
     if (valid.obj) PyBuffer_Release(&valid);
+    if (truth.obj) PyBuffer_Release(&truth);
     freed(&col);
     return result;
 }
@@ -303,6 +361,7 @@ static PyMethodDef METHODS[] = {
     {"schema_end", schema_end, METH_VARARGS, "Where in a footer the schema ends. None if it is not where it should be."},
     {"row_groups", row_groups, METH_VARARGS, "The row groups of a footer. None if pyarrow should look at it."},
     {"decode", decode, METH_VARARGS, "Decode the chunks of one column into buffers: the nulls, and texts."},
+    {"dictionary", dictionary, METH_VARARGS, "The values of the dictionary of one chunk."},
     {"use_zstd", use_zstd, METH_VARARGS, "Unpack with these three functions of libzstd, by their addresses."},
     {NULL, NULL, 0, NULL}};
 

@@ -20,6 +20,10 @@ def decode(
     values: Any,
     valid: Any,
     allocate: Callable[[int], Any],
+    truth: bytes | None,
     /,
 ) -> tuple[int, Any, int]: ...
+def dictionary(
+    chunks: list[tuple[Any, int, int, int, int, _Unpack | None]], type_: int, stored: int, width: int, /
+) -> tuple[int, bytes, bytes | None]: ...
 def use_zstd(create: int, destroy: int, unpack: int, /) -> None: ...

@@ -24,6 +24,8 @@ typedef struct {
     uint8_t *dictionary; /* values of fixed length, or the bytes of others */
     uint32_t *ends;      /* where each of the others ends */
     int64_t dictionary_size;
+    const uint8_t *truth; /* instead of the dictionary: a byte for each of its values, which is the result */
+    int64_t truth_size;
     Scratch dictionary_scratch, ends_scratch, levels, indices, wide;
 } Column;
 
@@ -356,6 +358,7 @@ static int read_values(Column *col, const uint8_t *p, const uint8_t *end, int en
     if (col->out + kept > col->room) return 0;
     if (!kept) return 1;
     if (encoding == ENC_PLAIN && col->type != BOOLEAN) {
+        if (col->truth) return 0;
         if (!col->width) return emit_texts(col, p, end, levels, count, keep);
         if (there > (end - p) / col->stored) return 0;
         source = p;

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from esker.arrow.flat._parquet import decode, use_zstd
+from esker.arrow.flat._parquet import decode, dictionary, use_zstd
 from esker.arrow.flat.flat_layout import FlatColumn
 
 Bools = npt.NDArray[np.bool_]
@@ -23,8 +23,7 @@ def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools 
 
     Raises ``ValueError`` or pyarrow's errors if only pyarrow can read the pages, or nobody can.
     """
-    unpack = {codec: _unpack(codec) for codec in {chunk[4] for chunk in chunks}}  # not shared: gzip's has a state
-    parts = [(data, start, length, values, codec, unpack[codec]) for data, start, length, values, codec in chunks]
+    parts = _parts(chunks)
     values = pa.allocate_buffer((kept + 1) * (column.width or 4))
     valid = pa.allocate_buffer(kept // 8 + 1)
     nulls, data, used = decode(
@@ -39,6 +38,7 @@ def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools 
         values,
         valid,
         pa.allocate_buffer,
+        None,
     )
     if column.is_boolean:
         values = pa.py_buffer(np.packbits(np.frombuffer(values, np.uint8, kept), bitorder="little"))
@@ -46,6 +46,43 @@ def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools 
     if data is not None:
         buffers.append(data.slice(0, used))
     return pa.Array.from_buffers(column.type, kept, buffers, nulls)
+
+
+def dictionary_of(column: FlatColumn, chunk: Chunk) -> pa.Array:
+    """The distinct values of a chunk. Raises ``ValueError`` if it has no dictionary."""
+    count, values, ends = dictionary(_parts([chunk]), column.physical, column.stored, column.width)
+    buffers = [None, pa.py_buffer(values)] if column.width else [None, pa.py_buffer(ends), pa.py_buffer(values)]
+    return pa.Array.from_buffers(column.type, count, buffers, 0)
+
+
+def truths(column: FlatColumn, chunk: Chunk, rows: int, truth: bytes) -> Bools:
+    """For each row the byte of ``truth`` for its value in the dictionary, 0 for null.
+
+    Raises ``ValueError`` if some pages do not use the dictionary.
+    """
+    found = np.empty(rows + 1, bool)
+    valid = np.empty(rows // 8 + 1, np.uint8)
+    decode(
+        _parts([chunk]),
+        column.physical,
+        int(column.optional),
+        column.stored,
+        column.width,
+        rows,
+        rows,
+        None,
+        found,
+        valid,
+        pa.allocate_buffer,
+        truth,
+    )
+    return found[:rows]
+
+
+def _parts(chunks: Sequence[Chunk]) -> list[tuple[Any, int, int, int, int, Any]]:
+    """The chunks, each with the function that unpacks its pages."""
+    unpack = {codec: _unpack(codec) for codec in {chunk[4] for chunk in chunks}}  # not shared: gzip's has a state
+    return [(data, start, length, values, codec, unpack[codec]) for data, start, length, values, codec in chunks]
 
 
 def _unpack(codec: int) -> Any:

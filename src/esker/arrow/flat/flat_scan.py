@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -20,13 +20,13 @@ from esker.arrow.arrow_types import to_arrow_schema
 from esker.arrow.deletes.deleted_positions import Bitmap, Deleted
 from esker.arrow.flat._parquet import row_groups, schema_end
 from esker.arrow.flat.decode_columns import Bools, Chunk, decoded
+from esker.arrow.flat.filter_steps import Left, by_dictionary, fields_of, filtered
 from esker.arrow.flat.flat_layout import FlatColumn, FlatLayout, footer_length, read_layout
-from esker.arrow.read.filter import matches
 from esker.arrow.read.parquet_file import judged_groups
 from esker.arrow.read.row_metadata import METADATA_COLUMNS
 from esker.arrow.read.task_reader import TaskReader
 from esker.errors import EskerError
-from esker.model.predicates.predicate import TRUE, Bound, terms
+from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.types import Field
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.tree.data_file import FileContent
@@ -37,6 +37,7 @@ MOST_BYTES = 128 << 20  # of a row group as stored, and of its rows by a guess
 _VALUE = 16  # bytes in memory, by a guess
 _MOST_LAYOUTS = 64
 _TAIL = 64 << 10
+_DICTIONARY_ROWS = 1 << 14  # a filter is decided by the dictionary of at least so many rows
 _THREADS = 4
 _FAULTS = (ValueError, OSError, EskerError, pa.ArrowException, MemoryError)
 
@@ -101,6 +102,7 @@ class FlatScan:
         self._layouts: list[FlatLayout] = []
         # By identity, since a filter may be long; each is kept, so that no other gets its identity.
         self._known: dict[tuple[int, int], tuple[Bound, tuple[FlatColumn, ...] | None]] = {}
+        self._plain: set[tuple[int, int]] = set()  # leaves of layouts whose dictionaries do not decide filters
         self._most_rows = MOST_BYTES // (_VALUE * max(1, len(self._request.projection.fields)))
         self._threads = min(_THREADS, os.cpu_count() or 1)
 
@@ -299,7 +301,7 @@ class FlatScan:
         return known[1]
 
     def _needed(self, layout: FlatLayout, residual: Bound) -> tuple[FlatColumn, ...] | None:
-        fields = {wanted.id: wanted for wanted in (*self._request.projection, *_filtered(residual))}
+        fields = {wanted.id: wanted for wanted in (*self._request.projection, *fields_of(residual))}
         found = [layout.find(wanted) for wanted in fields.values()]
         there = {column.leaf: column for column in found if column is not None}
         return None if None in found else tuple(there[leaf] for leaf in sorted(there))
@@ -312,30 +314,39 @@ class FlatScan:
         at = {column.leaf: index for index, column in enumerate(columns)}
         rows = sum(part.rows for part in parts)
 
-        def read(wanted: Field, mask: Bools | None, kept: int) -> pa.Array:
+        def read(wanted: Field, left: Left) -> pa.Array:
             column = layout.flat[wanted.id]
-            return decoded(column, [part.chunks[at[column.leaf]] for part in parts], rows, mask, kept)
+            return decoded(column, [part.chunks[at[column.leaf]] for part in parts], rows, left.mask, left.kept)
 
-        mask = _alive(parts, rows)
-        held: dict[int, pa.Array] = {}
+        left = Left.of(_alive(parts, rows), rows)
         if residual != TRUE:
-            held = {wanted.id: read(wanted, None, rows) for wanted in _filtered(residual)}
-            passed = matches(residual, held, rows).to_numpy(zero_copy_only=False)
-            mask = passed if mask is None else mask & passed
-        kept = rows if mask is None else int(np.count_nonzero(mask))
-        mask = None if kept == rows else mask
+            later = {wanted.id for wanted in self._request.projection}
+            left = filtered(residual, left, lambda step: self._tested(layout, parts, at, step), read, later=later)
         if not self._request.projection.fields:  # rows without columns, for a count
-            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), kept, [None]))
-        if not kept:
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), left.kept, [None]))
+        if not left.kept:
             return pa.RecordBatch.from_pylist([], schema=self._schema)
-        chosen = None if mask is None else pa.array(mask)
-        arrays = [
-            (held[wanted.id] if chosen is None else held[wanted.id].filter(chosen))
-            if wanted.id in held
-            else read(wanted, mask, kept)
+        found = (
+            left.held[wanted.id] if wanted.id in left.held else read(wanted, left)
             for wanted in self._request.projection
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        )
+        return pa.RecordBatch.from_arrays(list(found), schema=self._schema)
+
+    def _tested(self, layout: FlatLayout, parts: list[_Part], at: Mapping[int, int], step: Bound) -> Bools | None:
+        """The rows of a row group for which a filter on one column is TRUE, by the dictionary of its values."""
+        fields = tuple(fields_of(step))
+        if len(parts) != 1 or parts[0].rows < _DICTIONARY_ROWS or len(fields) != 1:
+            return None
+        column = layout.flat[fields[0].id]
+        if (id(layout), column.leaf) in self._plain:
+            return None
+        try:
+            found = by_dictionary(step, column, parts[0].chunks[at[column.leaf]], parts[0].rows)
+        except ValueError:
+            found = None
+        if found is None:  # a column is much the same in all files of a scan: do not try again
+            self._plain.add((id(layout), column.leaf))
+        return found
 
 
 _Chunks = tuple[tuple[int, int, int, int, int], ...]
@@ -374,11 +385,6 @@ def _stored(source: pa.NativeFile, chunk: tuple[int, int, int, int, int]) -> Chu
     start, length, values, codec, _ = chunk
     source.seek(start)
     return source.read_buffer(length), 0, length, values, codec
-
-
-def _filtered(residual: Bound) -> Iterable[Field]:
-    """The fields that a filter compares."""
-    return {term.field.id: term.field for term in terms(residual)}.values()
 
 
 def _alive(parts: list[_Part], rows: int) -> Bools | None:

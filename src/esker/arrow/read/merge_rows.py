@@ -24,7 +24,16 @@ from esker.model.predicates.predicate import TRUE, terms
 from esker.model.schema import Schema
 from esker.model.types import Field
 from esker.ports.engine import ReadRequest, ScanTask
-from esker.ports.merge import LIVE_KINDS, ROW_KIND, SEQUENCE, Aggregate, MergeEngine, MergeRule
+from esker.ports.merge import (
+    FIRST_VALUES,
+    LIVE_KINDS,
+    ROW_KIND,
+    SEQUENCE,
+    UPDATE_BEFORE,
+    Aggregate,
+    MergeEngine,
+    MergeRule,
+)
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -72,9 +81,9 @@ def _single(read: Read, request: ReadRequest, task: ScanTask, rule: MergeRule) -
     fields = (*request.projection, ROW_KIND)
     own = replace(request, tasks=(task,), projection=Schema(fields=fields), merge=None, limit=None)
     for batch in read(own):
-        kinds = batch.column(len(fields) - 1)
-        live = np.isin(_numbers(kinds), LIVE_KINDS)
-        _refuse_retractions(rule, live, task.data_file.path)
+        kinds = _numbers(batch.column(len(fields) - 1))
+        live = np.isin(kinds, LIVE_KINDS)
+        _refuse_retractions(rule, kinds, task.data_file.path)
         rows = batch if live.all() else batch.filter(pa.array(live))
         yield _without_last(rows, request.projection)
 
@@ -151,9 +160,21 @@ class Versions:
         return np.repeat(np.arange(len(self.starts)), self.ends - self.starts + 1)
 
     @cached_property
+    def kinds(self) -> npt.NDArray[np.integer]:
+        """What each version does."""
+        return _numbers(_array(self.rows, ROW_KIND.id))
+
+    @cached_property
     def is_live(self) -> Bools:
         """Which versions insert or update."""
-        return np.isin(_numbers(_array(self.rows, ROW_KIND.id)), LIVE_KINDS)
+        return np.isin(self.kinds, LIVE_KINDS)
+
+    @cached_property
+    def is_first(self) -> Bools:
+        """Which versions are the first of their key."""
+        found = np.zeros(self.rows.num_rows, np.bool_)
+        found[self.starts] = True
+        return found
 
     def last(self, valid: Bools) -> Int64s:
         """The last valid version of each key, or -1."""
@@ -176,11 +197,14 @@ class Versions:
 def merge_versions(rows: pa.Table, rule: MergeRule, wanted: Sequence[int], file: str) -> pa.Table:
     """The merged rows. Columns are named by their field ids."""
     versions = sorted_versions(rows, rule)
+    _refuse_retractions(rule, versions.kinds, file)
     if rule.ignores_deletes:
-        versions = versions.keep(versions.is_live)
+        merges = rule.engine is MergeEngine.PARTIAL_UPDATE
+        versions = versions.keep(versions.is_live | versions.is_first if merges else versions.is_live)
     elif rule.deletes_whole_rows:
         gone = versions.last(~versions.is_live)
-        versions = versions.keep(np.arange(versions.rows.num_rows) > gone[versions.key_of])
+        left = versions.is_live[versions.ends][versions.key_of]
+        versions = versions.keep(left & (np.arange(versions.rows.num_rows) >= gone[versions.key_of]))
     if not len(versions.starts):
         return rows.slice(0, 0).select([str(id_) for id_ in wanted])
     match rule.engine:
@@ -191,10 +215,9 @@ def merge_versions(rows: pa.Table, rule: MergeRule, wanted: Sequence[int], file:
             first = versions.first(versions.is_live)
             return versions.rows.take(pa.array(first[first >= 0])).select([str(id_) for id_ in wanted])
         case MergeEngine.PARTIAL_UPDATE:
-            return _partial_update(versions, rule, wanted, file)
+            return _partial_update(versions, rule, wanted)
         case MergeEngine.AGGREGATION:
-            _refuse_retractions(rule, versions.is_live, file)
-            return pa.table({str(id_): _aggregated(versions, rule, id_) for id_ in wanted})
+            return pa.table({str(id_): _aggregated(versions, rule, id_, file) for id_ in wanted})
 
 
 def sorted_versions(rows: pa.Table, rule: MergeRule) -> Versions:
@@ -229,23 +252,24 @@ def _differ(column: pa.Array) -> Bools:
     return np.asarray(differs | (null[1:] != null[:-1]))
 
 
-def _partial_update(versions: Versions, rule: MergeRule, wanted: Sequence[int], file: str) -> pa.Table:
+def _partial_update(versions: Versions, rule: MergeRule, wanted: Sequence[int]) -> pa.Table:
     live = versions.is_live
-    if not rule.groups:
-        _refuse_retractions(rule, live, file)
+    gives = live | versions.is_first  # a delete that comes first gives its values
+    base = np.where(live[versions.starts], -1, versions.starts)
     winners = {id_: _winner(versions, group.order) for group in rule.groups for id_ in (*group.order, *group.columns)}
     ordering = {id_ for group in rule.groups for id_ in group.order}
     columns = {}
     for id_ in wanted:
         column = _array(versions.rows, id_)
         if id_ in winners:
-            at = winners[id_]
-            if id_ not in ordering:  # a delete that wins empties the columns of its group
-                at = np.where((at >= 0) & ~live[at], -1, at)
+            won = winners[id_]
+            at = np.where(won >= 0, won, base)
+            if id_ not in ordering and not rule.ignores_deletes:  # a delete that wins empties the columns of its group
+                at = np.where((won >= 0) & ~live[won], -1, at)
         elif id_ in rule.keys:
             at = versions.ends
         else:
-            at = versions.last(_valid(column) & live)
+            at = versions.last(_valid(column) & gives)
         columns[str(id_)] = _taken(column, at)
     has_insert = versions.first(live) >= 0
     made = pa.table(columns) if columns else pa.table({"": has_insert}).select([])
@@ -262,12 +286,15 @@ def _winner(versions: Versions, order: Sequence[int]) -> Int64s:
     return np.where(at >= 0, place[at], -1)
 
 
-def _aggregated(versions: Versions, rule: MergeRule, id_: int) -> pa.Array:
+def _aggregated(versions: Versions, rule: MergeRule, id_: int, file: str) -> pa.Array:
     column = _array(versions.rows, id_)
     everything = np.ones(len(column), np.bool_)
     if id_ in rule.keys:
         return _taken(column, versions.ends)
-    match rule.functions.get(id_, Aggregate.LAST_NOT_NULL):
+    function = rule.functions.get(id_, Aggregate.LAST_NOT_NULL)
+    if function in FIRST_VALUES and not versions.is_live.all():
+        raise _cannot_merge(f"{function.value} after rows that delete", file)  # depends on what was there before
+    match function:
         case Aggregate.LAST:
             return _taken(column, versions.last(everything))
         case Aggregate.LAST_NOT_NULL:
@@ -281,7 +308,7 @@ def _aggregated(versions: Versions, rule: MergeRule, id_: int) -> pa.Array:
         case Aggregate.MIN | Aggregate.ALL:
             return _taken(column, _extreme(versions, column, largest=False))
         case Aggregate.SUM:
-            return _sum(versions, column)
+            return _sum(versions, column, rule.sum_bits.get(id_), file)
 
 
 def _extreme(versions: Versions, column: pa.Array, *, largest: bool) -> Int64s:
@@ -292,22 +319,32 @@ def _extreme(versions: Versions, column: pa.Array, *, largest: bool) -> Int64s:
     return np.where(at >= 0, place[at], -1)
 
 
-def _sum(versions: Versions, column: pa.Array) -> pa.Array:
+def _sum(versions: Versions, column: pa.Array, bits: int | None, file: str) -> pa.Array:
     table = pa.table({"key": pa.array(versions.key_of), "value": column})
     options = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
     found = table.group_by("key", use_threads=False).aggregate([("value", "sum", options)])["value_sum"]
-    return found.combine_chunks().cast(column.type, safe=pa.types.is_decimal(column.type))
+    if bits is not None:
+        found = pc.shift_right(pc.shift_left(found, 64 - bits), 64 - bits)
+    try:
+        return found.combine_chunks().cast(column.type, safe=pa.types.is_decimal(column.type))
+    except pa.ArrowInvalid:
+        raise _cannot_merge(f"a sum of {column.type} that has more digits", file) from None
 
 
-def _refuse_retractions(rule: MergeRule, live: Bools, file: str) -> None:
+def _refuse_retractions(rule: MergeRule, kinds: npt.NDArray[np.integer], file: str) -> None:
     """Raise if versions that delete cannot be merged."""
-    strict = rule.engine is MergeEngine.AGGREGATION or (rule.engine is MergeEngine.PARTIAL_UPDATE and not rule.groups)
-    if strict and not (rule.ignores_deletes or rule.deletes_whole_rows) and not live.all():
+    merges = rule.engine in (MergeEngine.AGGREGATION, MergeEngine.PARTIAL_UPDATE)
+    whole = merges and rule.deletes_whole_rows and bool((kinds == UPDATE_BEFORE).any())
+    if whole or (rule.refuses_deletes and not np.isin(kinds, LIVE_KINDS).all()):
         raise Unsupported(
             f"cannot read {file}: it has rows that delete, which the merge engine {rule.engine.value} cannot merge",
             feature=f"retract rows under {rule.engine.value}",
             file=file,
         )
+
+
+def _cannot_merge(what: str, file: str) -> Unsupported:
+    return Unsupported(f"cannot read {file}: Esker cannot merge {what}", feature=what, file=file)
 
 
 def _taken(column: pa.Array, at: Int64s) -> pa.Array:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from esker.arrow.arrow_types import FIELD_ID
 from esker.arrow.convert import convert
 from esker.arrow.parquet_footer import ChunkStatistics, RowGroupStatistics, read_statistics
+from esker.arrow.read.exact_int96 import check_nanoseconds, int96_leaves
 from esker.arrow.read.file_columns import FileColumn, LeafFinder, file_columns, has_ids, pruned
 from esker.arrow.read.format_reader import (
     BATCH_BYTES,
@@ -182,11 +183,13 @@ class ParquetFile:
         with blaming(location, encrypted=encrypted):
             source = open_input(storage, location)
             _refuse_encrypted(source, location)
-            # INT96 has a larger range than nanoseconds, and the spec defines it as microseconds.
-            self._source, self._file = open_parquet(
-                source, pre_buffer=True, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
-            )
+            self._source, self._file = _opened(source, "us")
             self.is_mended = self._source is not source  # readers that open the file themselves refuse it
+            # INT96 has a larger range than nanoseconds, and the spec defines it as microseconds. Formats that find
+            # columns by name have it only for timestamps with more digits than that.
+            self._exact = int96_leaves(self._file) if by_name else frozenset()
+            if self._exact:
+                self._micros, self._file = self._file, _opened(self._source, "ns")[1]
             columns = file_columns(self._file.schema_arrow, FIELD_ID)
         self._columns = columns if has_ids(columns) and not by_name else without_ids(columns)
 
@@ -231,11 +234,18 @@ class ParquetFile:
     def _batches(self, group: int, indices: list[int], rows: int) -> Iterator[pa.RecordBatch]:
         with blaming(self._location, encrypted=self._encrypted):
             batches = self._file.reader.iter_batches(rows, row_groups=[group], column_indices=indices)
+            exact = not self._exact.isdisjoint(indices)
+            micros = (
+                self._micros.reader.iter_batches(rows, row_groups=[group], column_indices=indices) if exact else None
+            )
         while True:
             with blaming(self._location, encrypted=self._encrypted):
                 batch = next(batches, None)
+                same = None if micros is None else next(micros, None)
             if batch is None:
                 return
+            if same is not None:
+                check_nanoseconds(batch, same, self._location)
             yield batch
 
     def _judged(self, residual: Bound, schema: Schema) -> list[tuple[Bound | None, int]]:
@@ -247,6 +257,10 @@ class ParquetFile:
         leaves = sum(column.leaf_count for column in self._columns)
         share = len(indices) / max(1, leaves)
         return _UNPACKED * share * self._source.size() / max(1, self._file.metadata.num_rows)
+
+
+def _opened(source: pa.NativeFile, unit: str) -> tuple[pa.NativeFile, pq.ParquetFile]:
+    return open_parquet(source, pre_buffer=True, coerce_int96_timestamp_unit=unit, arrow_extensions_enabled=False)
 
 
 def _refuse_encrypted(source: pa.NativeFile, location: str) -> None:

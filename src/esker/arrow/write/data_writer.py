@@ -164,7 +164,7 @@ class DataWriter:
         options = self._layout.options
         per_group = options.row_group_bytes / self._shrinkage / max(1.0, data_bytes / rows)
         if waiting.file is None:
-            waiting.file = self._open(waiting.partition, rows if last or self._sorts else None)
+            waiting.file = self._open(waiting.partition, batches, rows if last or self._sorts else None)
         before = waiting.file.size
         waiting.file.write(batches, rows_per_group=int(max(1.0, min(per_group, options.row_group_rows))))
         if data_bytes > 64 << 10:  # in smaller data, headers are the larger part
@@ -173,7 +173,7 @@ class DataWriter:
         if self._sorts or waiting.file.size >= _NEARLY * options.target_file_bytes:
             self._close(waiting)
 
-    def _open(self, partition: tuple[Any, ...], rows: int | None) -> NewDataFile:
+    def _open(self, partition: tuple[Any, ...], first: list[pa.RecordBatch], rows: int | None) -> NewDataFile:
         opened = [waiting for waiting in self._waiting.values() if waiting.file is not None]
         if len(opened) >= self._limits.open_files:
             self._finish(min(opened, key=lambda waiting: waiting.touched))
@@ -181,7 +181,7 @@ class DataWriter:
         folders = partition_path(self._partitioner.spec, self._partitioner.schema.by_id, partition)
         call, operation_id = self._name
         location = self._locations.location(folders, file_name(call, operation_id, self._files, task=self._task))
-        return NewDataFile(self._storage, location, self._layout, rows=rows)
+        return NewDataFile(self._storage, location, self._layout, rows=rows, first=first)
 
     def _finish(self, waiting: Waiting) -> None:
         self._flush(waiting, last=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from esker.arrow.parquet_footer import HeldFooter
+from esker.arrow.write.choose_dictionaries import columns_without_dictionary
 from esker.arrow.write.metrics import MetricsCollector, MetricsMode, split_offsets
 from esker.arrow.write.parquet_columns import column_for_file, parquet_paths, parquet_schema
 from esker.arrow.write.write_properties import WriteOptions
@@ -66,8 +67,10 @@ class FileLayout:
             for part in (_VARIANT_PARTS if id_ in self.variants else ((),))
         )
 
-    def parquet_arguments(self, rows: int | None) -> dict[str, Any]:
-        """The keyword arguments for Parquet's writer. ``rows`` is given if the whole file is known."""
+    def parquet_arguments(self, rows: int | None, first: Sequence[pa.RecordBatch] = ()) -> dict[str, Any]:
+        """The keyword arguments for Parquet's writer. ``rows`` is given if the whole file is known, and ``first`` are
+        rows that it begins with."""
+        plain = columns_without_dictionary(self.schema, first)
         arguments = {
             **self.options.parquet,
             "version": "2.6",
@@ -75,7 +78,7 @@ class FileLayout:
             "store_decimal_as_integer": True,
             "use_deprecated_int96_timestamps": False,
             "write_page_index": True,
-            "use_dictionary": self._all_but(self.options.without_dictionary),
+            "use_dictionary": self._all_but(self.options.without_dictionary | plain),
             # The order of a variant's bytes does not depend on its values.
             "write_statistics": self._all_but(self.options.without_statistics | self.variants.keys()),
         }
@@ -123,7 +126,15 @@ def _difference(type_: Type) -> str | None:
 class NewDataFile:
     """An open file. End it with ``finish`` or ``abort``. If a step fails, the file is aborted."""
 
-    def __init__(self, storage: Storage, location: str, layout: FileLayout, *, rows: int | None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        location: str,
+        layout: FileLayout,
+        *,
+        rows: int | None,
+        first: Sequence[pa.RecordBatch] = (),
+    ) -> None:
         self.location = location
         self._layout = layout
         self._metrics = MetricsCollector(layout.schema, layout.modes)
@@ -132,7 +143,7 @@ class NewDataFile:
         self._open = ExitStack()
         self._sink = HeldFooter(self._open.enter_context(storage.open_new(location)))
         with self._step():
-            arguments = layout.parquet_arguments(rows)
+            arguments = layout.parquet_arguments(rows, first)
             schema = layout.arrow_schema
             self._writer = pq.ParquetWriter(self._sink, schema, metadata_collector=self._footer, **arguments)
             self._size = self._sink.tell()

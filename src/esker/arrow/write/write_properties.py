@@ -12,7 +12,8 @@
 | write.parquet.bloom-filter-{enabled,fpp,ndv}.column.*, bloom-filter-max-bytes | passed to pyarrow, refused if it \
 cannot write bloom filters |
 | write.parquet.bloom-filter-adaptive-enabled | true is refused |
-| write.parquet.stats-enabled.column.*, dict-encoding-enabled.column.* | passed to pyarrow |
+| write.parquet.stats-enabled.column.*, dict-encoding-enabled.column.* | passed to pyarrow; see \
+``choose_dictionaries.py`` |
 | write.metadata.metrics.* | see ``metrics.py`` |
 | write.data.path, write.object-storage.*, write.folder-storage.path | see ``file_locations.py`` |
 | write.location-provider.impl | refused: it names a Java class |
