@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tables import empty_table
 
+import esker
 from esker.catalogs.directory import DirectoryCatalog
 from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, Unsupported
@@ -139,6 +140,20 @@ def test_a_dropped_table_keeps_its_files_and_a_purged_one_does_not(lake: Lake) -
     assert list(storage.list(kept.location))
     left = [file.location.rpartition("/")[2] for file in storage.list(purged.location)]
     assert left == []
+
+
+def test_f46_a_table_whose_folder_has_another_is_not_purged() -> None:
+    lake = esker.connect("memory:")
+    lake.create_namespace("s")
+    one = lake.create_table("s.one", "id bigint")
+    one.append({"id": [1]})
+    lake.register_table("s.two", one.metadata_location)
+    with pytest.raises(InvalidInput, match=r"cannot purge s\.one: s\.two is in the same folder"):
+        lake.drop_table("s.one", purge=True)
+    assert lake.table("s.two").to_arrow().num_rows == lake.table("s.one").to_arrow().num_rows == 1
+    lake.drop_table("s.one")
+    lake.drop_table("s.two", purge=True)
+    assert not list(one._workings.storage.list(one.location))
 
 
 def test_a_table_whose_files_others_may_use_is_not_purged(lake: Lake) -> None:

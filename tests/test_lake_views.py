@@ -16,7 +16,7 @@ from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTab
 from esker.lake import Lake
 from esker.model.table_names import TableName
 from esker.tree.view_metadata import SqlRepresentation
-from esker.write.view_versions import commit_view
+from esker.write.views.view_versions import commit_view
 
 SQL = "SELECT id FROM orders"
 

@@ -83,7 +83,10 @@ _LATE = {
 
 # Inner rings offer these names, but outer rings define them. This package may import every ring, so it records here
 # which module defines each name.
-_offer("esker.lake", {"connect": "esker.wiring", "open_table": "esker.wiring"})
+_offer(
+    "esker.lake",
+    {"connect": "esker.wiring", "convert_table": "esker.formats.convert_table", "open_table": "esker.wiring"},
+)
 _offer(
     "esker.otlp",
     {

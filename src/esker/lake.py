@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from esker.create_with_rows import create_with, replace_with
@@ -336,7 +337,8 @@ class Lake(ViewVerbs):
 
     def drop_table(self, name: str, purge: bool = False, *, if_exists: bool = False) -> None:
         """Remove a table from the catalog. Its files stay, unless ``purge`` is set: then the table's own files are
-        deleted. Raises ``NoSuchTable`` if it does not exist; with ``if_exists`` nothing happens then."""
+        deleted. Raises ``NoSuchTable`` if it does not exist; with ``if_exists`` nothing happens then. Raises
+        ``InvalidInput`` if the files to purge may belong to another table, too, and then nothing is dropped."""
         parsed = TableName.parse(name)
         if if_exists and self._there(parsed) is None:
             return
@@ -344,9 +346,10 @@ class Lake(ViewVerbs):
             if not purge:
                 self._catalog.drop(parsed)
                 return
-            from esker.maintain.purge import own_files, remove
+            from esker.maintain.purge import check_purge, own_files, remove
 
             state = self._catalog.load(parsed)
+            check_purge(self._catalog, parsed, state)
             files = own_files(state, self._open_table(parsed, state).inspect)
             self._catalog.drop(parsed)  # before files are deleted: a catalog must never point to deleted files
             remove(self._catalog.storage(), state, files)
@@ -375,6 +378,27 @@ class Lake(ViewVerbs):
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace):
             return self._open_table(parsed, self._catalog.register(parsed, metadata_location))
+
+    def convert_table(self, name: str, source: str | Table, *, format_version: int = 2) -> Table:
+        """Make a table of another format an Iceberg table of this lake over the same data files, and return it.
+
+        ``source`` is the directory of a Paimon table, or the opened table. Nothing is copied and the source stays as it
+        is. Before the table appears, the rows of every file are read in both ways and compared. The new table has
+        ``gc.enabled = false``, because its files belong to the source. Raises ``Unsupported`` with the reason if the
+        source has rows that are not exactly those of its files, ``InvalidInput`` if its files are outside the warehouse
+        and ``allowed_roots``, and ``AlreadyExists`` if the name is in use.
+
+            lake.convert_table("sales.orders", "warehouse/sales.db/orders")
+        """
+        parsed = TableName.parse(name)
+        opened = open_table_at(source) if isinstance(source, str) else source
+        with self._helped(parsed.namespace):
+            self._catalog.namespace_properties(parsed.namespace)
+            convert = find("esker.lake", "convert_table")
+            made: Table = convert(
+                opened, partial(self._open_table, parsed), self._catalog, parsed, format_version=format_version
+            )
+        return made
 
     def unregister_table(self, name: str) -> str:
         """Remove a table from the catalog and return its last metadata file. Its files stay: another catalog can
@@ -448,3 +472,10 @@ class Lake(ViewVerbs):
         there = self.tables if missing is NoSuchTable else self.views
         near = (found for found in self.namespaces() if found.casefold() == namespace)
         return next((found for place in near for found in there(place) if found.casefold() == wanted), None)
+
+
+def remove_dropped(lake: Lake, name: TableName, state: TableState) -> None:
+    """Delete the own files of a table that the catalog does not name any more."""
+    from esker.maintain.purge import own_files, remove
+
+    remove(lake.catalog.storage(), state, own_files(state, lake._open_table(name, state).inspect))

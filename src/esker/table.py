@@ -367,9 +367,10 @@ class Table(ScanShortcuts, RefVerbs, CleaningVerbs, RewritingVerbs, StatisticsVe
         return Transaction(
             catalog=home.catalog,
             name=home.name,
-            base=self._same_table(home.catalog.load(home.name, self._state)),
+            base=self._same_table(home.catalog.load(home.name, home.commits.newest(home.name, self._state))),
             tools=home.tools,
             done=self._move_to,
+            commits=home.commits,
             from_arrow=home.schema_from_arrow,
             ref=ref,
             extra=dict(summary or {}),

@@ -16,7 +16,7 @@ from esker.model.schema import Schema
 from esker.model.table_names import Namespace, TableName, parse_namespace
 from esker.ports.catalog import Catalog, RegistersViews, ViewCatalog, ViewState
 from esker.tree.view_metadata import SPARK, SqlRepresentation, VersionLogEntry, ViewMetadata, ViewVersion
-from esker.write.view_versions import COMMENT, QUERY_COLUMNS
+from esker.write.views.view_versions import COMMENT, QUERY_COLUMNS
 
 if TYPE_CHECKING:
     from esker.write.definition.new_table import FromArrow
@@ -123,7 +123,7 @@ class View:
         self._change({}, keys)
 
     def _change(self, changes: dict[str, str], removed: tuple[str, ...]) -> None:
-        from esker.write.view_versions import commit_view, with_properties
+        from esker.write.views.view_versions import commit_view, with_properties
 
         name = TableName.parse(self._name)
         self._state = commit_view(self._catalog, name, lambda base: with_properties(base, changes, removed))
@@ -191,7 +191,7 @@ class ViewVerbs(ABC):
 
             lake.create_view("sales.big", "SELECT * FROM orders WHERE amount > 100")
         """
-        from esker.write.make_view import checked_query, make_view
+        from esker.write.views.make_view import checked_query, make_view
 
         if replace and if_not_exists:
             raise InvalidInput(f"cannot create view {name}: give either replace or if_not_exists, not both")

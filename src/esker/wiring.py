@@ -34,7 +34,9 @@ from esker.write.context import Home, Workings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from esker.iceberg.manifests.manifest_cache import ManifestCache
     from esker.write.context import Tools
+    from esker.write.group_commit import GroupCommits
 
 
 def connect(
@@ -138,32 +140,13 @@ def lake_over(
 
     @cache
     def get_tools() -> Tools:
-        from esker.arrow.deletes.delete_writer import ArrowDeleteWriter
-        from esker.arrow.rewrite_files import ArrowFileRewriter
-        from esker.arrow.row_engine import ArrowRowEngine
-        from esker.engines.choose_engine import AnyFileRewriter, AnyRowEngine, AnyWriter, SparkLister, SparkRowEngine
-        from esker.engines.choose_statistics import AnyStatistics
-        from esker.iceberg.format_writer import IcebergFormatWriter
-        from esker.spark.rows.row_keeper import RowKeeper
-        from esker.write.context import Tools
+        return _tools(storage, workings, sessions)
 
-        writer = AnyWriter(storage)
-        keeper = RowKeeper(storage)
-        spark = SparkRowEngine(lambda: workings.frames, writer, sessions.get, keeper)
-        return Tools(
-            format=workings.format,
-            manifests=IcebergFormatWriter(storage, workings.format),
-            engine=workings.engine,
-            writer=writer,
-            deletes=ArrowDeleteWriter(storage),
-            rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), spark, keeper),
-            rewriter=AnyFileRewriter(
-                ArrowFileRewriter(workings.engine, writer), lambda: workings.frames, writer, sessions.get
-            ),
-            statistics=AnyStatistics(storage, workings.engine, sessions.get),
-            lister=SparkLister(storage, sessions.get),
-            storage=storage,
-        )
+    @cache
+    def get_commits() -> GroupCommits:
+        from esker.write.group_commit import GroupCommits
+
+        return GroupCommits(catalog)
 
     def open_(name: TableName, state: TableState) -> Table:
         load = partial(catalog.load, name)
@@ -174,7 +157,13 @@ def lake_over(
             state=state,
             workings=workings,
             reload=load,
-            home=Home(catalog=catalog, name=name, get_tools=get_tools, schema_from_arrow=_schema_from_arrow),
+            home=Home(
+                catalog=catalog,
+                name=name,
+                get_tools=get_tools,
+                get_commits=get_commits,
+                schema_from_arrow=_schema_from_arrow,
+            ),
         )
 
     return Lake(
@@ -187,6 +176,36 @@ def lake_over(
         make_check=_check_view,
         trusted_views=trusted_views,
         address=address,
+    )
+
+
+def _tools(storage: Storage, workings: Workings, sessions: SessionSource) -> Tools:
+    """What changes tables. Its modules are imported when the first table is changed."""
+    from esker.arrow.deletes.delete_writer import ArrowDeleteWriter
+    from esker.arrow.rewrite_files import ArrowFileRewriter
+    from esker.arrow.row_engine import ArrowRowEngine
+    from esker.engines.choose_engine import AnyFileRewriter, AnyRowEngine, AnyWriter, SparkLister, SparkRowEngine
+    from esker.engines.choose_statistics import AnyStatistics
+    from esker.iceberg.format_writer import IcebergFormatWriter
+    from esker.spark.rows.row_keeper import RowKeeper
+    from esker.write.context import Tools
+
+    writer = AnyWriter(storage)
+    keeper = RowKeeper(storage)
+    spark = SparkRowEngine(lambda: workings.frames, writer, sessions.get, keeper)
+    return Tools(
+        format=workings.format,
+        manifests=IcebergFormatWriter(storage, workings.format),
+        engine=workings.engine,
+        writer=writer,
+        deletes=ArrowDeleteWriter(storage),
+        rows=AnyRowEngine(ArrowRowEngine(workings.engine, writer), spark, keeper),
+        rewriter=AnyFileRewriter(
+            ArrowFileRewriter(workings.engine, writer), lambda: workings.frames, writer, sessions.get
+        ),
+        statistics=AnyStatistics(storage, workings.engine, sessions.get),
+        lister=SparkLister(storage, sessions.get),
+        storage=storage,
     )
 
 
@@ -314,7 +333,18 @@ def workings_on(
 def _iceberg(storage: Storage) -> TableFormat:
     from esker.iceberg.format import IcebergFormat
 
-    return IcebergFormat(storage)
+    return IcebergFormat(storage, cache=_manifest_cache())
+
+
+@cache
+def _manifest_cache() -> ManifestCache | None:
+    """The decoded manifests of this process, shared by all tables. None if the environment switches them off."""
+    from esker.iceberg.manifests.manifest_cache import ManifestCache
+    from esker.storage.cache_folder import cache_folder
+
+    megabytes = os.environ.get("ESKER_MANIFEST_CACHE_MEMORY_MB", "").strip()
+    memory = (int(megabytes) if megabytes.isdecimal() else 256) << 20
+    return ManifestCache(memory, cache_folder()) if memory else None
 
 
 def _arrow(storage: Storage) -> Engine:

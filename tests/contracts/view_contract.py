@@ -13,7 +13,7 @@ from esker.catalogs.open_catalog import open_catalog
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, Rejected, ViewAccepted, ViewState
-from esker.write.view_versions import commit_view, replaced, with_properties
+from esker.write.views.view_versions import commit_view, replaced, with_properties
 
 EUROPE = TableName(("sales",), "europe")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import esker
 from esker.lake import Lake
 from esker.model.table_names import TableName
-from esker.write.make_view import make_view
+from esker.write.views.make_view import make_view
 
 SECRET = "the secret of a file"
 

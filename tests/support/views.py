@@ -8,7 +8,7 @@ from typing import Any
 from esker.model.schema import Schema
 from esker.model.types import Field, LongType, StringType
 from esker.tree.view_metadata import ViewMetadata
-from esker.write.view_versions import Definition, new_view
+from esker.write.views.view_versions import Definition, new_view
 
 COLUMNS = Schema(fields=(Field(id=1, name="id", type=LongType()), Field(id=2, name="name", type=StringType())))
 

@@ -12,7 +12,7 @@ from esker.errors import Conflict, NoSuchView, OutcomeUnknown
 from esker.model.table_names import TableName
 from esker.ports.catalog import Rejected, Unanswered, ViewCatalog, ViewState, ViewSwap
 from esker.tree.view_metadata import ViewMetadata
-from esker.write.view_versions import commit_view, replaced
+from esker.write.views.view_versions import commit_view, replaced
 
 NAME = TableName(("sales",), "europe")
 

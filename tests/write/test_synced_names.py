@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from power_cut import watch_disk
 
 import esker
 from esker.errors import StorageFailed
-from esker.ports.storage import names_together, sync_names
+from esker.ports.storage import NewNames, join_names, names_in, names_together, sync_names
 from esker.storage.local import LocalStorage
 
 
@@ -57,7 +59,9 @@ def test_data_files_of_one_folder_share_its_sync(tmp_path: Path, fsyncs: Callabl
         tx.append([{"id": n} for n in range(8)])
         written = fsyncs() - before
     files = table.inspect.files().num_rows - 1
-    assert written == files + 1
+    assert files >= 8
+    assert written == files  # their folder is synced with the commit
+    assert fsyncs() - before == files + 5  # two folders, the manifest, the list and the metadata
 
 
 def test_f42_nothing_is_at_risk_when_the_pointer_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,3 +153,72 @@ def test_names_wait_only_in_the_block(tmp_path: Path, fsyncs: Callable[[], int])
         assert fsyncs() == 5
     storage.write_new(f"{tmp_path}/d", b"4")
     assert fsyncs() == 7
+
+
+def test_names_may_wait_for_a_later_block(tmp_path: Path, fsyncs: Callable[[], int]) -> None:
+    storage = LocalStorage()
+    names = NewNames()
+    for file in ("a", "b"):
+        with names_in(names):
+            storage.write_new(f"{tmp_path}/{file}", b"1")
+    assert fsyncs() == 2
+    with names_together():
+        join_names(names)
+        storage.write_new(f"{tmp_path}/c", b"3")
+        assert fsyncs() == 3
+    assert fsyncs() == 4  # one folder, once
+    join_names(names)  # outside of a block they are made safe at once
+    assert fsyncs() == 5
+    join_names(names)
+    assert fsyncs() == 5
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "directory"])
+def test_f42_appends_of_a_group_share_the_syncs_of_folders_and_of_the_metadata(
+    tmp_path: Path, kind: str, fsyncs: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of(kind, tmp_path)
+    table = lake.create_table("a.t", "id bigint")
+    table.append([{"id": 0}])
+    disk = watch_disk(monkeypatch)
+    at_risk: list[Any] = []
+    catalog: Any = lake.catalog
+    is_held, may_go = threading.Event(), threading.Event()
+    swap = type(catalog).swap
+
+    def held(self: Any, *given: Any) -> Any:
+        if not is_held.is_set():
+            is_held.set()
+            assert may_go.wait(60)
+        return swap(self, *given)
+
+    def watched(step: Any) -> Any:
+        def call(*given: Any, **how: Any) -> Any:
+            at_risk.append(disk.at_risk())
+            return step(*given, **how)
+
+        return call
+
+    monkeypatch.setattr(type(catalog), "swap", held)
+    if kind == "sqlite":
+        monkeypatch.setattr(type(catalog._pointers), "move", watched(type(catalog._pointers).move))
+    threads = [threading.Thread(target=lambda at=at: lake.table("a.t").append([{"id": at}])) for at in range(9)]
+    threads[0].start()
+    assert is_held.wait(60)
+    commits = table._at_home().commits
+    before = fsyncs()
+    for number, thread in enumerate(threads[1:], 1):
+        thread.start()
+        while sum(len(queue.waiting) for queue in commits._queues.values()) < number:
+            time.sleep(0.001)
+    assert fsyncs() - before == 8 * 2  # the data and the manifest of each
+    before = fsyncs()
+    may_go.set()
+    for thread in threads:
+        thread.join(60)
+    first, together = (3, 3) if kind == "sqlite" else (2, 4)  # the metadata, and the folders that were not synced yet
+    assert fsyncs() - before == first + 8 + together  # and a list for each
+    assert table.refresh().scan().count() == 10
+    assert not disk.at_risk()
+    if kind == "sqlite":
+        assert at_risk == [frozenset()] * 2

@@ -13,7 +13,7 @@ from esker.errors import InvalidInput, Unsupported
 from esker.model.schema import Schema
 from esker.model.types import Field, IntType
 from esker.tree.view_metadata import SqlRepresentation
-from esker.write.view_versions import DROP_DIALECT, HISTORY, QUERY_COLUMNS, replaced, with_properties
+from esker.write.views.view_versions import DROP_DIALECT, HISTORY, QUERY_COLUMNS, replaced, with_properties
 
 OTHER = Schema(fields=(Field(id=1, name="n", type=IntType()),))
 

@@ -47,7 +47,9 @@ _ATTEMPTS = 5  # a version that is read during cleanup may be gone; the newest o
 
 
 class DirectoryCatalog:
-    """Folders and version files below one root. Implements ``ports.catalog.Catalog``."""
+    """Folders and version files below one root. Implements ``ports.catalog.Catalog`` and ``TakesGroups``."""
+
+    takes_groups = True
 
     def __init__(self, root: str | Path | Folders, *, allowed_roots: Iterable[str | Path] = ()) -> None:
         self._folders: Folders = LocalFolders(root, allowed_roots) if isinstance(root, (str, Path)) else root

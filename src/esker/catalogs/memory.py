@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from esker.catalogs.pointer_catalog import Move, PointerCatalog
+from esker.catalogs.pointer_catalog import Move, PointerCatalog, folder_of, pending_places
 from esker.catalogs.refusals import (
     Kind,
     dotted,
@@ -17,7 +17,7 @@ from esker.catalogs.refusals import (
 )
 from esker.catalogs.warehouse import Warehouse
 from esker.model.table_names import Namespace, TableName
-from esker.ports.catalog import Rejected, Unanswered
+from esker.ports.catalog import Folder, Rejected, Unanswered
 from esker.storage.memory import MemoryStorage
 
 MEMORY = "memory://warehouse"
@@ -36,6 +36,7 @@ class MemoryPointers:
         self._lock = threading.RLock()
         self._namespaces: dict[Namespace, dict[str, str]] = {}
         self._tables: dict[TableName, tuple[Kind, str]] = {}  # tables and views
+        self._places: dict[TableName, set[str]] = {}  # folders that the metadata file does not show
 
     def namespaces(self) -> tuple[Namespace, ...]:
         with self._lock:
@@ -81,31 +82,54 @@ class MemoryPointers:
             of, location = self._tables.get(name, (None, None))
             return location if of is kind else None
 
+    def get_at_once(self, name: TableName) -> str | None:
+        return self.get(name)
+
     def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
         with self._lock:
             self.properties(name.namespace)
             if name in self._tables:
                 raise table_exists(name, self._tables[name][0], new=kind)
+            self._check_places()
             self._tables[name] = (kind, location)
 
     def move(self, moves: Sequence[Move], kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
         with self._lock:
             for move in moves:
-                if self._tables.get(move.name) != (kind, move.old):
+                if move.old is None:
+                    self.properties(move.name.namespace)
+                    if move.name in self._tables:
+                        raise table_exists(move.name, self._tables[move.name][0], new=kind)
+                elif self._tables.get(move.name) != (kind, move.old):
                     return Rejected(f"another writer moved {move.name} first")
+            self._check_places()
             self._tables.update({move.name: (kind, move.new) for move in moves})
             return None
+
+    def _check_places(self) -> None:
+        if (pending := pending_places()) is not None:
+            pending.check(self.folders())
+            for name, gained in pending.gains.items():
+                self._places.setdefault(name, set()).update(gained)
+
+    def folders(self) -> tuple[Folder, ...]:
+        with self._lock:
+            shown = [Folder(name, folder_of(location)) for name, (_, location) in self._tables.items()]
+            recorded = [Folder(name, place) for name in self._tables for place in self._places.get(name, ())]
+            return (*shown, *recorded)
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> str:
         with self._lock:
             location = self._held(name, kind)
             del self._tables[name]
+            self._places.pop(name, None)
             return location
 
     def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
         with self._lock:
             self.put_new(new, self._held(old, kind), kind)
             del self._tables[old]
+            self._places[new] = self._places.pop(old, set())
 
     def _held(self, name: TableName, kind: Kind) -> str:
         of, location = self._tables.get(name, (None, ""))

@@ -12,9 +12,9 @@ from uuid import uuid4
 from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import EskerError, InvalidInput
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
-from esker.iceberg.metadata.write_table_metadata import encode_table_metadata
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata, table_metadata_in_pieces
 from esker.ports.catalog import TableState
-from esker.ports.storage import sync_names
+from esker.ports.storage import sync_names, write_pieces
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 CODEC = "write.metadata.compression-codec"
@@ -68,7 +68,8 @@ class MetadataFiles:
         codec = codec_of(metadata.properties)
         location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
         state = TableState(metadata=metadata, metadata_location=location)
-        self.warehouse.storage.write_new(location, encoded(metadata, codec))
+        pieces = [encoded(metadata, codec)] if codec == "gzip" else table_metadata_in_pieces(metadata)
+        write_pieces(self.warehouse.storage, location, pieces)
         try:
             sync_names()  # the next step is the pointer's: all that it will lead to must survive a crash
         except EskerError:

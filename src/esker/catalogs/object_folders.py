@@ -20,7 +20,7 @@ from esker.catalogs.metadata_files import codec_of
 from esker.catalogs.refusals import can_be_named
 from esker.errors import AlreadyExists, EskerError, NoSuchFile, OutcomeUnknown, StorageFailed, Unsupported
 from esker.model.table_names import Namespace
-from esker.storage.choose import FencedStorage
+from esker.storage.by_location import FencedStorage
 from esker.storage.objects.object_storage import Mark, ObjectStorage
 from esker.storage.version_folder import NAMES_KEPT, VersionFile, names_of, version_file
 from esker.tree.table_metadata import TableMetadata

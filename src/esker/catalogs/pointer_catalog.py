@@ -7,8 +7,9 @@ writes a new metadata file first and moves the pointer afterwards, so the pointe
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import uuid4
@@ -23,6 +24,8 @@ from esker.ports.catalog import (
     Accepted,
     AllAccepted,
     AllUnanswered,
+    Folder,
+    NewTable,
     Rejected,
     Swap,
     SwapAll,
@@ -43,11 +46,42 @@ LONGEST_LOCATION = 1000  # the limit of the SQL tables that engines share
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One pointer, and where it is to move from and to."""
+    """One pointer, and where it is to move from and to. A pointer without ``old`` must not exist yet."""
 
     name: TableName
-    old: str
+    old: str | None
     new: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlaces:
+    """What a change of a pointer does in its transaction: it calls ``check`` with the folders of all tables and views,
+    and records the folders that names gain (`checking`)."""
+
+    check: Callable[[Sequence[Folder]], None]
+    gains: Mapping[TableName, Sequence[str]]
+
+
+_pending: ContextVar[PendingPlaces | None] = ContextVar("places", default=None)
+
+
+@contextmanager
+def _checking(pending: PendingPlaces) -> Iterator[None]:
+    token = _pending.set(pending)
+    try:
+        yield
+    finally:
+        _pending.reset(token)
+
+
+def pending_places() -> PendingPlaces | None:
+    """What a change of a pointer has to check and to record. None if it has nothing to."""
+    return _pending.get()
+
+
+def folder_of(metadata_location: str) -> str:
+    """The folder of a table or view, as far as its metadata file shows it."""
+    return metadata_location.rpartition("/")[0].removesuffix("/metadata")
 
 
 class Pointers(Protocol):
@@ -84,6 +118,11 @@ class Pointers(Protocol):
         """The location of the metadata. None if there is no such table or view."""
         ...
 
+    def get_at_once(self, name: TableName) -> str | None:
+        """The location of a table's metadata. None if there is no such table, or if that cannot be said without a
+        wait."""
+        ...
+
     def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
         """Add a name. Raises `AlreadyExists`, `NoSuchNamespace`, or `OutcomeUnknown` if no answer came."""
         ...
@@ -91,8 +130,13 @@ class Pointers(Protocol):
     def move(self, moves: Sequence[Move], kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
         """Point each name at its ``new`` if all names still point at their ``old``, in one step.
 
-        Returns None if all were moved. `Rejected` and an error mean that none was.
+        Returns None if all were moved. `Rejected` and an error mean that none was. Raises `AlreadyExists` for a pointer
+        without ``old`` that exists.
         """
+        ...
+
+    def folders(self) -> tuple[Folder, ...]:
+        """The folders of all tables and views, and of dropped tables that can be brought back."""
         ...
 
     def remove(self, name: TableName, kind: Kind = Kind.TABLE) -> str:
@@ -236,9 +280,10 @@ class PointerViews:
 
 
 class PointerCatalog:
-    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog`` and ``SyncsNames``."""
+    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog``, ``SyncsNames`` and ``TakesGroups``."""
 
     syncs_names = True
+    takes_groups = True
 
     def __init__(self, pointers: Pointers, warehouse: Warehouse, *, name: str | None = None) -> None:
         self._name = name
@@ -280,6 +325,9 @@ class PointerCatalog:
             return known
         return self._files.read(location)
 
+    def pointer_at_once(self, name: TableName) -> str | None:
+        return self._pointers.get_at_once(checked_name(name))
+
     def check_place(self, name: TableName, metadata: TableMetadata) -> None:
         checked_name(name)
         self._warehouse.check_table(metadata)
@@ -313,21 +361,30 @@ class PointerCatalog:
         return None  # names of one set of pointers always move together
 
     def swap_all(self, swaps: Sequence[TableSwap]) -> SwapAll:
+        return self.change_all(swaps, ())
+
+    def change_all(self, swaps: Sequence[TableSwap], new: Sequence[NewTable]) -> SwapAll:
+        for table in new:
+            self._check_free(table.name)
+            self._warehouse.check_table(table.metadata)
         for swap in swaps:
             check_same_table(swap.base.metadata, swap.new)
             self._warehouse.check_table(swap.new, swap.base.metadata)
             current = self._pointers.get(checked_name(swap.name))
             if current != swap.base.metadata_location:
                 return Rejected(_moved(swap.name, current))
-        with self._written(swaps) as states:
+        if new:
+            self._warehouse.remember()
+        with self._written(swaps, new) as states:
+            olds = [(swap.name, swap.base.metadata_location) for swap in swaps]
             moves = [
-                Move(swap.name, swap.base.metadata_location, fitting(state.metadata_location))
-                for swap, state in zip(swaps, states, strict=True)
+                Move(name, old, fitting(state.metadata_location))
+                for (name, old), state in zip([*olds, *((one.name, None) for one in new)], states, strict=True)
             ]
             outcome = self._pointers.move(moves)
         match outcome:
             case None:
-                for swap, state in zip(swaps, states, strict=True):
+                for swap, state in zip(swaps, states[: len(swaps)], strict=True):
                     self._files.tidy(swap.base, state)
                 return AllAccepted(tuple(states))
             case Rejected():
@@ -338,12 +395,14 @@ class PointerCatalog:
                 return AllUnanswered(why, {move.name: move.new for move in moves})
 
     @contextmanager
-    def _written(self, swaps: Sequence[TableSwap]) -> Iterator[list[TableState]]:
+    def _written(self, swaps: Sequence[TableSwap], new: Sequence[NewTable]) -> Iterator[list[TableState]]:
         """The files of new versions, taken back where an error says that nothing points at them."""
         states: list[TableState] = []
         try:
             for swap in swaps:
                 states.append(self._files.write_next(swap.base, swap.new))  # noqa: PERF401  # those before an error count
+            for table in new:
+                states.append(self._files.write_first(table.metadata))  # noqa: PERF401
             yield states
         except EskerError:
             for state in states:
@@ -358,12 +417,42 @@ class PointerCatalog:
         self._pointers.put_new(name, metadata_location)
         return state
 
+    def register_over(self, name: TableName, base: TableState, metadata_location: str) -> Swap:
+        state = self._files.read(fitting(metadata_location))
+        self._warehouse.check_table(state.metadata)
+        self._warehouse.remember()
+        match self._pointers.move([Move(checked_name(name), base.metadata_location, metadata_location)]):
+            case None:
+                return Accepted(state)
+            case Rejected() as rejected:
+                return rejected
+            case Unanswered(why):
+                return Unanswered(why, metadata_location)
+
+    def folders(self) -> tuple[Folder, ...]:
+        return self._pointers.folders()
+
+    def checking(
+        self, check: Callable[[Sequence[Folder]], None], gains: Mapping[TableName, Sequence[str]]
+    ) -> AbstractContextManager[None]:
+        return _checking(PendingPlaces(check, gains))
+
     def drop(self, name: TableName) -> None:
         self._pointers.remove(checked_name(name))
 
     def unregister(self, name: TableName) -> TableState:
-        self.load(name)  # one that cannot be read stays where it is
-        return self._files.read(self._pointers.remove(checked_name(name)))
+        state = self.load(name)  # one that cannot be read stays where it is
+        location = self._pointers.remove(checked_name(name))
+        if location == state.metadata_location:  # nothing can fail once the table is gone
+            return state
+        try:
+            return self._files.read(location)
+        except EskerError as error:
+            raise OutcomeUnknown(
+                f"table {name} was removed from the catalog, and its last metadata file {location} cannot be read: "
+                f"{error.message}",
+                metadata_location=location,
+            ) from error
 
     def rename(self, old: TableName, new: TableName) -> None:
         self._pointers.rename(checked_name(old), checked_name(new))

@@ -61,6 +61,9 @@ class PostgresDatabase:
 
         return self._tried(act, look)
 
+    def read_at_once(self, work: Callable[[Session], T]) -> T | None:
+        return None  # each statement waits for the network
+
     def write(self, act: str, work: Callable[[Session], T], *, compares: bool = False) -> T:
         level = "READ COMMITTED" if compares else "SERIALIZABLE"
         busy_ms = int(self._busy_seconds * 1000)
@@ -191,6 +194,10 @@ class PostgresSession:
     def columns(self, table: str) -> frozenset[str]:
         cursor = self._connection.execute(_marked(f"SELECT * FROM {table} WHERE 1 = 0"))
         return frozenset(column.name.lower() for column in cursor.description or ())
+
+    def has_table(self, table: str) -> bool:
+        (found,) = self.rows("SELECT to_regclass(?) IS NOT NULL AS is_there", (table,))
+        return bool(found["is_there"])
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         return self._connection.execute(_marked(statement), values).rowcount

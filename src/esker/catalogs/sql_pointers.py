@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from esker.catalogs.pointer_catalog import Move
+from esker.catalogs.pointer_catalog import Move, PendingPlaces, folder_of, pending_places
 from esker.catalogs.refusals import (
     Kind,
     dotted,
@@ -23,7 +23,7 @@ from esker.catalogs.refusals import (
 )
 from esker.errors import Conflict, Corrupt, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.model.table_names import Namespace, TableName
-from esker.ports.catalog import Rejected, Unanswered
+from esker.ports.catalog import Folder, Rejected, Unanswered
 
 log = logging.getLogger("esker.catalogs")
 
@@ -41,6 +41,11 @@ CREATE_TABLES = (
     " PRIMARY KEY (catalog_name, namespace, property_key))",
 )
 
+_CREATE_PLACES = (  # folders of tables that their metadata files do not show; a catalog without them does not get it
+    "CREATE TABLE IF NOT EXISTS esker_places ("
+    " catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,"
+    " place TEXT NOT NULL)"
+)
 _THIS_TABLE = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
 _EXISTS = "exists"  # the row that marks a namespace: Java writes it for each namespace and hides it, Esker too
 _SETTLING = 2  # further attempts if the outcome of the first is unknown
@@ -58,6 +63,10 @@ class Session(Protocol):
         """The lower-case names of a table's columns."""
         ...
 
+    def has_table(self, table: str) -> bool:
+        """Whether the database has a table of that name."""
+        ...
+
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Execute a statement. Returns how many rows it changed."""
         ...
@@ -68,6 +77,10 @@ class Database(Protocol):
 
     def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
         """The result of ``work``, or ``nothing`` if the tables of the catalog do not exist yet."""
+        ...
+
+    def read_at_once(self, work: Callable[[Session], T]) -> T | None:
+        """The result of ``work``. None if the database cannot be read without a wait, or at all."""
         ...
 
     def write(self, act: str, work: Callable[[Session], T], *, compares: bool = False) -> T:
@@ -92,6 +105,11 @@ class SqlPointers:
     def database(self) -> Database:
         """The database that has the pointers."""
         return self._database
+
+    @property
+    def catalog_name(self) -> str:
+        """The name of the catalog in that database."""
+        return self._catalog
 
     def namespaces(self) -> tuple[Namespace, ...]:
         nothing: list[Row] = []
@@ -204,27 +222,16 @@ class SqlPointers:
             raise Corrupt("iceberg_tables", f"the row of {kind.word} {name} has no metadata file", table=str(name))
         return str(row["metadata_location"])
 
+    def get_at_once(self, name: TableName) -> str | None:
+        row = self._database.read_at_once(lambda session: self._row(session, name))
+        return row["metadata_location"] if row is not None and _kind(row) is Kind.TABLE else None
+
     def put_new(self, name: TableName, location: str, kind: Kind = Kind.TABLE) -> None:
         def work(session: Session, *, may_be_there: bool = False) -> None:
             there = self._row(session, name) if may_be_there else None
             if there is not None and there["metadata_location"] == location:
                 return  # no two files share a name: the first attempt was committed after all
-            self._check_place(session, name, kind)
-            row = {
-                "catalog_name": self._catalog,
-                "table_namespace": dotted(name.namespace),
-                "table_name": name.name,
-                "metadata_location": location,
-                _TYPE: kind.value,
-            }
-            # Databases of older writers do not have the column for the type. Their owner decides whether to add it.
-            known = [column for column in row if column in session.columns("iceberg_tables")]
-            if kind is Kind.VIEW and _TYPE not in known:
-                raise _no_room_for_views(name)
-            session.change(
-                f"INSERT INTO iceberg_tables ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})",
-                [row[column] for column in known],
-            )
+            self.insert_row(session, name, location, kind)
 
         act = f"create {kind.word} {name}"
         try:
@@ -233,23 +240,52 @@ class SqlPointers:
             if not self._settled(unknown, lambda: self._database.write(act, partial(work, may_be_there=True))):
                 raise
 
+    def insert_row(self, session: Session, name: TableName, location: str, kind: Kind) -> None:
+        """Add a name, as part of a transaction. Raises `AlreadyExists` and `NoSuchNamespace`."""
+        self._check_place(session, name, kind)
+        if (pending := pending_places()) is not None:
+            self._check_and_record(session, pending)
+        row = {
+            "catalog_name": self._catalog,
+            "table_namespace": dotted(name.namespace),
+            "table_name": name.name,
+            "metadata_location": location,
+            _TYPE: kind.value,
+        }
+        # Databases of older writers do not have the column for the type. Their owner decides whether to add it.
+        known = [column for column in row if column in session.columns("iceberg_tables")]
+        if kind is Kind.VIEW and _TYPE not in known:
+            raise _no_room_for_views(name)
+        session.change(
+            f"INSERT INTO iceberg_tables ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})",
+            [row[column] for column in known],
+        )
+
     def move(self, moves: Sequence[Move], kind: Kind = Kind.TABLE) -> Rejected | Unanswered | None:
         # in one order for all writers, so that two of them never wait for each other
         ordered = sorted(moves, key=lambda move: move.name)
         act = f"commit to {', '.join(str(move.name) for move in ordered)}"
 
+        pending = pending_places()
+        # a name that must not exist, or a check of all names, cannot be compared by one statement
+        compares = pending is None and all(move.old is not None for move in ordered)
+
         def work(session: Session) -> None:
+            if pending is not None:
+                self._check_and_record(session, pending)
             for move in ordered:
-                if not self._moved(session, move):
+                if move.old is None:
+                    self.insert_row(session, move.name, move.new, kind)
+                elif not self._moved(session, move):
                     raise Conflict(f"another writer moved {move.name} first")
 
         try:
-            self._database.write(act, work, compares=True)
+            self._database.write(act, work, compares=compares)
         except Conflict as error:
             return Rejected(error.message)
         except OutcomeUnknown as unknown:
-            again = partial(self._moved_again, ordered)
-            done = self._settled(unknown, lambda: self._database.write(act, again, compares=True))
+            again = partial(self._moved_again, ordered, kind)
+            done = self._settled(unknown, lambda: self._database.write(act, again, compares=compares))
             return None if done else Unanswered(unknown.message)
         return None
 
@@ -261,13 +297,15 @@ class SqlPointers:
         )
         return changed == 1
 
-    def _moved_again(self, ordered: Sequence[Move], session: Session) -> None:
+    def _moved_again(self, ordered: Sequence[Move], kind: Kind, session: Session) -> None:
         """The same moves after an attempt whose outcome is unknown; `Conflict` where that stays unknown.
 
         The first attempt holds its rows until its own outcome is certain, and these statements wait for it. Then all
         pointers are where they were, or one is where only that attempt can have put it.
         """
-        moved = [self._moved(session, move) for move in ordered]
+        if (pending := pending_places()) is not None:
+            self._check_and_record(session, pending)
+        moved = [self._placed(session, move, kind) for move in ordered]
         if all(moved):
             return
         rows = [self._row(session, move.name) for move in ordered]
@@ -276,6 +314,62 @@ class SqlPointers:
         ]
         if any(moved) or not any(there):
             raise Conflict("other writers moved on meanwhile")
+
+    def _placed(self, session: Session, move: Move, kind: Kind) -> bool:
+        if move.old is not None:
+            return self._moved(session, move)
+        if self._row(session, move.name) is not None:
+            return False
+        self.insert_row(session, move.name, move.new, kind)
+        return True
+
+    def folders(self) -> tuple[Folder, ...]:
+        nothing: tuple[Folder, ...] = ()
+        return self._database.read("list the folders of all tables", self._folders, nothing=nothing)
+
+    def _folders(self, session: Session) -> tuple[Folder, ...]:
+        shown = [
+            Folder(_name(row), folder_of(str(row["metadata_location"] or "")), is_dropped=table == "esker_dropped")
+            for table in ("iceberg_tables", "esker_dropped")
+            for row in self._all(session, table)
+        ]
+        is_dropped = {folder.name: folder.is_dropped for folder in reversed(shown)}  # a name in use comes first
+        recorded = [
+            Folder(name, row["place"], is_dropped[name])
+            for row in self._all(session, "esker_places")
+            if (name := _name(row)) in is_dropped
+        ]
+        return (*shown, *recorded)
+
+    def _all(self, session: Session, table: str) -> list[Row]:
+        """The rows of this catalog in a table, which only some databases have."""
+        if not session.has_table(table):
+            return []
+        return session.rows(f"SELECT * FROM {table} WHERE catalog_name = ?", (self._catalog,))
+
+    def _check_and_record(self, session: Session, pending: PendingPlaces) -> None:
+        pending.check(self._folders(session))
+        for name, gained in pending.gains.items():
+            session.change(_CREATE_PLACES)
+            there = session.rows(f"SELECT place FROM esker_places WHERE {_THIS_TABLE}", self._key(name))
+            for place in set(gained).difference(row["place"] for row in there):
+                session.change(
+                    "INSERT INTO esker_places (catalog_name, table_namespace, table_name, place) VALUES (?, ?, ?, ?)",
+                    (*self._key(name), place),
+                )
+
+    def forget_places(self, session: Session, name: TableName) -> None:
+        """Forget the folders that are recorded for a name, as part of a transaction."""
+        if session.has_table("esker_places"):
+            session.change(f"DELETE FROM esker_places WHERE {_THIS_TABLE}", self._key(name))
+
+    def rename_places(self, session: Session, old: TableName, new: TableName) -> None:
+        """Give the folders that are recorded for a name to another one, as part of a transaction."""
+        if session.has_table("esker_places"):
+            session.change(
+                f"UPDATE esker_places SET table_namespace = ?, table_name = ? WHERE {_THIS_TABLE}",
+                (dotted(new.namespace), new.name, *self._key(old)),
+            )
 
     def _settled(self, unknown: OutcomeUnknown, again: Callable[[], None]) -> bool:
         """Whether a second attempt has shown that a change was made, after a first one with an unknown outcome."""
@@ -294,12 +388,17 @@ class SqlPointers:
         _check_held(name, self._look(name, kind), kind)  # read first: this creates no database
 
         def work(session: Session) -> str:
-            row = self._row(session, name)
-            _check_held(name, row, kind)
-            session.change(f"DELETE FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
-            return str(row["metadata_location"] or "") if row is not None else ""
+            self.forget_places(session, name)
+            return self.delete_row(session, name, kind)
 
         return self._database.write(f"drop {kind.word} {name}", work)
+
+    def delete_row(self, session: Session, name: TableName, kind: Kind) -> str:
+        """Remove a name, as part of a transaction. Returns where it pointed at. Raises `NoSuchTable`."""
+        row = self._row(session, name)
+        _check_held(name, row, kind)
+        session.change(f"DELETE FROM iceberg_tables WHERE {_THIS_TABLE}", self._key(name))
+        return str(row["metadata_location"] or "") if row is not None else ""
 
     def rename(self, old: TableName, new: TableName, kind: Kind = Kind.TABLE) -> None:
         _check_held(old, self._look(old, kind), kind)
@@ -311,6 +410,7 @@ class SqlPointers:
                 f"UPDATE iceberg_tables SET table_namespace = ?, table_name = ? WHERE {_THIS_TABLE}",
                 (dotted(new.namespace), new.name, *self._key(old)),
             )
+            self.rename_places(session, old, new)
 
         self._database.write(f"rename {kind.word} {old}", work)
 
@@ -346,6 +446,10 @@ class SqlPointers:
         )
         # In some databases LIKE ignores case.
         return {row["namespace"] for row in found if f"{row['namespace']}.".startswith(f"{name}.")}
+
+
+def _name(row: Row) -> TableName:
+    return TableName(tuple(row["table_namespace"].split(".")), row["table_name"])
 
 
 def _kind(row: Row) -> Kind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import uuid4
 
@@ -29,7 +29,8 @@ _TABLE = (
 class KeptRequest:
     """A request that was carried out: its key, what it asked for, and its answer.
 
-    The answer to a success is empty: it is made again from the catalog.
+    The answer to a success is made again from the catalog. It is empty, or the metadata file of a table that was
+    removed.
     """
 
     key: str
@@ -65,6 +66,9 @@ class RecordingDatabase:
     def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
         return self._database.read(act, work, nothing=nothing)
 
+    def read_at_once(self, work: Callable[[Session], T]) -> T | None:
+        return self._database.read_at_once(work)
+
     def write(self, act: str, work: Callable[[Session], T], *, compares: bool = False) -> T:
         pending = _pending.get()
         if pending is None:
@@ -72,6 +76,8 @@ class RecordingDatabase:
 
         def both(session: Session) -> T:
             found = work(session)
+            if isinstance(found, str):  # where a table was that is gone now: the answer is made from it again
+                pending.request = replace(pending.request, answer=found)
             _insert(session, pending)
             return found
 

@@ -111,10 +111,12 @@ class SqliteDatabase:
         self._busy_seconds = busy_seconds
         self._connection = connection
         file = self._path
+
         # functions that do not hold this object, so that connections are closed as soon as it goes
-        self._connections: Connections[_Open] = Connections(
-            lambda: _opened(file, busy_seconds, connection), lambda kept: kept.file == _identity(file)
-        )
+        def connections(seconds: float) -> Connections[_Open]:
+            return Connections(lambda: _opened(file, seconds, connection), lambda kept: kept.file == _identity(file))
+
+        self._connections, self._impatient = connections(busy_seconds), connections(0.0)
 
     def read(self, act: str, work: Callable[[Session], T], *, nothing: T) -> T:
         with self._as_esker_errors(act):
@@ -129,6 +131,15 @@ class SqliteDatabase:
                     raise
             with closing(self._open_read_only()) as connection:
                 return _looked(_Open(connection, None), work, nothing)
+
+    def read_at_once(self, work: Callable[[Session], T]) -> T | None:
+        if _identity(self._path) is None:
+            return None  # a connection would create the file
+        try:
+            with self._impatient.borrowed() as kept:
+                return _looked(kept, work, None)
+        except sqlite3.Error:  # locked, for example: ``read`` waits, and reports what is wrong
+            return None
 
     def write(self, act: str, work: Callable[[Session], T], *, compares: bool = False) -> T:
         with self._as_esker_errors(act):
@@ -221,6 +232,9 @@ class SqliteSession:
     def columns(self, table: str) -> frozenset[str]:
         cursor = self._connection.execute(f"SELECT * FROM {table} WHERE 1 = 0")
         return frozenset(column[0].lower() for column in cursor.description)
+
+    def has_table(self, table: str) -> bool:
+        return bool(self.rows("SELECT 1 AS one FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         return self._connection.execute(statement, values).rowcount

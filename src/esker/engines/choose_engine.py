@@ -172,7 +172,7 @@ class SparkLister:
                 "engine='arrow'",
                 feature="pyspark",
             )
-        from esker.spark.scan.list_files import list_on_spark
+        from esker.spark.scan.spread_jobs import list_on_spark
 
         return list_on_spark(self._get_session(), self._storage, prefix)
 
@@ -218,24 +218,27 @@ class SparkRowEngine:
         if not self.is_there:
             raise Unsupported("cannot merge: PySpark is not installed; pip install 'esker[spark]'", feature="pyspark")
         from esker.spark.rows.resolve import resolve
+        from esker.spark.session.jobs import without_call_sites
 
-        with naming_worker_failures():
+        with naming_worker_failures(), without_call_sites():
             return resolve(metadata, change, self._session_of(change), self._keeper)
 
     def decide(self, view: RowView, resolved: ResolvedOnSpark) -> DecidedOnSpark:
         """Run the query that decides, and find the places of the rows that go."""
         from esker.spark.rows.decide import decide
+        from esker.spark.session.jobs import without_call_sites
 
         frames = self._get_frames()
         assert frames is not None  # a lake has them
-        with naming_worker_failures():
+        with naming_worker_failures(), without_call_sites():
             return decide(view, resolved, frames, self._keeper)
 
     def write(self, decisions: DecidedOnSpark) -> RowDelta:
         """Write the rows that come."""
         from esker.spark.rows.write_rows import write
+        from esker.spark.session.jobs import without_call_sites
 
-        with naming_worker_failures():
+        with naming_worker_failures(), without_call_sites():
             return write(decisions, self._writer)
 
     def _session_of(self, change: RowChange) -> SparkSession:

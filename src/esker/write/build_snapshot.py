@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from esker.errors import InvalidInput, NoSuchSnapshot
 from esker.ports.catalog import TableState
+from esker.ports.storage import NewNames, join_names, names_in
 from esker.ports.table_format import NewSnapshot
+from esker.tree.data_file import DataFile
 from esker.tree.manifest_list import ManifestFile
 from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
@@ -58,21 +60,47 @@ class SnapshotChange:
     extra: Mapping[str, str] = field(default_factory=dict)
     batch: Batch | None = None  # is applied once, even if it is committed again
     redefine: Callable[[TableMetadata], TableMetadata] | None = None  # adds the columns that come with the rows
+    new_names: NewNames = field(default_factory=NewNames)  # of files that were written before the commit
     snapshot: Snapshot | None = None  # the last one that was proposed
     _snapshot_id: int | None = None
     _builder: ManifestBuilder | None = None
     rewriter: Rewriter | None = None  # of the transaction, which may have used it already
     _settler: DeleteSettler | None = None
+    _proposals: int = 0
+
+    @property
+    def is_append(self) -> bool:
+        """Whether it adds files to a branch and does nothing else."""
+        return bool(self.steps) and self._only_adds and self.redefine is None and not self.stage
+
+    @property
+    def _only_adds(self) -> bool:
+        return all(isinstance(step, AddFiles) and not step.are_given for step in self.steps)
+
+    @property
+    def _added(self) -> list[DataFile]:
+        return [file for step in self.steps if isinstance(step, AddFiles) for file in step.files]
+
+    def write_ahead(self, base: TableState) -> None:
+        """Write the manifests of an append while other threads commit. A later proposal uses them."""
+        metadata = base.metadata
+        if MergePolicy.of(metadata.properties) is None:
+            new = self._identity(metadata, head_of(metadata, self.ref))
+            with names_in(self.new_names):
+                self._get_builder().build(metadata, new, (), self._added, {})
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
         """Return the snapshot on this base. Data and manifests of earlier attempts are reused."""
+        self._proposals += 1
+        join_names(self.new_names)
         metadata = base.metadata if self.redefine is None else self.redefine(base.metadata)
         parent = head_of(metadata, self.ref)
         if self._is_applied(metadata, parent):
             self.snapshot = None
             return None
         new = self._identity(metadata, parent)
-        location = self.names.manifest_list(metadata, new.snapshot_id, attempt)
+        # Numbered by this change: it may have been proposed before as part of a group.
+        location = self.names.manifest_list(metadata, new.snapshot_id, self._proposals)
         made = None
         if self.steps or self.operation is not None:
             made = self._append(metadata, parent, new, location) or self._rebuild(metadata, parent, new, location)
@@ -95,10 +123,9 @@ class SnapshotChange:
         self, metadata: TableMetadata, parent: Snapshot | None, new: NewSnapshot, location: str
     ) -> _Made | None:
         """Append without reading: if files are only added, the parent's manifest list is copied."""
-        only_adds = all(isinstance(step, AddFiles) and not step.are_given for step in self.steps)
-        if parent is None or not only_adds or MergePolicy.of(metadata.properties) is not None:
+        if parent is None or not self._only_adds or MergePolicy.of(metadata.properties) is not None:
             return None
-        added = [file for step in self.steps if isinstance(step, AddFiles) for file in step.files]
+        added = self._added
         built = self._get_builder().build(metadata, new, (), added, {})
         with self.scratch.writing(location):
             extended = self.tools.manifests.extend_manifest_list(metadata, location, new, parent=parent, new=built.new)

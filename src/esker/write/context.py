@@ -4,6 +4,7 @@ far."""
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     from esker.write.definition.new_table import FromArrow
+    from esker.write.group_commit import GroupCommits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,9 @@ def metadata_folder(metadata: TableMetadata) -> str:
     return chosen.rstrip("/") if chosen else f"{metadata.location.rstrip('/')}/metadata"
 
 
+_ID = re.compile(rb'"snapshot-id"\s*:\s*(\d+)')
+
+
 def new_snapshot_id(metadata: TableMetadata) -> int:
     """A random id of 63 bits that no snapshot of the table has."""
     while True:
@@ -95,10 +100,12 @@ def _is_taken(metadata: TableMetadata, snapshot_id: int) -> bool:
     snapshots = metadata.snapshots
     if not isinstance(snapshots, LazySequence):
         return any(snapshot.snapshot_id == snapshot_id for snapshot in snapshots)
-    raw, plain = snapshots.raw_and_plain()
-    if any(snapshot.snapshot_id == snapshot_id for snapshot in plain):
-        return True
-    return str(snapshot_id).encode() in b"\n".join(raw)
+    return snapshots.has_key(snapshot_id, of_raw=_numbers, of_item=lambda snapshot: snapshot.snapshot_id)
+
+
+def _numbers(texts: Iterable[bytes]) -> Iterator[int]:
+    """Every snapshot id in the texts of snapshots; other large numbers may be among them."""
+    return (int(found) for found in _ID.findall(b"\n".join(texts)))
 
 
 # ---------------------------------------------------------------- tools, and the files written so far
@@ -130,7 +137,13 @@ class Home:
     catalog: Catalog
     name: TableName
     get_tools: Callable[[], Tools]
+    get_commits: Callable[[], GroupCommits]
     schema_from_arrow: FromArrow | None = None
+
+    @property
+    def commits(self) -> GroupCommits:
+        """How appends of several threads are committed."""
+        return self.get_commits()
 
     @property
     def tools(self) -> Tools:

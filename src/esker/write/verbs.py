@@ -19,13 +19,12 @@ from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, TableState
 from esker.ports.engine import NoFieldIds, WriteRequest
 from esker.ports.row_changes import DeleteRow, RowChange, RowDelta, Verb, Wanted
-from esker.ports.storage import names_together
+from esker.ports.storage import NewNames, names_in
 from esker.read.attach_deletes import partition_key
 from esker.tree.data_file import DataFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.build_snapshot import SnapshotChange, head_of
-from esker.write.commit import commit
 from esker.write.context import MetadataNames, Scratch, Tools
 from esker.write.definition.alter import Alteration, check_same_columns
 from esker.write.definition.draft import first_mapping, with_mapping
@@ -33,6 +32,7 @@ from esker.write.definition.evolve import evolved, may_evolve
 from esker.write.definition.new_table import FromArrow
 from esker.write.exactly_once import Batch, is_applied
 from esker.write.existing_files import ExistingFile, Filter, PlacedFile, Written, placed_files
+from esker.write.group_commit import GroupCommits
 from esker.write.properties import switch
 from esker.write.rows.rewrite_file import Rewriter, noted
 from esker.write.rows.row_change_verbs import Look, Merge, changing, look, set_to, upserting
@@ -60,6 +60,7 @@ class Transaction:
     base: TableState
     tools: Tools
     done: Callable[[TableState], None]
+    commits: GroupCommits
     from_arrow: FromArrow | None = None
     ref: str = MAIN
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Transaction:
     _start: Snapshot | None = None  # the branch's head when the change began
     _is_applied: bool = False  # by an earlier commit of the same batch
     _steps: list[Step] = field(default_factory=list)
+    _new_names: NewNames = field(default_factory=NewNames)  # of data files, which wait for the commit
     _names: MetadataNames = field(default_factory=MetadataNames)
     _scratch: Scratch | None = None
     _rewriter: Rewriter | None = None
@@ -325,7 +327,7 @@ class Transaction:
             )
         change = self.prepare()
         if change is not None:
-            self.finish(commit(self.catalog, self.name, self.base, change), change)
+            self.finish(self.commits.commit(self.catalog, self.name, self.base, change), change)
         return self.snapshot
 
     def prepare(self) -> SnapshotChange | None:
@@ -359,6 +361,7 @@ class Transaction:
             steps=tuple(self._steps),
             scratch=self._get_scratch(),
             names=self._names,
+            new_names=self._new_names,
             ref=self.ref,
             start=self._start,
             stage=self._is_staged(),
@@ -396,7 +399,7 @@ class Transaction:
             metadata=metadata, schema=metadata.schema, data=rows, operation_id=self._names.operation_id
         )
         try:
-            with names_together():
+            with names_in(self._new_names):
                 return tuple(noted(self.tools.writer.write(request), self._get_scratch()))
         except BaseException:
             self.abandon()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from served_scans import filter_in
 
 from esker.catalogs.rest.scans.filter_documents import filter_document
 from esker.model.parsing.predicate_text import parse
 from esker.model.predicates.bind import bind
 from esker.model.schema import Schema
 from esker.model.types import BINARY, DATE, DOUBLE, LONG, STRING, TIMESTAMP_NS, DecimalType, Field
+from esker.serve.scan_documents import read_filter
 
 SCHEMA = Schema(
     fields=(
@@ -81,6 +81,6 @@ def test_many_parts_stay_flat() -> None:
         return 1 + max((depth(one[side]) for side in ("left", "right") if side in one), default=0)
 
     assert depth(document) < 20
-    assert filter_in(document, SCHEMA) == bind(
+    assert read_filter(document, SCHEMA) == bind(
         parse(" OR ".join(f"(id = {n} AND name = '{n}')" for n in range(500))), SCHEMA
     )

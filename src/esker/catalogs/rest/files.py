@@ -8,10 +8,9 @@ the server named, and below the places that the user named.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,22 +23,15 @@ from esker.catalogs.warehouse import PATHS, checked_location
 from esker.errors import EskerError, InvalidInput
 from esker.model.table_names import TableName
 from esker.ports.credentials import Refresh, Signer, StorageCredentials
-from esker.ports.storage import HadoopFile, RemoteStorage, Storage, StoredFile, hadoop_file, parallel_reads
+from esker.ports.storage import parallel_reads
+from esker.storage.by_location import FencedStorage, StorageByLocation
 from esker.storage.choose import PlacedStorage
 from esker.storage.local import LocalStorage
 from esker.storage.location import Location, how_to_allow
 from esker.tree.table_metadata import TableMetadata
 
 
-class Fenced(Storage, Protocol):
-    """A storage that keeps inside the places it was given."""
-
-    def check(self, location: str) -> None:
-        """`InvalidInput` for a location that leads outside."""
-        ...
-
-
-class RestFiles:
+class RestFiles(StorageByLocation):
     """A storage whose places grow with the tables that were loaded. It travels to workers as it is by then."""
 
     def __init__(self, settings: RestSettings, roots: Iterable[str]) -> None:
@@ -48,8 +40,8 @@ class RestFiles:
         self._is_tended = settings.text("rest.signing-name") == "s3tables"
         self._local = LocalStorage(roots=[root for root in named if _is_local(root)])
         self._roots = tuple(root.rstrip("/") for root in named if not _is_local(root))
-        self._stores: dict[str, tuple[tuple[StorageCredentials, ...], Fenced]] = {}
-        self._readers: dict[str, Fenced] = {}  # by location of a table: credentials of a plan, to read with
+        self._stores: dict[str, tuple[tuple[StorageCredentials, ...], FencedStorage]] = {}
+        self._readers: dict[str, FencedStorage] = {}  # by location of a table: credentials of a plan, to read with
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -126,11 +118,7 @@ class RestFiles:
                 location=location,
             ) from error
 
-    def check(self, location: str) -> None:
-        """`InvalidInput` for a location that leads outside."""
-        self._of(location).check(location)
-
-    def _to_read(self, location: str) -> Fenced:
+    def _to_read(self, location: str) -> FencedStorage:
         """The store to read a file from: with the credentials of a plan, where one brought some."""
         if not self._readers or _is_local(location):
             return self._of(location)
@@ -139,7 +127,7 @@ class RestFiles:
         found = _longest(readers, location)
         return self._of(location) if found is None else readers[found]
 
-    def _of(self, location: str) -> Fenced:
+    def _of(self, location: str) -> FencedStorage:
         if _is_local(location):
             return self._local
         with self._lock:
@@ -154,7 +142,7 @@ class RestFiles:
             file=location,
         )
 
-    def _own_store(self) -> Fenced:
+    def _own_store(self) -> FencedStorage:
         """The store of the places that the user named, with the user's own keys."""
         with self._lock:
             if "" not in self._stores:
@@ -163,40 +151,9 @@ class RestFiles:
 
     # ------------------------------------------------------------ the storage
 
-    def read(self, location: str) -> bytes:
-        return self._to_read(location).read(location)
-
-    def open(self, location: str) -> BinaryIO:
-        return self._to_read(location).open(location)
-
-    def size(self, location: str) -> int:
-        return self._to_read(location).size(location)
-
-    def exists(self, location: str) -> bool:
-        return self._to_read(location).exists(location)
-
-    def local_path(self, location: str) -> str | None:
-        return self._of(location).local_path(location)
-
-    def hadoop_file(self, location: str) -> HadoopFile:
-        return hadoop_file(self._of(location), location)
-
-    def local_folder(self, location: str) -> str | None:
-        return self._of(location).local_folder(location)
-
-    def write_new(self, location: str, data: bytes) -> None:
-        self._of(location).write_new(location, data)
-
-    def open_new(self, location: str) -> AbstractContextManager[BinaryIO]:
-        return self._of(location).open_new(location)
-
-    def list(self, prefix: str) -> Iterator[StoredFile]:
-        return self._of(prefix).list(prefix)
-
     def delete(self, location: str) -> None:
-        if self._is_tended:
-            return  # the service rejects deletes, and removes what no table uses itself
-        self._of(location).delete(location)
+        if not self._is_tended:  # such a service rejects deletes, and removes what no table uses itself
+            super().delete(location)
 
     @property
     def parallel_reads(self) -> int:
@@ -207,18 +164,8 @@ class RestFiles:
 
     def delete_many(self, locations: Iterable[str]) -> None:
         """Remove objects by few requests."""
-        if self._is_tended:
-            return
-        groups: dict[int, tuple[Fenced, list[str]]] = {}
-        for location in locations:
-            store = self._of(location)
-            groups.setdefault(id(store), (store, []))[1].append(location)
-        for store, places in groups.values():
-            if isinstance(store, RemoteStorage):
-                store.delete_many(places)
-            else:
-                for place in places:
-                    store.delete(place)
+        if not self._is_tended:
+            super().delete_many(locations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +213,7 @@ def _store(
     refresh: Refresh | None,
     roots: Sequence[str],
     signer: Signer | None = None,
-) -> Fenced:
+) -> FencedStorage:
     from esker.storage.objects.configuration import ObjectConfiguration
     from esker.storage.objects.object_storage import ObjectStorage
 

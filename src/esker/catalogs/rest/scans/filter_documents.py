@@ -41,9 +41,9 @@ def filter_document(predicate: Bound, names: Mapping[int, str]) -> Any:
         case Always(value):
             return value
         case And(parts):
-            return _joined("and", [filter_document(part, names) for part in parts])
+            return joined("and", [filter_document(part, names) for part in parts])
         case Or(parts):
-            return _joined("or", [filter_document(part, names) for part in parts])
+            return joined("or", [filter_document(part, names) for part in parts])
         case _ if predicate.field.id not in names or _is_odd(predicate.field):
             return True
         case Compare(field, op, literal):
@@ -56,7 +56,7 @@ def filter_document(predicate: Bound, names: Mapping[int, str]) -> Any:
             name = names[field.id]
             if not negated:
                 return {"type": "is-nan", "term": name}
-            return _joined("or", [{"type": "is-null", "term": name}, {"type": "not-nan", "term": name}])
+            return joined("or", [{"type": "is-null", "term": name}, {"type": "not-nan", "term": name}])
         case StartsWith(field, prefix, negated):
             return _starting(names[field.id], prefix, negated=negated)
         case Like(field, pattern, escape, negated):
@@ -72,9 +72,9 @@ def _compared(name: str, field: Field, op: Op, literal: Any) -> Any:
         return True
     test = {"type": _OPERATIONS[op], "term": name, "value": value}
     if op is Op.NE:
-        return _joined("and", [{"type": "not-null", "term": name}, test])
+        return joined("and", [{"type": "not-null", "term": name}, test])
     if op in (Op.GT, Op.GE) and is_floating(field.type):
-        return _joined("or", [test, {"type": "is-nan", "term": name}])
+        return joined("or", [test, {"type": "is-nan", "term": name}])
     return test
 
 
@@ -83,15 +83,15 @@ def _among(name: str, field: Field, values: frozenset[Any], *, negated: bool) ->
     if any(one is None for one in listed):
         return True
     test = {"type": "not-in" if negated else "in", "term": name, "values": listed}
-    return _joined("and", [{"type": "not-null", "term": name}, test]) if negated else test
+    return joined("and", [{"type": "not-null", "term": name}, test]) if negated else test
 
 
 def _starting(name: str, prefix: str, *, negated: bool) -> Any:
     test = {"type": "not-starts-with" if negated else "starts-with", "term": name, "value": prefix}
-    return _joined("and", [{"type": "not-null", "term": name}, test]) if negated else test
+    return joined("and", [{"type": "not-null", "term": name}, test]) if negated else test
 
 
-def _joined(kind: str, parts: Sequence[Any]) -> Any:
+def joined(kind: str, parts: Sequence[Any]) -> Any:
     """The parts as a tree, halved again and again so that it stays flat."""
     neutral = kind == "and"
     if any(part is (not neutral) for part in parts):
@@ -100,7 +100,7 @@ def _joined(kind: str, parts: Sequence[Any]) -> Any:
     if len(left) <= 1:
         return left[0] if left else neutral
     half = len(left) // 2
-    return {"type": kind, "left": _joined(kind, left[:half]), "right": _joined(kind, left[half:])}
+    return {"type": kind, "left": joined(kind, left[:half]), "right": joined(kind, left[half:])}
 
 
 def _is_odd(field: Field) -> bool:

@@ -12,7 +12,7 @@ from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Catalog, ViewState
 from esker.tree.view_metadata import ViewMetadata
 from esker.write.definition.new_table import FromArrow, read_schema
-from esker.write.view_versions import QUERY_COLUMNS, Definition, commit_view, new_view, replaced
+from esker.write.views.view_versions import QUERY_COLUMNS, Definition, commit_view, new_view, replaced
 
 LONGEST_QUERY = 1 << 20
 _STATED = {"provider": "iceberg", "format-version": "1", "location": None}  # as SHOW CREATE TABLE lists them

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from esker.errors import Conflict, InvalidInput, OutcomeUnknown, Unsupported
+from esker.errors import Conflict, EskerError, InvalidInput, OutcomeUnknown, Unsupported
 from esker.model.schema import Schema
 from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Rejected, Unanswered, ViewAccepted, ViewCatalog, ViewState
@@ -192,12 +192,16 @@ def commit_view(catalog: ViewCatalog, name: TableName, change: Change) -> ViewSt
 
 def _reconciled(catalog: ViewCatalog, name: TableName, base: ViewState, unanswered: Unanswered) -> ViewState:
     """The catalog did not answer, so the view itself is read, once, to find out."""
-    now = catalog.load_view(name)
-    if now.metadata_location == unanswered.metadata_location:
-        return now
+    cause: EskerError | None = None
+    try:
+        now = catalog.load_view(name)
+        if now.metadata_location == unanswered.metadata_location:
+            return now
+    except EskerError as error:  # whatever it is: the change may have been made
+        cause = error
     raise OutcomeUnknown(
         f"cannot find out whether the change of view {name} succeeded: {unanswered.why}; every file was kept; "
         "check the view before you try again",
         view=str(name),
         metadata_location=unanswered.metadata_location,
-    )
+    ) from cause

@@ -1,0 +1,1 @@
+"""Views: their definitions, and the commits of their versions."""
