@@ -17,7 +17,8 @@ import pytest
 from mortal import Mortal
 from orders import SCHEMA, rows
 from reachability import reachable as needed
-from sound_tables import check_sound, reachable, rows_of
+from sound_tables import check_sound, live_files, reachable, rows_of
+from with_deletes import commit_deletes, position_delete
 
 import esker
 from esker.lake import Lake
@@ -84,14 +85,14 @@ def test_the_steps_of_a_commit_are_all_there(mortal: DyingWriter, uri: str) -> N
     visible = visible_from(steps, uri) - 1
     data, manifest, list_, metadata = (steps.index(f"after link {name}") for name in linked)
     assert syncs(steps[:data]) >= 1  # each file is synced before it gets its name (F42)
-    assert syncs(steps[data:manifest]) >= 2  # the folder of data, and the manifest
+    assert syncs(steps[data:manifest]) >= 1
     assert syncs(steps[manifest:list_]) >= 1
     if uri.startswith("file"):
-        assert syncs(steps[list_:metadata]) >= 2  # the folder of metadata, and the version, whose name is the commit
+        assert syncs(steps[list_:metadata]) >= 3  # both folders, and the version, whose name is the commit
         assert syncs(steps[metadata:]) >= 1
     else:
         assert syncs(steps[list_:metadata]) >= 1
-        assert syncs(steps[metadata:visible]) >= 1  # the folder of metadata, with all three names
+        assert syncs(steps[metadata:visible]) >= 2  # the folders of data and of metadata, with all four names
     assert ("after COMMIT" in steps) != uri.startswith("file")
     assert rows_of(esker.connect(uri).table("sales.orders")) == AFTER["append"]
 
@@ -126,6 +127,91 @@ def test_a_writer_killed_at_any_step_leaves_the_old_table_or_the_new_one(
             [*(AFTER[verb] if at >= visible else BEFORE), 99]
         ), where
         assert kept <= reachable(table), where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_process_killed_at_any_step_of_a_group_commit_keeps_what_it_acknowledged(
+    mortal: DyingWriter, uri: str, version: int
+) -> None:
+    if uri.startswith("postgresql"):
+        pytest.skip("SQLite's catalog has the same core")
+    lake = esker.connect(uri)
+    made(lake, "sales.whole", (version, "merge-on-read"))
+    status, steps = mortal.write(uri, "sales.whole", "appends")
+    table = check_sound(lake, "sales.whole")
+    assert (status, rows_of(table)) == (0, [*BEFORE, *range(10, 16)])
+    assert steps.count("after link metadata") <= 6  # how many come together depends on the threads
+    for at in range(1, sum(not step.startswith("acknowledged") for step in steps), 2 if version == 3 else 1):
+        name = f"sales.orders{at}"
+        made(lake, name, (version, "merge-on-read"))
+        status, taken = mortal.write(uri, name, "appends", at)
+        if status == 0:  # its threads made fewer steps: their groups were larger
+            continue
+        where = f"step {at}, {taken[-1]}"
+        assert status == -9, where
+        table = check_sound(esker.connect(uri), name)
+        found = rows_of(table)
+        acknowledged = [int(step.split()[1]) for step in taken if step.startswith("acknowledged")]
+        assert sorted(set(found)) == found, where
+        assert {*BEFORE, *acknowledged} <= set(found) <= {*BEFORE, *range(10, 16)}, where
+        assert [s.parent_snapshot_id for s in table.snapshots[1:]] == [s.snapshot_id for s in table.snapshots[:-1]]
+        check_whole(Path(table.location))
+        table.append(rows([99]))
+        assert rows_of(check_sound(esker.connect(uri), name)) == [*found, 99], where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "version"), [("manifests", 2), ("position deletes", 2), ("position deletes", 3)])
+def test_f11_a_rewriting_of_metadata_killed_at_any_step_keeps_the_rows_and_is_finished_by_a_second_run(
+    mortal: DyingWriter, uri: str, verb: str, version: int
+) -> None:
+    if uri.startswith("postgresql"):
+        pytest.skip("SQLite's catalog has the same core")
+    lake = esker.connect(uri)
+    _untidy(lake, "sales.whole", version)
+    untidy = _counted(lake.table("sales.whole"), verb)
+    status, steps = mortal.write(uri, "sales.whole", verb)
+    tidy = _counted(lake.table("sales.whole"), verb)
+    assert status == 0
+    assert tidy < untidy
+    visible = visible_from(steps, uri)
+    for at in range(1, len(steps) + 1):
+        if steps[at - 1] in steps[: at - 1]:
+            continue  # one step of each kind: a commit's every step is tried above
+        name = f"sales.orders{at}"
+        _untidy(lake, name, version)
+        status, taken = mortal.write(uri, name, verb, at)
+        where = f"step {at}, {taken[-1]}"
+        assert status == -9, where
+        table = check_sound(esker.connect(uri), name)
+        assert rows_of(table) == [*BEFORE, 7], where
+        assert _counted(table, verb) == (tidy if at >= visible else untidy), where
+        check_whole(Path(table.location))
+        assert mortal.write(uri, name, verb)[0] == 0, where
+        table = check_sound(esker.connect(uri), name)
+        assert (rows_of(table), _counted(table, verb)) == ([*BEFORE, 7], tidy), where
+
+
+def _untidy(lake: Lake, name: str, version: int) -> None:
+    """A table with four manifests, and with two position delete files for one data file. Rows 5 and 6 are deleted."""
+    made(lake, name, BESIDE_V2)
+    table = lake.table(name)
+    table.append(rows([5, 6, 7], "eu"))
+    file = next(file for file in live_files(table) if file.record_count == 3)
+    for position in (0, 1):
+        commit_deletes(table, position_delete(table, file, [position]))
+    if version > 2:
+        with table.alter() as change:
+            change.upgrade_format(version)
+
+
+def _counted(table: esker.Table, verb: str) -> int:
+    """What the rewriting makes fewer: manifests, or position delete files of Parquet."""
+    if verb == "manifests":
+        return table.inspect.manifests().num_rows
+    formats = table.inspect.delete_files().column("file_format").to_pylist()
+    return sum(found.lower() == "parquet" for found in formats)
 
 
 @pytest.mark.slow

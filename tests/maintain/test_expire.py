@@ -239,6 +239,22 @@ def test_files_outside_of_the_tables_folders_stay(tmp_path: Path) -> None:
     assert not Path(own.removeprefix("file://")).exists()
 
 
+def test_s17_a_file_that_is_also_recorded_through_a_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    lake = esker.connect(f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/real", allowed_roots=[f"{tmp_path}/link"])
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", "id bigint")
+    table.append({"id": [1]})
+    (file,) = table.inspect.files()["file_path"].to_pylist()
+    table.delete("id = 1")
+    table.add_files([file.replace("/real/", "/link/")])
+    report = table.expire_snapshots(older_than=1 << 60)
+    assert "data" not in report.files
+    assert rows_of(table) == [1]
+    assert table.verify(deep=True).ok
+
+
 def test_gc_enabled_false_refuses_deletes() -> None:
     table = orders(3, properties={"gc.enabled": "false"})
     there = files(table)

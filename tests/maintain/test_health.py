@@ -189,6 +189,17 @@ def test_a_step_that_loses_does_not_stop_the_others(monkeypatch: pytest.MonkeyPa
     assert len(table.snapshots) == 1
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_step_that_the_table_refuses_does_not_stop_the_others(dry_run: bool) -> None:
+    table = orders(30, properties={"gc.enabled": "false"})
+    report = table.maintain(dry_run=dry_run)
+    refused = [step for step in report.steps if step.skipped is not None]
+    assert [step.verb for step in report.steps] == ["compact", "rewrite_manifests", "expire_snapshots"]
+    assert [(step.verb, step.plan) for step in refused] == [("expire_snapshots", None)]
+    assert "refused: cannot delete files of the table: its property gc.enabled is false" in str(refused[0])
+    assert len(table.refresh().inspect.data_files()) == (30 if dry_run else 1)
+
+
 def test_a_table_opened_by_its_path_has_a_health_and_no_maintenance(tmp_path: Any) -> None:
     lake = esker.connect(f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/w")
     lake.create_namespace("s")

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from esker_server import serving
 from fake_nessie import fake_nessie
@@ -183,6 +185,107 @@ def test_f46_overlapping_tables_are_refused() -> None:
     refuses(table, r"s\.beside has files at")
     assert table.remove_orphans(location=f"{table.location}/metadata").files == ()
     assert beside.verify().ok
+
+
+def two_catalogs(tmp_path: Path) -> tuple[Lake, Lake]:
+    """Two catalogs that have tables in the same warehouse and do not know of each other."""
+    lakes = [esker.connect(f"sqlite:///{tmp_path}/{name}.db", warehouse=f"{tmp_path}/w") for name in ("a", "b")]
+    for lake in lakes:
+        lake.create_namespace("s")
+    return lakes[0], lakes[1]
+
+
+def files_of(table: Table) -> set[str]:
+    return {file.location for file in table._workings.storage.list(table.location)}
+
+
+ALL: dict[str, Any] = {"older_than": datetime.now(UTC) + timedelta(days=1), "under_24_hours": True}
+
+
+def test_f46_a_table_that_another_catalog_commits_to_is_left_alone(tmp_path: Path) -> None:
+    one, other = two_catalogs(tmp_path)
+    mine = one.create_table("s.t", "id bigint")
+    mine.append({"id": [1]})
+    theirs = other.register_table("s.t", mine.metadata_location)
+    theirs.append({"id": [2]})
+    theirs.append({"id": [3]})
+    mine.append({"id": [4]})
+    before = files_of(mine)
+    with pytest.raises(InvalidInput, match=r"is a version of the table that is not in its history; another catalog"):
+        mine.remove_orphans(**ALL)
+    with pytest.raises(
+        InvalidInput, match=r"cannot purge s\.t: .* is a version of the table that is not in its history"
+    ):
+        one.drop_table("s.t", purge=True)
+    assert files_of(mine) == before
+    assert rows_of(other.table("s.t")) == [1, 2, 3]
+    assert rows_of(one.table("s.t")) == [1, 4]
+    other.drop_table("s.t")
+    assert mine.remove_orphans(other_tables="remove", **ALL).files
+    assert rows_of(one.table("s.t")) == [1, 4]
+    assert mine.verify(deep=True).ok
+
+
+def test_f05_what_commits_that_failed_have_left_is_no_other_history(tmp_path: Path) -> None:
+    table = two_catalogs(tmp_path)[0].create_table("s.t", "id bigint")
+    left = []
+    for number in range(3):
+        table.append({"id": [number]})
+        newest = Path(table.metadata_location)
+        left.append(str(newest.with_name(f"{newest.name[:5]}-lost-{number}.metadata.json")))
+        Path(left[-1]).write_bytes(newest.read_bytes())  # an attempt that another commit overtook
+    assert sorted(table.remove_orphans(**ALL).files) == sorted(left)
+
+
+@pytest.mark.parametrize("kind", ["json", "gz", "version"])
+def test_f46_a_table_of_another_catalog_in_the_folder_is_refused(tmp_path: Path, kind: str) -> None:
+    one, other = two_catalogs(tmp_path)
+    mine = one.create_table("s.t", "id bigint")
+    mine.append({"id": [1]})
+    how = {"properties": {"write.metadata.compression-codec": "gzip"}} if kind == "gz" else {}
+    theirs = other.create_table("s.inner", "id bigint", location=f"{mine.location}/inner", **how)
+    theirs.append({"id": [2]})
+    if kind == "version":  # as the catalog of a directory names it
+        newest = Path(theirs.metadata_location)
+        newest.rename(newest.with_name("v2.metadata.json"))
+        for file in newest.parent.glob("0*.metadata.json"):
+            file.unlink()
+    before = files_of(mine)
+    with pytest.raises(InvalidInput, match=rf"is metadata of another table \({theirs.uuid}\), which may need files"):
+        mine.remove_orphans(**ALL)
+    assert files_of(mine) == before
+    assert mine.remove_orphans(location=f"{mine.location}/metadata", **ALL).files == ()
+    gone = set(mine.remove_orphans(other_tables="remove", **ALL).files)
+    assert gone == {place for place in before if "/inner/" in place and not place.endswith("/v2.metadata.json")}
+    refuses(orders(), "it takes error, remove", other_tables="delete")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"null", b'{"table-uuid": 1}', b"\x1f\x8bx", b"\xff\xfe"])
+def test_a_file_that_is_no_metadata_though_it_has_the_name_is_an_orphan(data: bytes) -> None:
+    table = orders()
+    place = stray(table, "metadata/00009-x.metadata.json", data=data)
+    assert table.remove_orphans().files == (place,)
+
+
+def test_s17_a_file_that_the_table_records_through_a_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    lake = esker.connect(f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/real", allowed_roots=[f"{tmp_path}/link"])
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", "id bigint")
+    table.append({"id": [1]})
+    pq.write_table(pa.table({"id": [2]}), tmp_path / "real/s/t/data/added.parquet")
+    table.add_files([f"{tmp_path}/link/s/t/data/added.parquet"])
+    lost = Path(table.location, "data/lost.parquet")
+    lost.write_bytes(b"x")
+    with pytest.raises(
+        InvalidInput, match=r"it records a file with the name of .*added\.parquet outside of its folders"
+    ):
+        table.remove_orphans(**ALL)
+    assert lost.exists()
+    report = table.remove_orphans(mismatch="ignore", **ALL)
+    assert (report.files, report.spared) == ((str(lost),), 1)
+    assert rows_of(table) == [1, 2]
 
 
 def test_a_table_with_a_name_that_begins_alike_is_no_overlap() -> None:
@@ -486,7 +589,7 @@ def test_another_engine_is_refused_and_a_storage_that_workers_cannot_reach_is_li
     place = stray(table, "data/x.parquet")
     with pytest.raises(InvalidInput, match="engine='flink': it takes arrow, spark"):
         table.remove_orphans(engine="flink")  # type: ignore[arg-type]
-    from esker.spark.scan.list_files import list_on_spark
+    from esker.spark.scan.spread_jobs import list_on_spark
 
     no_session: Any = None
     found = list(list_on_spark(no_session, table._workings.storage, table.location))

@@ -179,8 +179,9 @@ def test_a_metadata_table_of_an_empty_table_has_icebergs_columns_and_no_rows(nam
 
 
 def test_all_sixteen_are_there() -> None:
-    methods = {name for name in vars(Inspect) if not name.startswith("_")}
+    methods = {name for name, value in vars(Inspect).items() if callable(value) and not name.startswith("_")}
     assert methods == set(EXPECTED) | {"file_changes", "tree"}
+    assert Inspect.tables == set(EXPECTED)
     assert len(EXPECTED) == 16
 
 

@@ -17,7 +17,7 @@ from esker.write.table_changes import next_ms
 
 if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Delete, Expiry
-    from esker.maintain.remove_orphans import Mismatch, OrphanRemoval
+    from esker.maintain.remove_orphans import Mismatch, OrphanRemoval, OtherTables
     from esker.maintain.table_health import Health, Maintenance
     from esker.maintain.tended_table import TendedTable
     from esker.maintain.verify.findings import Verification
@@ -99,7 +99,8 @@ class CleaningVerbs:
         The order is: compact files, fold deletes, rewrite manifests, expire snapshots, and with ``orphans`` remove
         orphans. A compaction rewrites at most ``max_bytes``, and leaves the other files to the next call; another step
         that would rewrite more is left out. No step begins after ``max_seconds``. A step that loses against other
-        writers is reported. With ``dry_run``, nothing is changed, and each step has its plan.
+        writers, or that the table refuses, is reported. With ``dry_run``, nothing is changed, and each step has its
+        plan.
 
             print(orders.maintain(max_bytes=10 << 30, dry_run=True))
         """
@@ -170,6 +171,7 @@ class CleaningVerbs:
         quarantine: str | None = None,
         under_24_hours: bool = False,
         mismatch: Mismatch = "error",
+        other_tables: OtherTables = "error",
         engine: Literal["arrow", "spark"] = "arrow",
         dry_run: bool = False,
     ) -> OrphanRemoval:
@@ -179,15 +181,17 @@ class CleaningVerbs:
           may belong to a writer at work: ``under_24_hours`` allows them.
         - ``location`` is a folder of the table to search in.
         - ``quarantine`` is a folder that the files are moved to, instead of being deleted.
-        - ``mismatch`` says what happens if the table records a file with the same path in another store: ``"error"``,
-          or ``"ignore"``, which keeps it.
+        - ``mismatch`` says what happens if the table records a file with the same path in another store, or with the
+          same name outside of its folders: ``"error"``, or ``"ignore"``, which keeps it.
+        - ``other_tables`` says what happens if metadata of another table, or of another history of this one, is found:
+          ``"error"``, or ``"remove"`` if that table is gone for good.
         - ``engine="spark"`` lets Spark's workers list the folders, for tables with millions of files. The result is the
           same.
         - With ``dry_run``, nothing is changed, and the result is the plan.
 
-        Raises ``InvalidInput`` if another table overlaps with this one, if ``gc.enabled`` is false, and if the time is
-        too young; ``Unsupported`` for encrypted tables. If anything cannot be read, an error is raised and nothing is
-        deleted.
+        Raises ``InvalidInput`` if another table overlaps with this one, also one of another catalog, if ``gc.enabled``
+        is false, and if the time is too young; ``Unsupported`` for encrypted tables. If anything cannot be read, an
+        error is raised and nothing is deleted.
 
             orders.remove_orphans(older_than=timedelta(days=7), dry_run=True).files
         """
@@ -205,6 +209,7 @@ class CleaningVerbs:
             quarantine=quarantine,
             under_24_hours=under_24_hours,
             mismatch=mismatch,
+            other_tables=other_tables,
         )
         table = self._tended(refreshed(home.catalog, home.name, self._state))
         list_files = home.tools.lister.spread if engine == "spark" else table.storage.list

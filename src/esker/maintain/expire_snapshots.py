@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchSnapshot, Unsupported
 from esker.maintain.reachable_files import DATA, Losses, LostFile, OwnPlaces, equality_ids, every_manifest, reached
-from esker.maintain.tended_table import TendedTable, in_groups, keys_of, log
+from esker.maintain.tended_table import TendedTable, in_groups, log
 from esker.model.display_text import card, show_bytes
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, SelfTending, TableState
@@ -315,7 +315,7 @@ def finish_journals(table: TendedTable, catalog: Catalog, name: TableName) -> _T
     there = reached(now)
 
     def unreached(files: list[LostFile]) -> list[LostFile]:
-        is_kept = there.has(keys_of(file.location for file in files))
+        is_kept = there.has([file.location for file in files])
         found = [file for file, kept in zip(files, is_kept, strict=True) if not kept and tally.takes(file)]
         tally.deleted += len(found)
         return found

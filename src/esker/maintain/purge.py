@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from esker.errors import EskerError, InvalidInput
-from esker.ports.catalog import TableState
+from esker.errors import EskerError, InvalidInput, StorageFailed
+from esker.model.table_names import TableName
+from esker.ports.catalog import Catalog, TableState
 from esker.ports.storage import Storage, StoredFile, delete_each
 
 if TYPE_CHECKING:
@@ -20,6 +21,21 @@ _UUID = re.compile(r"[0-9A-Fa-f-]{8,64}")
 def dropped_folder(uuid: str | None) -> str:
     """The name of a dropped table's metadata folder in a directory catalog, without the suffix that makes it unique."""
     return f"{DROPPED}{uuid if uuid and _UUID.fullmatch(uuid) else 'unknown'}-"
+
+
+def check_purge(catalog: Catalog, name: TableName, state: TableState) -> None:
+    """Raise ``InvalidInput`` if another table of the catalog, or another catalog, has this table's files (F46)."""
+    from esker.maintain.other_tables import check_no_other_history, check_not_shared, is_metadata
+    from esker.maintain.tended_table import path_key  # loads NumPy, which a look at a view does not need
+
+    doing = f"purge {name}"
+    check_not_shared(catalog, name, [state.metadata.location], doing)
+    log = (entry.metadata_file for entry in state.metadata.metadata_log)
+    known = {path_key(place) for place in (state.metadata_location, *log)}
+    folder = state.metadata_location.rpartition("/")[0]
+    beside = [file for file in _listed(catalog.storage(), folder, closed=True) if is_metadata(file.location)]
+    unknown = [file for file in beside if path_key(file.location) not in known]
+    check_no_other_history(catalog.storage(), state, unknown, doing)
 
 
 def own_files(state: TableState, inspect: Inspect) -> list[str]:
@@ -53,9 +69,12 @@ def remove(storage: Storage, state: TableState, files: Iterable[str]) -> None:
     delete_each(storage, [location for location in left if location.startswith(moved)])
 
 
-def _listed(storage: Storage, location: str) -> list[StoredFile]:
-    """The files below a location. Empty if it cannot be listed: the table is dropped already, so this is no failure."""
+def _listed(storage: Storage, location: str, *, closed: bool = False) -> list[StoredFile]:
+    """The files below a location. Empty if it cannot be listed: some stores sign no listings, and after the drop it is
+    no failure. With ``closed``, raises ``StorageFailed`` if a second try may succeed."""
     try:
         return list(storage.list(location))
-    except EskerError:
+    except EskerError as error:
+        if closed and isinstance(error, StorageFailed) and error.retryable:
+            raise
         return []

@@ -7,18 +7,22 @@ Memory: 8 bytes for each file, and the rows of the manifest lists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from esker.errors import Corrupt, EskerError, NoSuchFile
-from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, path_key, place_of
+from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, name_key, path_key, place_of
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = "data", "position-deletes", "equality-deletes"
 MANIFEST, MANIFEST_LIST, STATISTICS, METADATA = "manifest", "manifest-list", "statistics", "metadata"
@@ -49,13 +53,15 @@ class OwnPlaces:
     hostile metadata may name any."""
 
     places: tuple[tuple[str, str], ...]
+    folders: tuple[str, ...] = ()  # the same as they are recorded
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> OwnPlaces:
         """The table's location, and the folders that its properties name."""
         names = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
         named = (metadata.properties.get(name) for name in names)
-        return cls(tuple(place_of(place) for place in (metadata.location, *named) if place))
+        folders = tuple(place.rstrip("/") for place in (metadata.location, *named) if place)
+        return cls(tuple(map(place_of, folders)), folders)
 
     def has(self, location: str) -> bool:
         """Whether a file is below one of them."""
@@ -64,41 +70,68 @@ class OwnPlaces:
             store == own and path.startswith(f"{folder}/") for own, folder in self.places
         )
 
+    def without(self, locations: Iterable[str]) -> list[str]:
+        """The locations that are below none of them."""
+        usual = tuple(f"{folder}/" for folder in self.folders)  # as most files are recorded
+        return [location for location in locations if not location.startswith(usual) and not self.has(location)]
+
+
+@dataclass(slots=True)
+class KeptFiles:
+    """Files that must stay, by the paths that the table records.
+
+    A file that is recorded outside of the table's own folders is also kept by its name alone. Its path may lead into
+    these folders through a link or a mount, and then the same file has another path there.
+    """
+
+    own: OwnPlaces
+    _paths: KeySet = field(default_factory=KeySet)
+    _names: KeySet = field(default_factory=KeySet)
+
+    def add(self, locations: Sequence[str]) -> None:
+        """Keep these files."""
+        self._paths.add(keys_of(locations))
+        self._names.add(keys_of(self.own.without(locations), name_key))
+
+    def has(self, locations: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """For each location, whether the file there must stay."""
+        found = self._paths.has(keys_of(locations))
+        return found if self._names.is_empty else found | self._names.has(keys_of(locations, name_key))
+
 
 # ---------------------------------------------------------------- what is reached
 
 
-def every_manifest(table: TendedTable, snapshots: Iterable[Snapshot]) -> tuple[dict[str, ManifestFile], KeySet]:
-    """The manifests of the snapshots, each once, and the keys of these manifests and of their lists.
+def every_manifest(table: TendedTable, snapshots: Iterable[Snapshot]) -> tuple[dict[str, ManifestFile], KeptFiles]:
+    """The manifests of the snapshots, each once, and these manifests and their lists as files to keep.
 
     Raises what the storage and the reader raise: if a list cannot be read, nothing is known.
     """
     found: dict[str, ManifestFile] = {}
-    keys = KeySet()
+    kept = KeptFiles(OwnPlaces.of(table.metadata))
     for number, snapshot in enumerate(snapshots):
         manifests = table.format.manifests(table.metadata, snapshot)
         new = {manifest.path: manifest for manifest in manifests if manifest.path not in found}
         found |= new
-        keys.add(keys_of([*new, *_list_of(snapshot)]))
+        kept.add([*new, *_list_of(snapshot)])
         if number % 200 == 199:
             log.info("read the manifest lists of %d snapshots…", number + 1)
-    return found, keys
+    return found, kept
 
 
 def _list_of(snapshot: Snapshot) -> list[str]:
     return [snapshot.manifest_list] if snapshot.manifest_list else []
 
 
-def live_keys(table: TendedTable, manifests: Sequence[ManifestFile], keys: KeySet) -> KeySet:
-    """Add the keys of all live files of the manifests."""
+def keep_live(table: TendedTable, manifests: Sequence[ManifestFile], kept: KeptFiles) -> None:
+    """Keep all live files of the manifests."""
     files = 0
     for batch in table.format.entries(table.metadata, manifests, _PATHS):
         live = batch.take(batch.is_live)
-        keys.add(keys_of(live.path.to_pylist()))
+        kept.add(live.path.to_pylist())
         files += len(live)
         if files % 100_000 < len(live):
             log.info("read %d files of retained manifests…", files)
-    return keys
 
 
 def equality_ids(table: TendedTable, manifests: Sequence[ManifestFile]) -> set[int]:
@@ -126,12 +159,12 @@ def every_location(table: TendedTable) -> Iterator[list[str]]:
         yield batch.take(batch.is_live).path.to_pylist()
 
 
-def reached(table: TendedTable) -> KeySet:
-    """The keys of everything that the table reaches."""
-    keys = KeySet()
+def reached(table: TendedTable) -> KeptFiles:
+    """Everything that the table reaches."""
+    kept = KeptFiles(OwnPlaces.of(table.metadata))
     for locations in every_location(table):
-        keys.add(keys_of(locations))
-    return keys
+        kept.add(locations)
+    return kept
 
 
 def _statistics(metadata: TableMetadata) -> dict[str, int]:
@@ -164,8 +197,8 @@ class Losses:
             manifests, kept = every_manifest(self.table, after.snapshots)
             candidates = self._candidates(expired, manifests)
             if candidates:  # else every file of the expired snapshots is in a retained manifest
-                live_keys(self.table, list(manifests.values()), kept)
-            kept.add(keys_of(_statistics(after)))
+                keep_live(self.table, list(manifests.values()), kept)
+            kept.add(list(_statistics(after)))
             yield from self._lost_data(candidates, kept)
             lost = [LostFile(MANIFEST, manifest.path, manifest.length) for manifest in candidates]
             yield from _not_in(kept, lost)
@@ -187,7 +220,7 @@ class Losses:
                 self._skipped(error, snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}")
         return list(found.values())
 
-    def _lost_data(self, candidates: Sequence[ManifestFile], kept: KeySet) -> Iterator[LostFile]:
+    def _lost_data(self, candidates: Sequence[ManifestFile], kept: KeptFiles) -> Iterator[LostFile]:
         seen = KeySet()
         for number, group in enumerate(in_groups(candidates, _AT_ONCE), 1):
             for batch in self._entries(group):
@@ -210,16 +243,16 @@ class Losses:
         log.warning("cannot read %s of an expired snapshot, its files become orphans: %s", file, error)
 
 
-def _lost_of(live: Entries, kept: KeySet, seen: KeySet) -> Iterator[LostFile]:
+def _lost_of(live: Entries, kept: KeptFiles, seen: KeySet) -> Iterator[LostFile]:
     paths = live.path.to_pylist()
     keys = keys_of(paths)
     _, first = np.unique(keys, return_index=True)
-    new = np.sort(first[~kept.has(keys[first]) & ~seen.has(keys[first])])
+    new = np.sort(first[~kept.has([paths[at] for at in first]) & ~seen.has(keys[first])])
     seen.add(keys[new])
     for at in new:
         yield LostFile(_CONTENT[FileContent(int(live.content[at]))], paths[at], int(live.file_size[at]))
 
 
-def _not_in(kept: KeySet, files: Sequence[LostFile]) -> Iterator[LostFile]:
-    there = kept.has(keys_of(file.location for file in files))
+def _not_in(kept: KeptFiles, files: Sequence[LostFile]) -> Iterator[LostFile]:
+    there = kept.has([file.location for file in files])
     return (file for file, is_kept in zip(files, there, strict=True) if not is_kept)

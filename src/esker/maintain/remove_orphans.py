@@ -17,9 +17,11 @@ from uuid import uuid4
 
 from esker.errors import AlreadyExists, InvalidInput, StorageFailed, Unsupported
 from esker.maintain.expire_snapshots import AT_ONCE, check_may_delete, check_tended_here, is_journal
+from esker.maintain.other_tables import check_no_other_history, check_no_other_table, is_metadata
 from esker.maintain.pending_files import pending_files
-from esker.maintain.reachable_files import OwnPlaces, every_location
-from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, path_key, place_of
+from esker.maintain.purge import DROPPED
+from esker.maintain.reachable_files import OwnPlaces, every_location, reached
+from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, name_key, path_key, place_of
 from esker.model.display_text import card, first_of, show_bytes, show_ms
 from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog
@@ -30,6 +32,7 @@ DAY_MS = 24 * 3_600_000
 FLOOR_MS = DAY_MS  # a younger file may belong to a writer that is still at work
 DEFAULT_AGE_MS = 3 * DAY_MS
 Mismatch = Literal["error", "ignore"]
+OtherTables = Literal["error", "remove"]
 CLOCK = ".clock"  # the folder of the objects that tell the time; one of a run that stopped is an orphan
 
 # The catalog of a directory needs the name of every version, also of those that are no longer in the log (note 18).
@@ -91,6 +94,14 @@ class OrphanPolicy:
     quarantine: str | None = None
     under_24_hours: bool = False  # the caller vouches that no writer is at work
     mismatch: Mismatch = "error"
+    other_tables: OtherTables = "error"  # "remove": tables whose metadata is found here are gone for good
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("mismatch", ("error", "ignore")), ("other_tables", ("error", "remove"))):
+            if getattr(self, name) not in allowed:
+                raise InvalidInput(
+                    f"cannot remove orphans with {name}={getattr(self, name)!r}: it takes {', '.join(allowed)}"
+                )
 
     def cut_ms(self, now_ms: int) -> int:
         """The time that files must be older than. Raises ``InvalidInput`` if writers may still be at work on them."""
@@ -114,8 +125,9 @@ def remove_orphans(
 ) -> OrphanRemoval:
     """Find the orphans, and remove them unless it is a dry run. ``list_files`` lists the folder of the table.
 
-    Raises ``InvalidInput`` if another table overlaps with this one, ``Unsupported`` for encrypted tables and for
-    services that tend their tables themselves, and what the storage raises. In each of these cases nothing is removed.
+    Raises ``InvalidInput`` if another table overlaps with this one, or another catalog has committed to it,
+    ``Unsupported`` for encrypted tables and for services that tend their tables themselves, and what the storage
+    raises. In each of these cases nothing is removed.
     """
     check_may_delete(table.metadata, "now")
     check_tended_here(catalog, "remove orphans")
@@ -127,8 +139,11 @@ def remove_orphans(
     cut_ms = policy.cut_ms(policy.now_ms if dry_run else store_clock_ms(table.storage, table.metadata.location))
     search = _Search(now, root, cut_ms, frozenset(map(path_key, spared)), policy.mismatch)
     orphans = search.orphans(list_files)
-    if policy.location is None:
-        search.check_found()
+    search.check_found(policy.location is None)
+    if policy.other_tables == "error":
+        doing = f"remove orphans below {root}"
+        check_no_other_table(table.storage, now.state, search.unknown, doing)
+        check_no_other_history(table.storage, now.state, search.unknown, doing)
     last = refreshed(catalog, name, now.state)
     if last.metadata_location != now.state.metadata_location:  # somebody committed meanwhile
         orphans = _still_orphans(replace(now, state=last), orphans)
@@ -235,13 +250,18 @@ class _Search:
     reached: int = 0
     young: int = 0
     spared: int = 0
+    unknown: list[StoredFile] = field(default_factory=list)  # metadata files that the table does not reach
     _here: KeySet = field(default_factory=KeySet)
     _elsewhere: KeySet = field(default_factory=KeySet)  # files that the table records in another store
+    _names: KeySet = field(default_factory=KeySet)  # of files that the table records outside of its own folders
+    _first_named: StoredFile | None = None
 
     def orphans(self, list_files: Callable[[str], Iterable[StoredFile]]) -> list[StoredFile]:
         """The files that may be removed, by location."""
         store = place_of(self.root)[0]
+        own = OwnPlaces.of(self.table.metadata)
         for locations in every_location(self.table):
+            self._names.add(keys_of(own.without(locations), name_key))
             stores = [place_of(location)[0] == store for location in locations]
             self._here.add(keys_of(x for x, same in zip(locations, stores, strict=True) if same))
             self._elsewhere.add(keys_of(x for x, same in zip(locations, stores, strict=True) if not same))
@@ -255,37 +275,53 @@ class _Search:
     def _orphans_of(self, group: Sequence[StoredFile]) -> Iterator[StoredFile]:
         keys = keys_of(file.location for file in group)
         here, elsewhere = self._here.has(keys), self._elsewhere.has(keys)
+        named = self._names.has(keys_of((file.location for file in group), name_key))
         for at, file in enumerate(group):
             if here[at]:
                 self.reached += 1
-            elif elsewhere[at]:
-                self._mismatched(file)
+                continue
+            if is_metadata(file.location) and not self._is_own_version(file.location):
+                self.unknown.append(file)
+            if elsewhere[at]:
+                self._mismatched(file, f"a file with the path of {file.location} in another store")
+                self.spared += 1
             elif int(keys[at]) in self.pending or file.modified_ms <= 0 or _is_kept(file.location, self.root):
                 self.spared += 1
             elif file.modified_ms >= self.cut_ms:
                 self.young += 1
+            elif named[at]:  # a link or a mount may lead from there to here
+                self._first_named = self._first_named or file
+                self.spared += 1
             else:
                 yield file
 
-    def _mismatched(self, file: StoredFile) -> None:
+    def _is_own_version(self, location: str) -> bool:
+        """Whether it is a version file of this table in the catalog of a directory, or of one that was dropped."""
+        folder, _, name = location.rpartition("/")
+        is_here = place_of(folder) == place_of(self.table.state.metadata_location.rpartition("/")[0])
+        is_version = _VERSION.fullmatch(self.table.state.metadata_location.rpartition("/")[2]) is not None
+        return DROPPED in folder or (is_here and is_version and _VERSION.fullmatch(name) is not None)
+
+    def _mismatched(self, file: StoredFile, what: str) -> None:
         if self.mismatch == "error":
             raise InvalidInput(
-                f"cannot remove orphans of {self.table.name}: it records a file with the path of {file.location} in "
-                "another store, so the two may be one file; if both are of this table, keep such files with "
-                "mismatch='ignore'",
+                f"cannot remove orphans of {self.table.name}: it records {what}, so the two may be one file; if both "
+                "are of this table, keep such files with mismatch='ignore'",
                 file=file.location,
             )
-        self.spared += 1
 
-    def check_found(self) -> None:
-        """Raise ``InvalidInput`` if none of the table's files was listed: then it records other locations, and all its
-        files would look like orphans."""
-        if self.listed and not self.reached and len(self._here) + len(self._elsewhere):
+    def check_found(self, is_all: bool) -> None:
+        """Raise ``InvalidInput`` if the table seems to record its files by other locations than the listed ones: then
+        its files look like orphans. ``is_all``: all folders of the table were listed."""
+        if is_all and self.listed and not self.reached and len(self._here) + len(self._elsewhere):
             raise InvalidInput(
                 f"cannot remove orphans below {self.root}: the table records none of the files there, so it records "
                 "them by other locations",
                 location=self.root,
             )
+        if self._first_named is not None:
+            what = f"a file with the name of {self._first_named.location} outside of its folders"
+            self._mismatched(self._first_named, what)
 
 
 def _is_kept(location: str, root: str) -> bool:
@@ -294,7 +330,7 @@ def _is_kept(location: str, root: str) -> bool:
     folder, _, name = location.removeprefix(f"{root}/").rpartition("/")
     if name == "version-hint.text" or _VERSION.fullmatch(name) or is_journal(location):
         return True
-    if any(part.startswith("metadata.dropped-") for part in folder.split("/")):
+    if any(part.startswith(DROPPED) for part in folder.split("/")):
         return True
     hidden = [part for part in folder.split("/") if part.startswith((".", "_")) and "=" not in part and part != CLOCK]
     return bool(hidden) or (name.startswith((".", "_")) and not _DRAFT.fullmatch(name))
@@ -302,10 +338,7 @@ def _is_kept(location: str, root: str) -> bool:
 
 def _still_orphans(table: TendedTable, orphans: list[StoredFile]) -> list[StoredFile]:
     """The orphans that the newest version does not reach either."""
-    keys = KeySet()
-    for locations in every_location(table):
-        keys.add(keys_of(locations))
-    there = keys.has(keys_of(file.location for file in orphans))
+    there = reached(table).has([file.location for file in orphans])
     return [file for file, is_there in zip(orphans, there, strict=True) if not is_there]
 
 

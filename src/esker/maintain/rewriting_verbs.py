@@ -160,6 +160,7 @@ class RewritingVerbs(ABC):
         target_size: int | None = ...,
         spec_id: int | None = ...,
         rewrite_all: bool = ...,
+        sort_by: Sequence[str] = ...,
         max_retries: int = ...,
         ref: str = ...,
         summary: Mapping[str, str] | None = ...,
@@ -172,6 +173,7 @@ class RewritingVerbs(ABC):
         target_size: int | None = ...,
         spec_id: int | None = ...,
         rewrite_all: bool = ...,
+        sort_by: Sequence[str] = ...,
         max_retries: int = ...,
         ref: str = ...,
         summary: Mapping[str, str] | None = ...,
@@ -183,6 +185,7 @@ class RewritingVerbs(ABC):
         target_size: int | None = None,
         spec_id: int | None = None,
         rewrite_all: bool = False,
+        sort_by: Sequence[str] = (),
         max_retries: int = 3,
         ref: str = MAIN,
         summary: Mapping[str, str] | None = None,
@@ -191,9 +194,10 @@ class RewritingVerbs(ABC):
         Returns a ``ManifestReport``; with ``dry_run``, a ``ManifestPlan``, and nothing is changed.
 
         ``target_size`` is by default the table's ``commit.manifest.target-size-bytes`` (8 MiB). ``spec_id`` limits it
-        to manifests of one partition spec. Manifests are rewritten if there are fewer afterwards; with ``rewrite_all``,
+        to manifests of one partition spec. Files are listed in the order of their partitions; ``sort_by`` names the
+        partition fields that come first. Manifests are rewritten if there are fewer afterwards; with ``rewrite_all``,
         always. Manifests that other commits add meanwhile stay as they are. Raises ``Conflict`` if other commits
-        changed the old manifests more than ``max_retries`` times.
+        changed the old manifests more than ``max_retries`` times, and ``InvalidInput`` for an unknown partition field.
 
             orders.rewrite_manifests()
         """
@@ -208,6 +212,7 @@ class RewritingVerbs(ABC):
             "target_size": target_size,
             "spec_id": spec_id,
             "rewrite_all": rewrite_all,
+            "sort_by": sort_by,
             "max_retries": max_retries,
         }
         options = ManifestOptions.of(base.metadata, given)

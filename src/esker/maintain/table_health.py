@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from esker.errors import Conflict, EskerError, StorageFailed
+from esker.errors import Conflict, EskerError, InvalidInput, StorageFailed, Unsupported
 from esker.maintain.tended_table import TendedTable, log
 from esker.model.display_text import card, show_bytes
 from esker.ports.table_format import EntryColumns
@@ -328,7 +328,7 @@ class Step:
     arguments: Mapping[str, Any]
     why: str
     effect: str
-    plan: Any = field(repr=False)  # what the verb returned for dry_run=True
+    plan: Any = field(repr=False)  # what the verb returned for dry_run=True; None: the table refuses the verb
     report: Any = field(default=None, repr=False)  # what it returned; None: it did not run
     skipped: str | None = None  # why it did not run
 
@@ -397,7 +397,7 @@ def maintain(
 ) -> Maintenance:
     """Run the verbs that the findings name, each once. ``verb_of`` gives the verb of a name.
 
-    A step that loses against other writers is reported and does not stop the others.
+    A step that loses against other writers, or that the table refuses, is reported and does not stop the others.
     """
     steps: list[Step] = []
     for name in ORDER:
@@ -406,16 +406,18 @@ def maintain(
             continue
         arguments = {key: value for finding in found for key, value in finding.arguments.items()}
         arguments |= budget.limits(name)
-        plan = verb_of(name)(dry_run=True, **arguments)
-        report, skipped = None, None
-        if not dry_run:
-            skipped = budget.refusal(plan, clock_ms())
-            if skipped is None:
-                log.info("%s…", name)
-                try:
+        plan, report, skipped = None, None, None
+        try:
+            plan = verb_of(name)(dry_run=True, **arguments)
+            if not dry_run:
+                skipped = budget.refusal(plan, clock_ms())
+                if skipped is None:
+                    log.info("%s…", name)
                     report = verb_of(name)(**arguments)
-                except Conflict as error:
-                    skipped = f"failed: {error.message}"
+        except Conflict as error:
+            skipped = f"failed: {error.message}"
+        except (InvalidInput, Unsupported) as error:  # such as expire_snapshots() where gc.enabled is false
+            skipped = f"refused: {error.message}"
         steps.append(
             Step(
                 verb=name,

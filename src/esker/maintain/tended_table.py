@@ -85,6 +85,11 @@ def path_key(location: str) -> int:
     return hash(place_of(location)[1])
 
 
+def name_key(location: str) -> int:
+    """A number for the last part of a location, whatever folder it is in."""
+    return hash(location.rpartition("/")[2])
+
+
 def keys_of(locations: Iterable[str], key: Callable[[str], int] = path_key) -> Keys:
     """The numbers of locations, in order."""
     return np.fromiter(map(key, locations), np.int64)
@@ -115,6 +120,11 @@ class KeySet:
             at[at == len(part)] = 0
             found |= part[at] == keys
         return found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key was added."""
+        return not self._parts
 
     def __len__(self) -> int:
         while len(self._parts) > 1:

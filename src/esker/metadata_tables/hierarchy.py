@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from esker.errors import EskerError
 from esker.metadata_tables.inspected_table import Subject
-from esker.ports.table_format import EntryColumns
+from esker.ports.table_format import EntryColumns, MergesRows
 from esker.tree.data_file import DataFile
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestFile
@@ -60,21 +62,54 @@ def _snapshot(subject: Subject, snapshot: Snapshot, bounds: Bounds) -> SnapshotN
         listed = subject.table_format.manifests(subject.metadata, snapshot)
     except EskerError as error:
         return SnapshotNode(snapshot=snapshot, manifests_total=None, problem=error.message)
-    shown = tuple(_manifest(subject, manifest, bounds.files) for manifest in listed[: bounds.manifests])
+    if isinstance(subject.table_format, MergesRows):
+        shown = _together(subject, listed, bounds)
+    else:
+        shown = tuple(_manifest(subject, manifest, bounds.files) for manifest in listed[: bounds.manifests])
     return SnapshotNode(snapshot=snapshot, manifests_total=len(listed), manifests=shown)
+
+
+def _together(subject: Subject, listed: Sequence[ManifestFile], bounds: Bounds) -> tuple[ManifestNode, ...]:
+    """The manifests of a format where a later manifest may delete the files of an earlier one: only all manifests of
+    the snapshot say which files are live. If one cannot be read, no file is shown."""
+    shown = listed[: bounds.manifests]
+    try:
+        batches = list(subject.entries(listed, EntryColumns()))
+    except EskerError:
+        return tuple(_unread(subject, manifest) for manifest in shown)
+    return tuple(
+        _node(manifest, [_of_manifest(batch, manifest) for batch in batches], bounds.files) for manifest in shown
+    )
+
+
+def _of_manifest(batch: Entries, manifest: ManifestFile) -> Entries:
+    at = [number for number, one in enumerate(batch.manifests) if one.path == manifest.path]
+    return batch.take(np.isin(batch.manifest_index, at))
+
+
+def _unread(subject: Subject, manifest: ManifestFile) -> ManifestNode:
+    try:
+        list(subject.entries((manifest,), EntryColumns()))
+    except EskerError as error:
+        return ManifestNode(manifest=manifest, live_files=None, live_rows=None, problem=error.message)
+    return ManifestNode(manifest=manifest, live_files=None, live_rows=None)
 
 
 def _manifest(subject: Subject, manifest: ManifestFile, files: int) -> ManifestNode:
     try:
-        batches = [b.take(b.is_live) for b in subject.entries((manifest,), EntryColumns())]
-        return ManifestNode(
-            manifest=manifest,
-            live_files=sum(map(len, batches)),
-            live_rows=sum(int(batch.record_count.sum()) for batch in batches),
-            files=_first(batches, files),
-        )
+        return _node(manifest, list(subject.entries((manifest,), EntryColumns())), files)
     except EskerError as error:
         return ManifestNode(manifest=manifest, live_files=None, live_rows=None, problem=error.message)
+
+
+def _node(manifest: ManifestFile, batches: Sequence[Entries], files: int) -> ManifestNode:
+    live = [batch.take(batch.is_live) for batch in batches]
+    return ManifestNode(
+        manifest=manifest,
+        live_files=sum(map(len, live)),
+        live_rows=sum(int(batch.record_count.sum()) for batch in live),
+        files=_first(live, files),
+    )
 
 
 def _first(batches: Sequence[Entries], count: int) -> tuple[DataFile, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from esker.metadata_tables.files import (
     all_data_files,
@@ -30,6 +30,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Columns = Collection[str] | None
+_OF_A_SNAPSHOT = ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
+_OF_THE_TABLE = (
+    "history",
+    "metadata_log_entries",
+    "snapshots",
+    "refs",
+    "all_entries",
+    "all_files",
+    "all_data_files",
+    "all_delete_files",
+    "all_manifests",
+)
 
 
 class Inspect:
@@ -41,6 +53,9 @@ class Inspect:
 
         orders.inspect.files(columns=["file_path", "record_count"])
     """
+
+    snapshot_tables: ClassVar[frozenset[str]] = frozenset(_OF_A_SNAPSHOT)
+    tables: ClassVar[frozenset[str]] = frozenset((*_OF_A_SNAPSHOT, *_OF_THE_TABLE))
 
     def __init__(
         self, *, metadata: TableMetadata, metadata_location: str, table_format: TableFormat, engine: Engine

@@ -115,6 +115,7 @@ class ManifestOptions:
     target_size: int
     spec_id: int | None = None  # None: of every spec
     rewrite_all: bool = False  # also if there are not fewer afterwards
+    sort_by: tuple[str, ...] = ()  # partition fields that come first in the order of the entries
     max_retries: int = 3
 
     @classmethod
@@ -129,7 +130,25 @@ class ManifestOptions:
         if asked.get("spec_id") is not None and asked["spec_id"] not in metadata.spec_by_id:
             known = ", ".join(map(str, sorted(metadata.spec_by_id)))
             raise InvalidInput(f"cannot rewrite manifests of spec {asked['spec_id']}: the table has {known}")
+        asked["sort_by"] = _sort_fields(metadata, asked.get("spec_id"), asked.get("sort_by", ()))
         return cls(**asked)
+
+
+def _sort_fields(metadata: TableMetadata, spec_id: int | None, names: Sequence[str]) -> tuple[str, ...]:
+    """The partition fields to sort by. Raises ``InvalidInput`` for one that the spec does not have."""
+    spec = metadata.spec_by_id[metadata.default_spec_id if spec_id is None else spec_id]
+    known = [part.name for part in spec.fields]
+    if isinstance(names, str):
+        raise InvalidInput(f"cannot sort manifests by {names!r}: give a list of partition fields: [{names!r}]")
+    for name in names:
+        if name not in known:
+            there = f"it has {', '.join(known)}" if known else "it has none"
+            raise InvalidInput(
+                f"cannot sort manifests by {name!r}: it is not a partition field of spec {spec.spec_id}; {there}"
+            )
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"cannot sort manifests by {', '.join(names)}: name each partition field once")
+    return tuple(names)
 
 
 def plan_manifests(
@@ -190,7 +209,8 @@ class _Steps:
         self.is_first = False
         self.made = [
             ReplaceManifests(
-                frozenset(manifest.path for manifest in group.manifests), tuple(_bins(self.tools, metadata, group))
+                frozenset(manifest.path for manifest in group.manifests),
+                tuple(_bins(self.tools, metadata, group, self.options.sort_by)),
             )
             for group in self.plan.groups
         ]
@@ -200,14 +220,19 @@ class _Steps:
         """Nothing was written."""
 
 
-def _bins(tools: Tools, metadata: TableMetadata, group: ManifestGroup) -> Iterable[tuple[Entries, ...]]:
+def _bins(
+    tools: Tools, metadata: TableMetadata, group: ManifestGroup, sort_by: Sequence[str]
+) -> Iterable[tuple[Entries, ...]]:
     """The live entries of the manifests, by partition, divided into equal parts."""
     batches = [
         batch.take(batch.is_live)
         for batch in tools.format.entries(metadata, group.manifests, EntryColumns(full_metrics=True))
     ]
     places = [(at, row) for at, batch in enumerate(batches) for row in range(len(batch))]
-    keys = [_partition_order(batch, row) for batch in batches for row in range(len(batch))]
+    names = [part.name for part in metadata.spec_by_id[group.manifests[0].spec_id].fields]
+    first = [names.index(name) for name in sort_by if name in names]
+    fields = [*first, *(at for at in range(len(names)) if at not in first)]
+    keys = [_partition_order(batch, row, fields) for batch in batches for row in range(len(batch))]
     order = sorted(range(len(places)), key=keys.__getitem__)
     for part in np.array_split(np.array(order, dtype=np.int64), min(group.after, len(order)) or 1):
         rows: dict[int, list[int]] = {}
@@ -218,9 +243,10 @@ def _bins(tools: Tools, metadata: TableMetadata, group: ManifestGroup) -> Iterab
             yield tuple(batches[at].take(np.array(chosen, dtype=np.int64)) for at, chosen in rows.items())
 
 
-def _partition_order(batch: Entries, row: int) -> tuple[tuple[bool, Any], ...]:
-    """A key by which partitions are sorted: null first, NaN last."""
+def _partition_order(batch: Entries, row: int, fields: Sequence[int]) -> tuple[tuple[bool, Any], ...]:
+    """A key by which partitions are sorted, by the fields in this order: null first, NaN last."""
+    values = batch.partition_tuple(row)
     return tuple(
         (False, 0) if value is None else (True, float("inf") if value != value else value)
-        for value in batch.partition_tuple(row)
+        for value in (values[at] for at in fields)
     )

@@ -45,7 +45,7 @@ def read_each(
     table: TendedTable, manifests: Sequence[ManifestFile], *, full_metrics: bool
 ) -> Iterator[tuple[ManifestFile, list[Entries] | EskerError]]:
     """The entries of each manifest, or why it cannot be read. One broken manifest does not hide the others."""
-    columns = EntryColumns(metrics=(DELETE_FILE_PATH_ID,), full_metrics=full_metrics)
+    columns = EntryColumns(metrics=(DELETE_FILE_PATH_ID,), full_metrics=full_metrics, fresh=True)
     for manifest in manifests:
         try:
             yield manifest, list(table.format.entries(table.metadata, (manifest,), columns))
