@@ -14,6 +14,7 @@ import pytest
 from paimon_judge import JARS, PaimonJudge
 
 import esker
+from esker.errors import Unsupported
 from esker.lake import Lake
 
 pytestmark = pytest.mark.skipif(not (JARS / "pom.xml").exists(), reason="Maven could not bring Paimon's jars")
@@ -208,3 +209,71 @@ def test_a_branch_of_java_has_rows_and_columns_of_its_own(java: PaimonJudge, lak
     assert by_esker(lake, "d.branches") == by_java(java.read("d.branches"))
     assert by_esker(lake, "d.branches", ref="side") == by_java(java.read("d.branches", branch="side"))
     assert len(java.read("d.branches", branch="side")) == 3
+
+
+def test_a_table_of_java_becomes_an_iceberg_table_by_its_field_ids(
+    java: PaimonJudge, lake: Lake, warehouse: Path, tmp_path: Path
+) -> None:
+    """Java's Parquet files have Paimon's field ids, which begin at 0. A name may even have had another column."""
+    without_time = {name: type_ for name, type_ in EVERY_TYPE.items() if name != "tm"}  # which Iceberg has otherwise
+    java.create("d.ids", without_time, partition=("p",))
+    lake.table("d.ids").append(
+        every_type().drop_columns("tm")
+    )  # files without ids, then the same rows in files with them
+    java.write("d.ids", *(["+I", *row.values()] for row in java.read("d.ids")))
+    java.create("d.again", {"id": "BIGINT", "v": "STRING", "l": {"type": "ARRAY", "element": "INT"}})
+    java.write("d.again", ["+I", 1, "old", [1, 2]])
+    java.alter("d.again", ("drop", "v"))
+    java.alter("d.again", ("add", "v", "STRING"))
+    java.write("d.again", ["+I", 2, None, "new"])
+    java.create("d.top", {"id": "BIGINT NOT NULL", "v": "STRING"}, primary=("id",), options={"bucket": "2"})
+    java.write("d.top", *(["+I", number, "v"] for number in range(9)))
+    java.write("d.top", ["-D", 3, None])
+    java.compact("d.top")
+    target = esker.connect(f"sqlite:///{tmp_path}/lake/catalog.db", allowed_roots=[warehouse])
+    target.create_namespace("db")
+    static = pytest.importorskip("pyiceberg.table").StaticTable
+    for name in ("ids", "again", "top"):
+        made = target.convert_table(f"db.{name}", lake.table(f"d.{name}"))
+        assert by_esker(target, f"db.{name}") == by_esker(lake, f"d.{name}") == by_java(java.read(f"d.{name}"))
+        theirs = static.from_metadata(made.metadata_location).scan().to_arrow().to_pylist()
+        assert sorted(map(repr, theirs)) == sorted(map(repr, made.to_arrow().to_pylist()))
+
+
+KEPT: dict[tuple[str, str], list[Any]] = {  # changes of a type after which every old value is the same
+    ("TINYINT", "BIGINT"): [1, -3, None],
+    ("SMALLINT", "INT"): [300, None],
+    ("INT", "BIGINT"): [70_000, -1, None],
+    ("FLOAT", "DOUBLE"): [1.5, -0.25, None],
+    ("DECIMAL(9, 2)", "DECIMAL(20, 2)"): ["1.25", "-3.50", None],
+    ("VARCHAR(3)", "STRING"): ["abc", "", None],
+    ("VARCHAR(3)", "VARCHAR(9)"): ["abc"],
+    ("TIMESTAMP(3)", "TIMESTAMP(6)"): ["2026-01-02T03:04:05.123", None],
+}
+CAST: dict[tuple[str, str], list[Any]] = {  # Java casts the values of old files
+    ("INT", "SMALLINT"): [70_000],
+    ("VARCHAR(9)", "VARCHAR(3)"): ["abcdef"],
+    ("TIMESTAMP(6)", "TIMESTAMP(3)"): ["2026-01-02T03:04:05.123456"],
+    ("BIGINT", "INT"): [5_000_000_000],
+    ("DOUBLE", "INT"): [2.75],
+    ("INT", "STRING"): [12],
+    ("DATE", "TIMESTAMP(6)"): ["2026-01-02"],
+}
+
+
+@pytest.mark.parametrize("change", [*KEPT, *CAST], ids=" to ".join)
+def test_a_changed_type_is_read_as_java_reads_it_or_refused(
+    java: PaimonJudge, lake: Lake, change: tuple[str, str]
+) -> None:
+    name = f"d.changed_{[*KEPT, *CAST].index(change)}"
+    values = (KEPT | CAST)[change]
+    java.create(name, {"k": "INT", "v": change[0]})
+    java.write(name, *(["+I", number, value] for number, value in enumerate(values)))
+    before = by_java(java.read(name))
+    java.alter(name, ("type", "v", change[1]))
+    if change in KEPT:
+        assert by_esker(lake, name) == by_java(java.read(name)) == before
+        return
+    with pytest.raises(Unsupported, match=r"cannot read column 'v': its type was changed"):
+        lake.table(name).to_arrow()
+    assert by_java(java.read(name)) != before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,3 +226,17 @@ def test_a_file_that_was_deleted_is_not_read(keyed: PaimonTable) -> None:
         "APPEND",
         "OVERWRITE",
     ]
+
+
+def test_a_plan_does_not_import_pandas(tmp_path: Path) -> None:
+    """It takes a second, which is more than the plan of 100,000 files. Arrow imports it to convert a text of Python."""
+    table = PaimonTable(tmp_path / "db.db/t", schema({"k": "BIGINT NOT NULL", "v": "STRING"}, keys=["k"], bucket="1"))
+    table.append(versions([1, 2], 0, v=["a", "b"]))
+    table.append(versions([2, 3], 5, v=["c", "d"]))
+    script = f"""
+import sys, esker
+tasks = list(esker.open_table({str(table.path)!r}).scan("k > 1").plan().tasks)
+print(len(tasks), "pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]

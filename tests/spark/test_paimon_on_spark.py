@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from corpus import corpus_root, of_each
 from paimon_corpus import Case, as_text, cases
+from pyspark.errors import AnalysisException
+from s3_server import S3Server
 
 import esker
+from esker.errors import InvalidInput, NoSuchTable
+from esker.lake import Lake
+from esker.paimon.inspect import PaimonInspect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,3 +72,62 @@ def test_a_filter_on_a_value_is_above_the_merge(name: str, spark: SparkSession) 
     expected = as_text([row for row in whole if row[column] == value])
     assert text_of(table.scan(where).to_spark(spark)) == expected
     assert as_text(table.scan(where).to_arrow().to_pylist()) == expected
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: SparkSession) -> Lake:
+    """A table ``db.t`` with a key, two snapshots and a third that compacts."""
+    made = esker.connect(f"paimon://{tmp_path}/warehouse", spark=spark)
+    columns = "id bigint not null, v string, p int not null"
+    keyed = made.create_table(
+        "db.t", columns, partition_by=["p"], identifier_fields=["p", "id"], properties={"bucket": "1"}
+    )
+    keyed.append({"id": [1, 2], "v": ["a", "b"], "p": [1, 2]})
+    keyed.append({"id": [1], "v": ["A"], "p": [1]})
+    keyed.compact()
+    return made
+
+
+def test_every_metadata_table_can_be_queried_in_both_forms(lake: Lake) -> None:
+    for name in sorted(PaimonInspect.tables):
+        expected = getattr(lake.table("db.t").inspect, name)()
+        for spelled in (f"db.t.{name}", f"db.`t${name}`", f"db.`T${name.upper()}`"):
+            frame = lake.sql(f"SELECT * FROM {spelled}")
+            assert frame.columns == expected.schema.names
+            assert frame.count() == expected.num_rows
+
+
+def test_the_fields_of_files_are_columns_also_of_an_older_snapshot(lake: Lake) -> None:
+    text = "SELECT kind, bucket, totalBuckets, minKey.id, maxKey.id AS last, level, extraFiles, embeddedIndex, "
+    found = lake.sql(text + "deleteRowCount FROM db.t.files VERSION AS OF 2 ORDER BY partition.p, id").collect()
+    assert [(row.kind, row.bucket, row.totalBuckets, row.id, row.level, row.deleteRowCount) for row in found] == [
+        ("ADD", 0, 1, 1, 0, 0),
+        ("ADD", 0, 1, 1, 0, 0),
+        ("ADD", 0, 1, 2, 0, 0),
+    ]
+    assert [row.level for row in lake.sql("SELECT f.level FROM db.`t$files` AS f WHERE f.level > 0").collect()] == [
+        5,
+        5,
+    ]
+    for missing in ("db.t.history", "db.`t$history`", "db.`nothing$files`"):
+        with pytest.raises((NoSuchTable, AnalysisException), match=r"history|nothing"):
+            lake.sql(f"SELECT * FROM {missing}")
+    with pytest.raises(InvalidInput, match="it describes all versions"):
+        lake.sql("SELECT * FROM db.t.tags VERSION AS OF 2")
+
+
+@pytest.mark.slow
+def test_a_warehouse_in_an_object_store_gives_the_same_rows(s3: S3Server, bucket: str, spark: SparkSession) -> None:
+    lake = esker.connect(f"paimon:{bucket}/warehouse", properties=s3.properties, spark=spark)
+    table = lake.create_table(
+        "db.t", "id bigint not null, v string", identifier_fields=["id"], properties={"bucket": "2"}
+    )
+    table.append({"id": list(range(20)), "v": ["old"] * 20})
+    table.upsert(spark.sql("SELECT id, 'new' AS v FROM range(5, 25)"))
+    table.delete("id = 7")
+    expected = {id_: "old" if id_ < 5 else "new" for id_ in range(25) if id_ != 7}
+    assert {row.id: row.v for row in lake.sql("SELECT id, v FROM db.t").collect()} == expected
+    assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == expected
+    assert [row.v for row in table.scan("id = 3").to_spark().collect()] == ["old"]
+    table.compact()
+    assert {row.id: row.v for row in lake.sql("SELECT id, v FROM db.t").collect()} == expected

@@ -31,10 +31,7 @@ class Places:
         self._distinct = [rows.column(at, field.type) for at, field in enumerate(schema.partition_fields)]
         low = int(buckets.min()) if len(buckets) else 0
         width = (int(buckets.max()) - low + 1) if len(buckets) else 1
-        pairs, first, self.place_of = np.unique(
-            self._partition_of * width + (buckets - low), return_index=True, return_inverse=True
-        )
-        self._first = first
+        pairs, self.place_of = np.unique(self._partition_of * width + (buckets - low), return_inverse=True)
         self._pairs = [(int(pair) // width, int(pair) % width + low) for pair in pairs]
 
     @property
@@ -44,18 +41,26 @@ class Places:
         return tuple(column.take(at) for column in self._distinct)
 
     def locations(self, storage: Storage, names: pa.Array) -> pa.Array:
-        """The location of every file. Where pypaimon spelled a directory in its own way, that directory."""
-        folders = []
-        for (partition, bucket), first in zip(self._pairs, self._first, strict=True):
-            values = [column[partition].as_py() for column in self._distinct]
-            folders.append(self._folder(storage, values, bucket, names[int(first)].as_py()))
-        whole = binary_array([folder.encode() for folder in folders]).cast(pa.string()).take(arrow_array(self.place_of))
-        return pc.binary_join_element_wise(whole, names, "/")
+        """The location of every file. Where pypaimon spelled a directory in its own way, that directory. A partition
+        may have files in both."""
+        folder_of = self.place_of.copy()
+        folders: list[str] = []
+        others: list[str] = []
+        for number, (partition, bucket) in enumerate(self._pairs):
+            right, *spelt = self._spellings([column[partition].as_py() for column in self._distinct], bucket)
+            folders.append(right)
+            for other in spelt:
+                there = {file.location.rpartition("/")[2] for file in storage.list(f"{other}/")}
+                for at in np.flatnonzero(self.place_of == number) if there else ():
+                    if names[int(at)].as_py() in there:
+                        folder_of[at] = len(self._pairs) + len(others)
+                others.append(other)
+        texts = binary_array([*(folder.encode() for folder in (*folders, *others)), b"/"]).cast(pa.string())
+        # The slash is a value of an array: Arrow imports pandas, which takes a second, to convert a text of Python.
+        return pc.binary_join_element_wise(texts.take(arrow_array(folder_of)), names, texts[len(texts) - 1])
 
-    def _folder(self, storage: Storage, values: list[Any], bucket: int, name: str) -> str:
+    def _spellings(self, values: list[Any], bucket: int) -> list[str]:
+        """The directory of a bucket, then those that pypaimon may have used in its place."""
         fields, options = self._schema.partition_fields, self._schema.options
-        right = self._layout.bucket(partition_path(fields, values, options), bucket)
-        others = [self._layout.bucket(path, bucket) for path in other_partition_paths(fields, values, options)]
-        if others and not storage.exists(f"{right}/{name}"):
-            return next((other for other in others if storage.exists(f"{other}/{name}")), right)
-        return right
+        paths = [partition_path(fields, values, options), *other_partition_paths(fields, values, options)]
+        return [self._layout.bucket(path, bucket) for path in paths]

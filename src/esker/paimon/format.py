@@ -23,6 +23,7 @@ from esker.paimon.manifests.live_files import live_entries
 from esker.paimon.manifests.manifest import IDENTITY, Kind, read_manifests
 from esker.paimon.manifests.manifest_list import ManifestMeta, decode_manifest_list
 from esker.paimon.manifests.statistics import as_bounds
+from esker.paimon.metadata.changed_types import check_types
 from esker.paimon.metadata.snapshot import PaimonSnapshot
 from esker.paimon.metadata.table_schema import TableSchema
 from esker.paimon.options import check_readable, merge_rule, skips_level_zero
@@ -30,13 +31,14 @@ from esker.paimon.read_table import Definition, definition_of, number_beside, sn
 from esker.paimon.rows.binary_row import BinaryRows, decode_row
 from esker.paimon.rows.deletion_vector import FRAME, VectorRange, decode_vector
 from esker.paimon.sections import sections
+from esker.ports.convertible import Convertible
 from esker.ports.merge import MergeRule
 from esker.ports.storage import Storage, parallel_reads
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import ColumnMetrics, Entries, EntryStatus
 from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
-from esker.tree.snapshot import Snapshot
+from esker.tree.snapshot import RefKind, Snapshot
 from esker.tree.table_metadata import TableMetadata
 
 _PLAN = IDENTITY | {"_FILE._FILE_SIZE", "_FILE._ROW_COUNT", "_FILE._SCHEMA_ID"}
@@ -123,6 +125,17 @@ class PaimonFormat:
         files = list(zip(locations, self._read_all(locations), strict=True))
         return live_entries(read_manifests(files, only), lambda row: decode_row(row, types)).combine_chunks()
 
+    def live_of(self, definition: Definition, state: PaimonSnapshot) -> pa.Table:
+        """The live entries of a snapshot as columns, also those that a reader does not see yet."""
+        metas = self.listed(definition, state.manifest_lists)
+        return self.live(definition, [definition.layout.manifest(meta.name) for meta in metas])
+
+    def convertible(self, metadata: TableMetadata) -> Convertible:
+        """The files of the current snapshot, for an Iceberg table. Raises ``Unsupported`` if they are not its rows."""
+        from esker.paimon.convertible_files import convertible_files
+
+        return convertible_files(metadata, self)
+
     def all_entries(self, locations: Sequence[str]) -> pa.Table:
         """Every entry of manifests as columns, also those that delete."""
         return read_manifests(list(zip(locations, self._read_all(locations), strict=True)))
@@ -141,6 +154,7 @@ class PaimonFormat:
         )
         rows = self.live(definition, [manifest.path for manifest in manifests], only)
         rows = _visible(rows, latest)
+        check_types(definition.schemas_beside(number), _schema_ids(rows), _read_schema(metadata, definition, number))
         first = manifests[0].path
         buckets = _numbers(rows, "_BUCKET")
         places = Places(latest, definition.layout, _column(rows, "_PARTITION"), buckets, first)
@@ -192,7 +206,11 @@ class PaimonFormat:
         buckets = np.fromiter((entry.bucket for entry, _ in found), np.int64, count)
         partitions = binary_array([entry.partition for entry, _ in found])
         places = Places(definition.latest, definition.layout, partitions, buckets, manifest.path)
-        targets = places.locations(self._storage, pa.array([one.data_file for _, one in found]))
+        names = pa.array([one.data_file for _, one in found])
+        elsewhere = self._outside(definition, metadata, manifest)
+        targets = places.locations(self._storage, names)
+        if elsewhere:
+            targets = pc.coalesce(pa.array([elsewhere.get(name) for name in names.to_pylist()], pa.string()), targets)
         files = [
             self._index_file(definition, entry, target.as_py())
             for (entry, _), target in zip(found, targets, strict=True)
@@ -222,6 +240,18 @@ class PaimonFormat:
                 "content_size": pa.array(sizes, pa.int64()),
             },
         )
+
+    def _outside(self, definition: Definition, metadata: TableMetadata, manifest: ManifestFile) -> Mapping[str, str]:
+        """The locations of data files outside of the table's directory, by name. A vector names only the file."""
+        snapshot = metadata.snapshot(manifest.added_snapshot_id or 0)
+        if snapshot is None or not any(
+            "data-file.external-paths" in one.options for one in definition.schemas.values()
+        ):
+            return {}
+        metas = self.listed(definition, self.state(snapshot).manifest_lists)
+        rows = self.live(definition, [definition.layout.manifest(meta.name) for meta in metas], IDENTITY)
+        pairs = zip(rows["_FILE._FILE_NAME"].to_pylist(), rows["_FILE._EXTERNAL_PATH"].to_pylist(), strict=True)
+        return {name: place for name, place in pairs if place is not None}
 
     def _index_file(self, definition: Definition, entry: IndexEntry, data_file: str) -> str:
         if entry.external_path is not None:
@@ -291,6 +321,20 @@ def _visible(rows: pa.Table, schema: TableSchema) -> pa.Table:
     if skips_level_zero(schema):
         hidden |= _numbers(rows, "_FILE._LEVEL") == 0
     return rows.filter(arrow_array(~hidden)).combine_chunks() if hidden.any() else rows
+
+
+def _schema_ids(rows: pa.Table) -> list[int]:
+    return [int(id_) for id_ in np.unique(_numbers(rows, "_FILE._SCHEMA_ID"))]
+
+
+def _read_schema(metadata: TableMetadata, definition: Definition, number: int) -> TableSchema:
+    """The schema in which the rows of a snapshot are read: its own if it is an older one, else the newest."""
+    newest = definition.latest_beside(number)
+    branches = (ref.snapshot_id for ref in metadata.refs.values() if ref.kind is RefKind.BRANCH)
+    heads = {metadata.current_snapshot_id, *branches}
+    snapshot = None if number in heads else metadata.snapshot(number)
+    own = None if snapshot is None or snapshot.schema_id is None else definition.schemas.get(snapshot.schema_id)
+    return own or newest
 
 
 def _merge_groups(

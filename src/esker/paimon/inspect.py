@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,9 @@ class PaimonInspect:
 
         table.inspect.files(columns=["fileName", "level", "deleteRowCount"])
     """
+
+    snapshot_tables: ClassVar[frozenset[str]] = frozenset(("manifests", "files", "entries", "partitions"))
+    tables: ClassVar[frozenset[str]] = snapshot_tables | {"snapshots", "schemas", "tags", "branches", "options"}
 
     def __init__(self, metadata: TableMetadata, table_format: PaimonFormat) -> None:
         self._metadata = metadata

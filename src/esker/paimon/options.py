@@ -16,6 +16,13 @@ _REFUSED = (  # option, the values that are harmless
     ("data-file.path-directory", ()),
     ("sequence.field.sort-order", ("ascending",)),
     ("scan.fallback-branch", ()),
+    ("scan.fallback-snapshot-branch", ()),
+    ("scan.fallback-delta-branch", ()),
+    ("scan.primary-branch", ()),
+    ("branch", ("main",)),
+    ("batch-scan-mode", ("none",)),
+    ("table-read.sequence-number.enabled", ("false",)),
+    ("key-value.sequence_number.enabled", ("false",)),
     ("query-auth.enabled", ("false",)),
     ("chain-table.enabled", ("false",)),
     ("partial-update.remove-record-on-sequence-group", ()),
@@ -32,6 +39,8 @@ _REFUSED = (  # option, the values that are harmless
     ("scan.file-creation-time-millis", ()),
     ("scan.creation-time-millis", ()),
 )
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32}
+_DEFAULT = re.compile(r"fields\..+\.default-value")  # versions up to 1.1 fill it in, newer ones do not
 _GROUP = re.compile(r"fields\.(.+)\.sequence-group")
 _FUNCTION = re.compile(r"fields\.(.+)\.aggregate-function")
 
@@ -42,6 +51,9 @@ def check_readable(schema: TableSchema) -> None:
         value = schema.options.get(name)
         if value is not None and value.strip().lower() not in harmless:
             raise refusal(name, value)
+    default = next((name for name in schema.options if _DEFAULT.fullmatch(name)), None)
+    if default is not None:
+        raise refusal(default, schema.options[default])
     if schema.primary_keys:
         merge_rule(schema)
 
@@ -74,18 +86,33 @@ def engine_of(schema: TableSchema) -> MergeEngine:
 def merge_rule(schema: TableSchema) -> MergeRule:
     """How rows with the same key are merged. Raises ``Unsupported`` for a function that is not known."""
     engine = engine_of(schema)
-    ignored = ("ignore-delete", *(f"{name.value}.ignore-delete" for name in MergeEngine))
-    whole = ("partial-update.remove-record-on-delete", "aggregation.remove-record-on-delete")
-    order = tuple(name.strip() for name in schema.option("sequence.field").split(",") if name.strip())
+    is_aggregation = engine is MergeEngine.AGGREGATION
+    # Java does not look at ignore-delete where it aggregates
+    ignored = () if is_aggregation else ("ignore-delete", *(f"{name.value}.ignore-delete" for name in MergeEngine))
+    functions = _functions(schema, order_names(schema)) if is_aggregation else {}
     return MergeRule(
         engine=engine,
         keys=tuple(field.id for field in schema.key_fields),
-        order=tuple(schema.by_name[name].id for name in order if name in schema.by_name),
+        order=tuple(schema.by_name[name].id for name in order_names(schema)),
         groups=_groups(schema) if engine is MergeEngine.PARTIAL_UPDATE else (),
-        functions=_functions(schema, order) if engine is MergeEngine.AGGREGATION else {},
+        functions=functions,
+        sum_bits={
+            id_: _BITS[schema.by_id[id_].type.root]
+            for id_, function in functions.items()
+            if function is Aggregate.SUM and schema.by_id[id_].type.root in _BITS
+        },
         ignores_deletes=any(map(schema.is_set, ignored)),
-        deletes_whole_rows=any(map(schema.is_set, whole)),
+        deletes_whole_rows=schema.is_set(f"{engine.value}.remove-record-on-delete"),
     )
+
+
+def order_names(schema: TableSchema) -> tuple[str, ...]:
+    """The columns of ``sequence.field``. Raises ``Unsupported`` for one that the table does not have."""
+    value = schema.option("sequence.field")
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    if any(name not in schema.by_name for name in names):
+        raise refusal("sequence.field", value)
+    return names
 
 
 def _groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:

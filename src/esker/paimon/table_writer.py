@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput
 from esker.paimon.maintain.compact_buckets import Compaction
-from esker.paimon.maintain.expire_oldest import expire_snapshots
-from esker.paimon.maintain.unnamed_files import remove_orphans
+from esker.paimon.maintain.remove_files import expire_snapshots, remove_orphans
 from esker.paimon.metadata.layout import Layout
 from esker.paimon.read_table import read_schemas
 from esker.paimon.write.put_rows import Writer
 from esker.ports.own_writer import Compacted, Expired, Orphans
 from esker.ports.storage import Storage
+from esker.tree.snapshot import RefKind
 from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class PaimonWriter:
 
     def __init__(self, storage: Storage, metadata: TableMetadata, branch: str) -> None:
         self._storage, self._layout = storage, Layout(metadata.location.rstrip("/"), branch)
-        if branch != "main" and branch not in metadata.refs:
+        ref = metadata.refs.get(branch)
+        if branch != "main" and (ref is None or ref.kind is not RefKind.BRANCH):
             raise InvalidInput(f"cannot write to branch {branch!r}: the table has no such branch", branch=branch)
         self._schemas = {schema.id: schema for schema in read_schemas(storage, self._layout).values()}
         self._schema = self._schemas[max(self._schemas)]

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from esker.errors import Conflict, Corrupt, Unsupported
 from esker.paimon.manifests.manifest import FileEntry
+from esker.paimon.metadata.changed_types import check_types
 from esker.paimon.metadata.layout import Layout
 from esker.paimon.metadata.table_schema import TableSchema
+from esker.paimon.options import merge_rule
 from esker.paimon.rows.binary_row import decode_row
-from esker.paimon.rows.partition_path import partition_path
+from esker.paimon.rows.partition_path import other_partition_paths, partition_path
 from esker.paimon.write.data_files import (
     KEY,
     ROW_KIND,
@@ -31,7 +33,7 @@ from esker.ports.storage import Storage, delete_each
 
 TARGET_BYTES = 128 << 20
 _LIVE = (0, 2)
-_LEVELS = 6
+_RUNS = 5  # sorted runs at which Java compacts; one level more than these by default
 _ATTEMPTS = 3
 
 
@@ -123,15 +125,17 @@ class Compaction:
 
     @property
     def _top(self) -> int:
-        return int(self._schema.option("num-levels", str(_LEVELS))) - 1
+        runs = int(self._schema.option("num-sorted-run.compaction-trigger", str(_RUNS)))
+        return int(self._schema.option("num-levels", str(runs + 1))) - 1
 
     # ------------------------------------------------------------ Rewriting
 
     def _rewritten(self, group: Sequence[FileEntry]) -> list[FileEntry]:
+        check_types(self._schemas, (entry.file.schema_id for entry in group), self._schema, in_place=True)
         first = group[0]
         types = [field.type for field in self._schema.partition_fields]
         path = partition_path(self._schema.partition_fields, decode_row(first.partition, types), self._schema.options)
-        place = Place(first.partition, path, first.bucket)
+        place = Place(first.partition, path, first.bucket, first.total_buckets)
         tables = [self._rows(entry) for entry in group]
         for entry, table in zip(group, tables, strict=True):
             if table.num_rows != entry.file.rows:
@@ -155,6 +159,8 @@ class Compaction:
         """The live rows, sorted by key: of each key the version with the highest number; an insert wins a tie."""
         keys = [KEY + field.name for field in self._schema.key_fields]
         live = pc.is_in(versions[ROW_KIND], value_set=pa.array(_LIVE, pa.int8()))
+        if merge_rule(self._schema).ignores_deletes:
+            versions, live = versions.filter(live), pc.filter(live, live)
         ranked = versions.append_column("live", live)
         order = [*((key, "ascending") for key in keys), (SEQUENCE, "descending"), ("live", "descending")]
         ranked = ranked.take(pc.sort_indices(ranked, sort_keys=order))
@@ -194,5 +200,7 @@ class Compaction:
         if entry.file.external_path is not None:
             return entry.file.external_path
         types = [field.type for field in self._schema.partition_fields]
-        path = partition_path(self._schema.partition_fields, decode_row(entry.partition, types), self._schema.options)
-        return f"{self._layout.bucket(path, entry.bucket)}/{entry.file.name}"
+        given = self._schema.partition_fields, decode_row(entry.partition, types), self._schema.options
+        paths = (partition_path(*given), *other_partition_paths(*given))
+        right, *others = (f"{self._layout.bucket(path, entry.bucket)}/{entry.file.name}" for path in paths)
+        return next((other for other in others if self._storage.exists(other)), right)

@@ -75,15 +75,18 @@ def snapshots_of(storage: Storage, layout: Layout) -> dict[int, PaimonSnapshot]:
 
 def other_roots(storage: Storage, layout: Layout) -> list[PaimonSnapshot]:
     """What keeps files besides the snapshots of this branch: its tags and changelogs, and all of the other branches."""
-    found = _tags(storage, layout)
-    for number in numbered(storage, f"{layout.own}/changelog", "changelog-"):
-        place = f"{layout.own}/changelog/changelog-{number}"
-        found.append(decode_snapshot(place, storage.read(place)))
+    found = _tags(storage, layout) + _changelogs(storage, layout)
     for branch in {"main", *branches(storage, layout.root)} - {layout.branch}:
         other = layout.on(branch)
         found += snapshots_of(storage, other).values()
-        found += _tags(storage, other)
+        found += _tags(storage, other) + _changelogs(storage, other)
     return found
+
+
+def _changelogs(storage: Storage, layout: Layout) -> list[PaimonSnapshot]:
+    numbers = numbered(storage, f"{layout.own}/changelog", "changelog-")
+    places = [f"{layout.own}/changelog/changelog-{number}" for number in numbers]
+    return [decode_snapshot(place, storage.read(place)) for place in places]
 
 
 def _tags(storage: Storage, layout: Layout) -> list[PaimonSnapshot]:

@@ -53,8 +53,13 @@ class TableSchema:
     @cached_property
     def bucket_fields(self) -> tuple[DataField, ...]:
         """The columns whose hash is the bucket, for tables with a fixed number of buckets."""
-        named = [name.strip() for name in self.options.get("bucket-key", "").split(",") if name.strip()]
+        named = self.bucket_names
         return tuple(self.by_name[name] for name in named) if named else self.key_fields
+
+    @property
+    def bucket_names(self) -> tuple[str, ...]:
+        """The columns in the option ``bucket-key``."""
+        return tuple(name.strip() for name in self.options.get("bucket-key", "").split(",") if name.strip())
 
     @property
     def bucket(self) -> int:
@@ -100,10 +105,16 @@ def decode_schema(file: str, data: bytes) -> TableSchema:
         )
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(file, f"it is no Paimon schema: {error!r}") from None
-    missing = [name for name in (*found.partition_keys, *found.primary_keys) if name not in found.by_name]
-    if missing:
-        raise Corrupt(file, f"its key {missing[0]!r} is no column")
+    check_keys(found, file)
     return found
+
+
+def check_keys(schema: TableSchema, file: str) -> None:
+    """Raise ``Corrupt`` if a column of a key does not exist."""
+    named = (*schema.partition_keys, *schema.primary_keys, *schema.bucket_names)
+    missing = next((name for name in named if name not in schema.by_name), None)
+    if missing is not None:
+        raise Corrupt(file, f"its key {missing!r} is no column")
 
 
 def encode_schema(schema: TableSchema) -> bytes:

@@ -76,6 +76,11 @@ class DataType:
         return _DEFAULTS.get(self.root, 0) if self.precision is None else self.precision
 
     @property
+    def length(self) -> int:
+        """The most characters or bytes of a text or a binary."""
+        return _DEFAULTS.get(self.root, _LONGEST) if self.precision is None else self.precision
+
+    @property
     def is_time_point(self) -> bool:
         """Whether it is a timestamp, with or without a zone."""
         return self.root in ("TIMESTAMP", "TIMESTAMP_LTZ")
@@ -89,6 +94,7 @@ class DataField:
     name: str
     type: DataType
     description: str | None = None
+    default: str | None = None  # what writers put in the place of a null
 
 
 # ---------------------------------------------------------------- JSON
@@ -138,6 +144,7 @@ def decode_field(given: Mapping[str, Any]) -> DataField:
         name=str(given["name"]),
         type=decode_type(given["type"]),
         description=given.get("description"),
+        default=given.get("defaultValue"),
     )
 
 
@@ -172,7 +179,8 @@ def _text(type_: DataType) -> str:
 def encode_field(field: DataField) -> dict[str, Any]:
     """The JSON form of a field."""
     found: dict[str, Any] = {"id": field.id, "name": field.name, "type": encode_type(field.type)}
-    return found if field.description is None else {**found, "description": field.description}
+    more = {"description": field.description, "defaultValue": field.default}
+    return found | {name: value for name, value in more.items() if value is not None}
 
 
 # ---------------------------------------------------------------- The model's types

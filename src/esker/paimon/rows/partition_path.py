@@ -60,7 +60,7 @@ def _text(type_: DataType, value: Any, *, legacy: bool) -> str:
         case "DATE":
             return str(value) if legacy else _date(value)
         case "TIME":
-            return str(value // 1000) if legacy else _time(value // 1000 * 1_000_000, 0)
+            return str(value // 1000) if legacy else _sql_time(value // 1000, type_.digits)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             return _timestamp(type_, value, legacy=legacy)
         case "FLOAT" | "DOUBLE":
@@ -102,6 +102,13 @@ def _time(nanos: int, digits: int) -> str:
     seconds, fraction = divmod(nanos, 10**9)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return text if not digits else f"{text}.{fraction // 10 ** (9 - digits):0{digits}}"
+
+
+def _sql_time(millis: int, digits: int) -> str:
+    """The text of a cast: up to three digits of a second, without zeros at the end but the first."""
+    seconds, rest = divmod(millis, 1000)
+    fraction = f"{rest:03}"[:digits]
+    return f"{_time(seconds * 10**9, 0)}.{fraction.rstrip('0') or '0'}" if digits else _time(seconds * 10**9, 0)
 
 
 def java_double(value: np.floating[Any]) -> str:

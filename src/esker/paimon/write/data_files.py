@@ -39,11 +39,13 @@ _COMPRESSION = {"zstd", "snappy", "gzip", "lz4", "none"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A bucket of a partition. ``partition`` is a binary row."""
+    """A bucket of a partition. ``partition`` is a binary row. ``total_buckets`` is how many the partition has, where
+    that is not the number of the schema."""
 
     partition: bytes
     path: str
     bucket: int
+    total_buckets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,8 @@ def _write(storage: Storage, schema: TableSchema, layout: Layout, place: Place, 
 
 
 def _entry(schema: TableSchema, place: Place, file: FileMeta) -> FileEntry:
-    total = schema.bucket if schema.bucket > 0 else UNAWARE
+    wanted = schema.bucket if schema.bucket > 0 else UNAWARE
+    total = wanted if place.total_buckets is None else place.total_buckets
     return FileEntry(kind=Kind.ADD, partition=place.partition, bucket=place.bucket, total_buckets=total, file=file)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from itertools import count
 
-from esker.errors import AlreadyExists, Unsupported
+from esker.errors import AlreadyExists, InvalidInput, Unsupported
 from esker.model.transform import IdentityTransform
 from esker.model.types import (
     BINARY,
@@ -29,11 +29,14 @@ from esker.model.types import (
 from esker.paimon.metadata.layout import Layout
 from esker.paimon.metadata.table_schema import TableSchema, encode_schema
 from esker.paimon.metadata.types import DataField, DataType, required
+from esker.paimon.write.create_once import check_store
+from esker.paimon.write.data_files import KEY, ROW_KIND, SEQUENCE
 from esker.paimon.write.put_rows import check_writable
 from esker.ports.storage import Storage
 from esker.tree.table_metadata import TableMetadata
 
 _LONGEST = 2147483647
+_RESERVED = (SEQUENCE, ROW_KIND, "_LEVEL", "rowkind")
 _PLAIN: dict[Type, DataType] = {
     BOOLEAN: DataType(root="BOOLEAN"),
     INT: DataType(root="INT"),
@@ -49,15 +52,32 @@ _PLAIN: dict[Type, DataType] = {
 
 def create_table(storage: Storage, root: str, metadata: TableMetadata) -> TableSchema:
     """Write the first schema of a table. Partitions must be columns as they are, and the identifier columns are the
-    primary key. Raises ``AlreadyExists`` if the directory has a table, and ``Unsupported`` for what Paimon does not
-    have or Esker does not write."""
+    primary key. Raises ``AlreadyExists`` if the directory has a table, ``InvalidInput`` for names that no table can
+    have, and ``Unsupported`` for what Paimon does not have or Esker does not write."""
     schema = new_schema(metadata)
+    _check_names(schema)
     check_writable(schema)
+    check_store(storage, root)
     try:
         storage.write_new(Layout(root).schema(0), encode_schema(schema))
     except AlreadyExists:
         raise AlreadyExists(f"cannot create a table at {root}: there is one already", location=root) from None
     return schema
+
+
+def _check_names(schema: TableSchema) -> None:
+    for name in schema.by_name:
+        if name.startswith(KEY) or name in _RESERVED:
+            raise InvalidInput(f"cannot create column {name!r}: Paimon's files have this name already", column=name)
+    for name in schema.bucket_names:
+        if name not in schema.by_name or name in schema.partition_keys:
+            raise InvalidInput(
+                f"cannot create a table with bucket-key {name!r}: it must be a column that is no partition", column=name
+            )
+        if schema.primary_keys and name not in schema.primary_keys:
+            raise InvalidInput(
+                f"cannot create a table with bucket-key {name!r}: it must be a column of the primary key", column=name
+            )
 
 
 def new_schema(metadata: TableMetadata) -> TableSchema:

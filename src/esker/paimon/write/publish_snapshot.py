@@ -16,6 +16,7 @@ from esker.paimon.metadata.layout import Layout, latest_snapshot
 from esker.paimon.metadata.snapshot import BATCH, PaimonSnapshot, decode_snapshot, encode_snapshot
 from esker.paimon.metadata.table_schema import TableSchema
 from esker.paimon.rows.binary_row import decode_row
+from esker.paimon.write.create_once import check_creates_once
 from esker.paimon.write.data_files import partition_statistics
 from esker.ports.storage import Storage
 
@@ -163,9 +164,9 @@ class _Attempt:
         base = self._merged(list(state.manifests()))
         delta = [self._manifest(changes.entries)] if changes.entries else []
         names = (f"manifest-list-{id_}-0", f"manifest-list-{id_}-1")
-        sizes = [
-            self._write(name, encode_manifest_list(metas)) for name, metas in zip(names, (base, delta), strict=True)
-        ]
+        lists = [encode_manifest_list(metas) for metas in (base, delta)]
+        sizes = [self._write(name, data) for name, data in zip(names, lists, strict=True)]
+        check_creates_once(self._storage, self._layout.root, self._layout.manifest(names[0]), lists[0])
         index = before.index_manifest if before else None
         if changes.index is not None:
             index = f"index-manifest-{uuid4()}-0" if changes.index else None

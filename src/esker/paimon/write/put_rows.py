@@ -11,10 +11,12 @@ from esker.paimon.manifests.manifest import FileEntry
 from esker.paimon.metadata.layout import Layout
 from esker.paimon.metadata.snapshot import PaimonSnapshot
 from esker.paimon.metadata.table_schema import TableSchema
+from esker.paimon.options import merge_rule
 from esker.paimon.rows.binary_row import decode_row
 from esker.paimon.write.data_files import (
     DELETE,
     INSERT,
+    UNAWARE,
     Portion,
     new_append_file,
     new_key_file,
@@ -50,6 +52,9 @@ def check_writable(schema: TableSchema) -> None:
         value = schema.options.get(name)
         if value is not None and value.strip().lower() not in harmless:
             raise _refusal(name, value)
+    default = next((field.name for field in schema.fields if field.default is not None), None)
+    if default is not None:
+        raise _refusal("column default", default)
     for field in schema.partition_fields:
         if field.type.root in _BAD_PARTITIONS:
             raise _refusal("partition column", f"{field.name} {field.type.root}")
@@ -59,8 +64,10 @@ def check_writable(schema: TableSchema) -> None:
         raise _refusal("manifest.format", schema.option("manifest.format"))
     if schema.primary_keys:
         _check_keys(schema)
-    elif schema.bucket < -1:
+    elif schema.bucket < -1 or schema.bucket == 0:
         raise _refusal("bucket", str(schema.bucket))
+    elif schema.bucket > 0 and not schema.bucket_fields:
+        raise _refusal("bucket-key", "")
 
 
 def _check_keys(schema: TableSchema) -> None:
@@ -73,6 +80,8 @@ def _check_keys(schema: TableSchema) -> None:
         raise _refusal("deletion-vectors.enabled", "true")
     if not set(schema.partition_keys) <= set(schema.primary_keys):
         raise _refusal("primary-key", "without the partition columns")
+    if not schema.key_fields:
+        raise _refusal("primary-key", "of the partition columns alone")
 
 
 def _refusal(option: str, value: str) -> Unsupported:
@@ -102,6 +111,8 @@ class Writer:
         newer state, where another writer was faster. None if there are none."""
         if not self._schema.primary_keys:
             raise Unsupported("cannot delete rows of a table without a primary key", feature="delete without a key")
+        if merge_rule(self._schema).ignores_deletes:
+            raise _refusal("ignore-delete", "true")
         return self._put(conformed(self._schema, rows), DELETE, still_meant)
 
     def overwrite(
@@ -127,7 +138,7 @@ class Writer:
                 kind=OVERWRITE, entries=(*as_deletes(gone), *new), index=kept if len(kept) < len(index) else None
             )
 
-        return self._publish(parts, changes, even_empty=True)
+        return self._publish(parts, changes, replaces=True)
 
     def _meant(
         self, parts: Sequence[Portion], partitions: Sequence[Mapping[str, object]] | None
@@ -174,22 +185,27 @@ class Writer:
         parts: Sequence[Portion],
         changes: Callable[[State, tuple[FileEntry, ...]], Changes],
         *,
-        even_empty: bool = False,
+        replaces: bool = False,
     ) -> PaimonSnapshot | None:
         made: dict[int, tuple[FileEntry, ...]] = {}
 
         def prepare(state: State) -> Changes | None:
             if not made:
-                made[0] = self._new_files(parts, state)
+                made[0] = self._new_files(parts, state, replaces=replaces)
+            elif not replaces and self._schema.bucket > 0:
+                check_buckets(self._schema, parts, state.files())
             found = changes(state, made[0])
-            return found if found.entries or even_empty else None
+            return found if found.entries or replaces else None
 
         return commit(self._storage, self._layout, self._schema, prepare)
 
-    def _new_files(self, parts: Sequence[Portion], state: State) -> tuple[FileEntry, ...]:
+    def _new_files(self, parts: Sequence[Portion], state: State, *, replaces: bool) -> tuple[FileEntry, ...]:
         if self._schema.primary_keys:
-            return _Written(self._storage, self._layout, self._schema, INSERT).of(parts, state)
-        numbers = next_sequences(state.files()) if self._schema.bucket > 0 else {}
+            return _Written(self._storage, self._layout, self._schema, INSERT).of(parts, state, replaces=True)
+        files = state.files() if self._schema.bucket > 0 else []
+        if not replaces:
+            check_buckets(self._schema, parts, files)
+        numbers = next_sequences(files)
         return tuple(
             new_append_file(
                 self._storage,
@@ -213,9 +229,12 @@ class _Written:
         """Files of the rows for a state; those that hold for it already are not written again."""
         return self.of(list(portions(self._schema, rows)), state)
 
-    def of(self, parts: Sequence[Portion], state: State) -> tuple[FileEntry, ...]:
-        """The same for rows by bucket."""
-        numbers = next_sequences(state.files())
+    def of(self, parts: Sequence[Portion], state: State, *, replaces: bool = False) -> tuple[FileEntry, ...]:
+        """The same for rows by bucket. ``replaces`` if the files of their partitions go."""
+        files = state.files()
+        if not replaces:
+            check_buckets(self._schema, parts, files)
+        numbers = next_sequences(files)
         kept = {}
         for part in parts:
             key = (part.place.partition, part.place.bucket)
@@ -240,6 +259,19 @@ class _Written:
         ]
         delete_each(self._storage, places)
         self._made = {}
+
+
+def check_buckets(schema: TableSchema, parts: Sequence[Portion], files: Sequence[FileEntry]) -> None:
+    """Raise ``Unsupported`` if a partition of the rows has another number of buckets than new rows would have: a key
+    would be in two buckets."""
+    partitions = {part.place.partition for part in parts}
+    for entry in files:
+        if entry.partition in partitions and entry.total_buckets not in (schema.bucket, UNAWARE):
+            raise Unsupported(
+                f"cannot write this table: its option bucket is {schema.bucket}, and a partition of the rows has files "
+                f"in {entry.total_buckets} buckets; overwrite the partition first",
+                feature="bucket",
+            )
 
 
 def last_of_each_key(schema: TableSchema, rows: pa.Table) -> pa.Table:

@@ -1,0 +1,126 @@
+"""What removes files of a table: expiry of its oldest snapshots, and removal of orphans.
+
+A file goes only if no snapshot, tag, branch or changelog names it, and if its place and name show that a writer of
+Paimon made it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+
+import msgspec
+
+from esker.errors import Corrupt, InvalidInput
+from esker.paimon.maintain.reachable import Reachable, other_roots, snapshots_of
+from esker.paimon.metadata.layout import MAIN, Layout, named
+from esker.paimon.write.publish_snapshot import write_hint
+from esker.ports.own_writer import Expired, Orphans
+from esker.ports.storage import Storage, StoredFile, delete_each
+
+DAY_MS = 86_400_000
+DEFAULT_AGE_MS = 3 * DAY_MS
+_KNOWN = re.compile(
+    r"(?:manifest/(?:manifest|index-manifest)-[^/]+|index/index-[^/]+|statistics/stat-[^/]+"
+    r"|(?:[^/]+=[^/]*/)*bucket-[^/]+/(?:data|changelog|index)-[^/]+)"
+)
+
+
+def expire_snapshots(
+    storage: Storage, layout: Layout, *, keep_last: int, older_than_ms: int | None = None, dry_run: bool = False
+) -> Expired:
+    """Expire snapshots from the oldest on: those that are not among the newest ``keep_last``, and older than a time
+    where one is given. A snapshot that a consumer has not read stays, and all after it. Any file of metadata that
+    cannot be read raises, and then nothing is deleted.
+    """
+    if keep_last < 1:
+        raise InvalidInput("cannot expire all snapshots: keep_last must be 1 or more")
+    found = snapshots_of(storage, layout)
+    numbers = sorted(found)
+    limit = _first_unread(storage, layout)
+    gone = []
+    for number in numbers[:-keep_last]:
+        if older_than_ms is not None and found[number].time_millis >= older_than_ms:
+            break
+        if limit is not None and number >= limit:
+            break
+        gone.append(number)
+    if not gone:
+        return Expired(snapshots=(), files=())
+    reachable = Reachable(storage, layout)
+    kept = reachable.of([*(found[number] for number in numbers if number not in gone), *other_roots(storage, layout)])
+    free = reachable.of(found[number] for number in gone) - kept
+    places = _files_by_name(storage, layout)
+    files = tuple(sorted(place for name in free for place in places.get(name, ())))
+    if dry_run:
+        return Expired(snapshots=tuple(gone), files=files)
+    write_hint(storage, layout, "EARLIEST", gone[-1] + 1)
+    for number in gone:
+        storage.delete(layout.snapshot(number))
+    failed = delete_each(storage, files)
+    return Expired(snapshots=tuple(gone), files=files, failed=tuple(place for place, _ in failed))
+
+
+def _first_unread(storage: Storage, layout: Layout) -> int | None:
+    """The oldest snapshot that a consumer reads next."""
+    found = []
+    for name in named(storage, f"{layout.own}/consumer", "consumer-"):
+        place = f"{layout.own}/consumer/consumer-{name}"
+        try:
+            found.append(int(msgspec.json.decode(storage.read(place))["nextSnapshot"]))
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+            raise Corrupt(place, f"it is no consumer: {error!r}") from None
+    return min(found, default=None)
+
+
+def remove_orphans(
+    storage: Storage,
+    root: str,
+    *,
+    older_than_ms: int | None = None,
+    under_24_hours: bool = False,
+    dry_run: bool = False,
+) -> Orphans:
+    """Delete files that were last changed before a time (three days ago) and that nothing names.
+
+    Raises ``InvalidInput`` for a time in the last 24 hours, unless ``under_24_hours``: a writer may be about to name
+    it. Any file of metadata that cannot be read raises, and then nothing is deleted.
+    """
+    now = int(time.time() * 1000)
+    limit = now - DEFAULT_AGE_MS if older_than_ms is None else older_than_ms
+    if limit > now - DAY_MS and not under_24_hours:
+        raise InvalidInput(
+            "cannot remove orphans of the last 24 hours: a writer may be about to commit them; give an earlier time, "
+            "or under_24_hours=True if nobody writes"
+        )
+    layout = Layout(root, MAIN)
+    listed = _known_files(storage, layout)  # before the roots: what is committed meanwhile is then among the needed
+    needed = Reachable(storage, layout).of([*snapshots_of(storage, layout).values(), *other_roots(storage, layout)])
+    gone = [file for file in listed if file.modified_ms < limit and file.location.rpartition("/")[2] not in needed]
+    places = tuple(sorted(file.location for file in gone))
+    size = sum(file.size for file in gone)
+    if dry_run:
+        return Orphans(files=places, total_bytes=size)
+    failed = delete_each(storage, places)
+    return Orphans(files=places, total_bytes=size, failed=tuple(place for place, _ in failed))
+
+
+def _known_files(storage: Storage, layout: Layout) -> list[StoredFile]:
+    """Files whose place and name show that a writer of Paimon made them, and that a snapshot may name. All other files
+    are not understood and are never deleted."""
+    start = layout.root.rstrip("/") + "/"
+    return [file for file in storage.list(layout.root) if _KNOWN.fullmatch(_below(file.location, start))]
+
+
+def _below(location: str, start: str) -> str:
+    at = location.find(start)
+    return location[at + len(start) :] if at >= 0 else ""
+
+
+def _files_by_name(storage: Storage, layout: Layout) -> dict[str, list[str]]:
+    """The locations of known files, by name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in _known_files(storage, layout):
+        found[file.location.rpartition("/")[2]].append(file.location)
+    return found
