@@ -28,7 +28,11 @@ def test_every_option_is_told_of(name: str) -> None:
     page = (DOCS / "cli.md").read_text()
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
-    for parameter in command.params:
+    inner = command.commands if isinstance(command, click.Group) else {}
+    for inner_name, found in inner.items():
+        assert f"`esker {name} {inner_name}" in page
+        assert found.help
+    for parameter in [one for found in (command, *inner.values()) for one in found.params]:
         if isinstance(parameter, click.Option):
             assert any(option in page for option in parameter.opts), parameter.opts
 
@@ -63,6 +67,9 @@ def test_every_metadata_table_and_column_is_told_of() -> None:
     )
     for name in vars(Inspect):
         if name.startswith("_"):
+            continue
+        if not callable(getattr(Inspect, name)):
+            assert f"`table.inspect.{name}`" in page, name
             continue
         assert f"`{name}(" in page, name
         if name not in ("file_changes", "tree"):

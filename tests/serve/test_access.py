@@ -15,7 +15,7 @@ from esker.lake import Lake
 from esker.serve.access import LIFETIME_S, Tokens
 from esker.serve.call import Answer, Call
 from esker.serve.catalog_service import Service
-from esker.serve.run_server import Listening, make_server
+from esker.serve.listen.run_server import Listening, make_server
 
 ADMIN, WRITER, READER, LIMITED = "admin-token-0123456789", "write-token-0123456789", "read-token-0123456789", "l" * 20
 
@@ -106,6 +106,14 @@ def test_a_name_in_the_body_is_checked_too(lake: Lake, file: Path, path: str, bo
     assert ask(service, "POST", path, WRITER, body).status == 204
 
 
+def test_a_form_for_a_token_is_short(lake: Lake, file: Path) -> None:
+    """It is read before the caller is known, so it must not take long."""
+    service = Service(lake, tokens=Tokens.read(file))
+    form = f"client_secret={READER}".encode()
+    assert service.answer("POST", "/v1/oauth/tokens", Call(body=form + b"&a=1" * 1000)).status == 200
+    assert service.answer("POST", "/v1/oauth/tokens", Call(body=form + b"&a=1" * 20_000)).status == 400
+
+
 def test_credentials_are_exchanged_for_a_token_that_expires(lake: Lake, file: Path) -> None:
     now = [1_000_000.0]
     tokens = Tokens(Tokens.read(file)._callers, now=lambda: now[0])
@@ -125,6 +133,24 @@ def test_credentials_are_exchanged_for_a_token_that_expires(lake: Lake, file: Pa
     assert ask(service, "GET", "/v1/namespaces", cut).status == 401
     now[0] += LIFETIME_S + 1
     assert ask(service, "GET", "/v1/namespaces", token).status == 401
+
+
+def test_s03_no_request_gives_a_caller_more_rights(lake: Lake, file: Path) -> None:
+    """Rights are in the file alone: an exchange keeps the role and the namespaces, whatever the client asks for."""
+    service = Service(lake, tokens=Tokens.read(file))
+    for secret in (READER, LIMITED):
+        token = secret
+        for _ in range(2):  # an access token is not exchanged for another one
+            form = (
+                f"grant_type=client_credentials&client_id=admin&client_secret={token}&scope=admin&role=admin".encode()
+            )
+            answer = service.answer("POST", "/v1/oauth/tokens", Call(body=form))
+            token = msgspec.json.decode(answer.body).get("access_token", token)
+        assert ask(service, "POST", "/v1/namespaces", token, {"namespace": ["new"]}).status == 403
+        assert ask(service, "DELETE", "/v1/namespaces/hr/tables/pay", token).status == 403
+        rights = {"updates": {"owner": "me", "role": "admin"}, "removals": []}
+        assert ask(service, "POST", "/v1/namespaces/sales%1Feu/properties", token, rights).status == 403
+    assert ask(service, "HEAD", "/v1/namespaces/hr/tables/pay", ADMIN).status == 204
 
 
 @pytest.mark.parametrize("text", ["", "# none\n", "owner abcdefghijklmnopqrstu\n", "admin short\n", "read sha256:ab\n"])
@@ -155,3 +181,33 @@ def test_s02_a_token_for_a_namespace_does_not_read_the_tables_of_the_one_above(l
         assert ask(service, method, path, LIMITED, {}).status == 403, path
     assert ask(service, "GET", "/v1/namespaces/sales", LIMITED).status == 200  # it leads to the one that is allowed
     assert ask(service, "HEAD", "/v1/namespaces/hr", LIMITED).status == 403
+
+
+def test_s02_a_list_below_a_hidden_namespace_is_answered_as_one_below_a_missing_one(lake: Lake, file: Path) -> None:
+    service = Service(lake, tokens=Tokens.read(file))
+
+    def listed(parent: str, token: str) -> tuple[int, str]:
+        call = Call(headers={"authorization": f"Bearer {token}"}, query={"parent": parent})
+        answer = service.answer("GET", "/v1/namespaces", call)
+        return answer.status, answer.body.decode().replace(parent, "it")
+
+    assert listed("hr", LIMITED) == listed("zz", LIMITED)
+    assert listed("hr", LIMITED)[0] == 404
+    assert listed("hr", ADMIN)[0] == listed("sales", LIMITED)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("grant", "status"),
+    [
+        ("client_credentials", 200),
+        ("urn:ietf:params:oauth:grant-type:token-exchange", 200),
+        ("password", 400),
+        ("refresh_token", 400),
+    ],
+)
+def test_other_grants_of_oauth2_are_refused_by_name(lake: Lake, file: Path, grant: str, status: int) -> None:
+    service = Service(lake, tokens=Tokens.read(file))
+    form = f"grant_type={grant}&client_secret={READER}".encode()
+    answer = service.answer("POST", "/v1/oauth/tokens", Call(body=form))
+    assert answer.status == status
+    assert (b"unsupported_grant_type" in answer.body) == (status == 400)

@@ -181,6 +181,7 @@ def test_a_staged_table_is_nowhere_until_it_is_committed(client: Client, lake: L
     assert staged["metadata-location"] is None
     assert lake.tables("sales") == []
     metadata = staged["metadata"]
+    assert list(Path(metadata["location"]).rglob("*")) == [Path(metadata["location"]) / "metadata"]  # for DuckDB
     commit = {
         "requirements": [{"type": "assert-create"}],
         "updates": [
@@ -202,6 +203,20 @@ def test_a_staged_table_is_nowhere_until_it_is_committed(client: Client, lake: L
     assert client.error(409, "POST", "/v1/namespaces/sales/tables/t", commit).startswith("CommitFailedException")
     short = {**commit, "updates": commit["updates"][:-2]}
     assert "no location" in client.error(400, "POST", "/v1/namespaces/sales/tables/u", short)
+
+
+@pytest.mark.parametrize("form", ["all", "refs"])
+def test_an_etag_is_compared_weakly(client: Client, table: Any, form: str) -> None:
+    path = "/v1/namespaces/sales/tables/t"
+    tag = client("GET", path, snapshots=form).headers["etag"]
+
+    def status(sent: str) -> int:
+        return client.sent("GET", path, None, {"snapshots": form}, {"if-none-match": sent}).status
+
+    for same in (tag, tag.removeprefix("W/"), f'"other", {tag}', f'W/"other",{tag}', "*"):
+        assert status(same) == 304, same
+    for other in ('"other"', "", tag[:-2] + '"', tag.strip('W/"')):
+        assert status(other) == 200, other
 
 
 def test_an_etag_saves_the_answer_and_differs_by_form(client: Client, table: Any, lake: Lake) -> None:

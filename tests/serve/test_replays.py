@@ -18,6 +18,7 @@ from esker.catalogs.sql_request_log import SqlRequestLog
 from esker.errors import OutcomeUnknown
 from esker.lake import Lake
 from esker.ports.catalog import Catalog
+from esker.serve.access import Tokens
 from esker.serve.call import Answer, Call
 from esker.serve.catalog_service import Service
 
@@ -97,6 +98,25 @@ def test_a_refusal_is_repeated_even_if_it_would_now_succeed(service: Service, la
     assert send(service, "POST", "/v1/namespaces", body, str(uuid4())).status == 200
 
 
+def test_a_wrong_body_with_a_key_is_the_fault_of_its_sender(service: Service) -> None:
+    assert send(service, "POST", TABLE, {"requirements": 5}, str(uuid4())).status == 400
+
+
+def test_s22_a_key_belongs_to_one_user_and_one_request(lake: Lake, service: Service, tmp_path: Path) -> None:
+    one, other, key = "one-token-0123456789", "other-token-0123456789", str(uuid4())
+    (tmp_path / "tokens").write_text(f"write {one}\nwrite {other}\n")
+    guarded = Service(lake, tokens=Tokens.read(tmp_path / "tokens"))
+
+    def ask(token: str, body: Any) -> int:
+        headers = {"idempotency-key": key, "authorization": f"Bearer {token}"}
+        return guarded.answer("POST", TABLE, Call(headers=headers, body=msgspec.json.encode(body))).status
+
+    assert ask(one, change("x")) == 200
+    now = lake.table("a.t").metadata_location
+    assert [ask(other, change("x")), ask(one, change("y")), ask(one, change("x"))] == [400, 400, 200]
+    assert lake.table("a.t").metadata_location == now
+
+
 def test_a_key_must_be_a_uuid(service: Service) -> None:
     assert send(service, "POST", TABLE, change("x"), "7").status == 400
 
@@ -114,6 +134,20 @@ def test_twins_at_the_same_time_have_one_effect(service: Service, lake: Lake) ->
             statuses = [future.result() for future in [pool.submit(go) for _ in range(6)]]
         assert set(statuses) == {200}
         assert len(lake.table("a.t").metadata.metadata_log) == before + 1
+
+
+def test_twins_that_create_a_table_are_both_told_of_it(service: Service, lake: Lake) -> None:
+    for turn in range(5):
+        key, start, body = str(uuid4()), threading.Barrier(6), {"name": f"new{turn}", "schema": SCHEMA}
+
+        def go(key: str = key, start: threading.Barrier = start, body: Any = body) -> Answer:
+            start.wait()
+            return send(Service(lake), "POST", "/v1/namespaces/a/tables", body, key)
+
+        with ThreadPoolExecutor(6) as pool:
+            answers = [future.result() for future in [pool.submit(go) for _ in range(6)]]
+        assert {answer.status for answer in answers} == {200}
+        assert len({msgspec.json.decode(answer.body)["metadata-location"] for answer in answers}) == 1
 
 
 def test_a_change_without_an_answer_is_500_and_is_found_when_it_is_sent_again(

@@ -11,8 +11,8 @@ from typing import Any
 
 import esker
 from esker.lake import Lake
-from esker.serve.asgi import Limits
-from esker.serve.run_server import Listening, make_server
+from esker.serve.listen.asgi import Limits
+from esker.serve.listen.run_server import Listening, make_server
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from typing import Any
 from uuid import uuid4
 
 from faulty_rest import FaultyRest, Route, error
-from served_scans import planned, task_documents
+from served_scans import planned
 
 from esker.catalogs.rest.operations import Operation
 from esker.model.predicates.predicate import TRUE
 from esker.ports.storage import Storage
 from esker.read.resolve_snapshot import resolve_snapshot
 from esker.read.scan import Scan
+from esker.serve.scan_documents import task_documents
 from esker.storage.local import LocalStorage
 from esker.wiring import workings_on
 

@@ -27,6 +27,7 @@ from esker.ports.catalog import Catalog
 HERE = Path(__file__).parents[1] / "interop_jvm"
 JARS = Path(os.environ.get("ESKER_JVM_ENVIRONMENT", "")).resolve()
 SECONDS = 240
+STARTS_FAST = ("-Xmx700m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # options of Java, for tests
 
 
 class ServerProgram:
@@ -113,9 +114,11 @@ def emptied(server: RestServer) -> None:
 
 
 @contextmanager
-def reference_server(folder: Path, *, plans_later: bool = False) -> Iterator[RestServer]:
+def reference_server(
+    folder: Path, *, plans_later: bool = False, options: tuple[str, ...] = ("-Xmx512m",)
+) -> Iterator[RestServer]:
     """Iceberg's own server over its JDBC catalog and SQLite, on the loopback interface. With ``plans_later`` it plans
-    scans in the background."""
+    scans in the background. ``options`` are Java's."""
     jars = JARS / "rest"
     if not jars.is_dir():
         pytest.skip(f"the jars of Iceberg's REST server are not in {jars}")
@@ -124,7 +127,7 @@ def reference_server(folder: Path, *, plans_later: bool = False) -> Iterator[Res
     warehouse.mkdir()
     database = f"jdbc:sqlite:file:{folder}/catalog.db"
     program = str(HERE / "LoopbackRestServer.java")
-    command = ["java", "-Xmx512m", "-cp", f"{jars}/*", program, str(port), str(warehouse), database]
+    command = ["java", *options, "-cp", f"{jars}/*", program, str(port), str(warehouse), database]
     command += ["later"] if plans_later else []
     with running(command, f"http://127.0.0.1:{port}/v1/config", folder / "server.log") as program:
         yield RestServer(f"http://127.0.0.1:{port}", str(warehouse), program=program)
@@ -155,8 +158,9 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
 
 
 @contextmanager
-def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
-    """Nessie, with tables in an S3 server, and with a database on disk that survives the program."""
+def nessie(folder: Path, s3: S3Server, options: tuple[str, ...] = STARTS_FAST) -> Iterator[RestServer]:
+    """Nessie, with tables in an S3 server, and with a database on disk that survives the program. ``options`` are
+    Java's."""
     jar = next((JARS / "nessie").glob("nessie-quarkus-*-runner.jar"), None)
     java = newer_java(21)
     if jar is None or java is None:
@@ -183,9 +187,7 @@ def nessie(folder: Path, s3: S3Server) -> Iterator[RestServer]:
     }
     command = [
         java,
-        "-Xmx700m",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        *options,
         *(f"-D{name}={value}" for name, value in settings.items()),
         "-jar",
         str(jar),

@@ -17,7 +17,7 @@ from esker.cli.failure import describe, report, wants
 from esker.cli.shared_options import shared_options
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Start": ("init", "demo", "serve", "doctor"),
+    "Start": ("init", "demo", "serve", "token", "doctor"),
     "Look": (
         "ls",
         "info",
@@ -34,7 +34,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "verify",
         "sql",
     ),
-    "Change": ("create", "drop", "rename", "register", "tag", "branch", "rollback"),
+    "Change": ("create", "drop", "undrop", "rename", "register", "convert", "tag", "branch", "rollback"),
     "Keep": ("compact", "rewrite-manifests", "maintain", "expire", "orphans", "stats"),
     "Feed": ("ingest", "receive", "replay"),
 }
@@ -43,7 +43,10 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
 _HOMES: Mapping[str, str] = {
     "init": "create",
     "register": "create",
+    "convert": "create",
     "rename": "drop",
+    "undrop": "drop",
+    "token": "serve",
     "tag": "refs",
     "branch": "refs",
     "rollback": "snapshots",

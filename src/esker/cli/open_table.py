@@ -11,6 +11,7 @@ from esker.cli.shared_options import Settings, current_settings
 
 if TYPE_CHECKING:
     from esker.lake import Lake
+    from esker.metadata_tables.inspect import Inspect
     from esker.ports.storage import Storage
     from esker.table import Table
     from esker.tree.snapshot import Snapshot
@@ -78,6 +79,26 @@ def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False
         must_exist=settings.catalog is not None and not may_make,
         properties=settings.properties or None,
     )
+
+
+def common_tables(table: Table) -> Inspect:
+    """The metadata tables with Iceberg's columns, for a table of any format."""
+    from esker.metadata_tables.inspect import Inspect
+
+    return Inspect(
+        metadata=table.metadata,
+        metadata_location=table.metadata_location,
+        table_format=table._workings.format,
+        engine=table._workings.engine,
+    )
+
+
+def merges_rows(table: Table) -> bool:
+    """Whether files have versions of rows, so that only a scan can count rows."""
+    from esker.ports.table_format import MergesRows
+
+    found = table._workings.format
+    return isinstance(found, MergesRows) and found.merge_rule(table.metadata, table.schema) is not None
 
 
 def storage_of(table: Table) -> Storage:

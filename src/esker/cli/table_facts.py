@@ -49,7 +49,9 @@ def _counted(table: Table) -> dict[str, Any]:
     """Totals from the manifests, if the summary has none."""
     import numpy as np
 
-    files = table.inspect.files(columns=("content", "record_count", "file_size_in_bytes"))
+    from esker.cli.open_table import common_tables, merges_rows
+
+    files = common_tables(table).files(columns=("content", "record_count", "file_size_in_bytes"))
     content, rows, size = (files[name].to_numpy() for name in files.column_names)
     found = {
         "total-records": int(rows[content == 0].sum()),
@@ -59,7 +61,8 @@ def _counted(table: Table) -> dict[str, Any]:
         "total-position-deletes": int(rows[content == 1].sum()),
         "total-equality-deletes": int(rows[content == 2].sum()),
     }
-    return _shaped(found, "manifests")
+    shaped = _shaped(found, "manifests")
+    return {**shaped, "rows": None} if merges_rows(table) else shaped
 
 
 def _shaped(found: Mapping[str, int | None], source: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import parse_qs
 
 import msgspec
@@ -19,10 +20,14 @@ from esker.errors import InvalidInput
 from esker.model.table_names import Namespace, parse_namespace
 from esker.serve.call import Answer, Call, answer_json
 from esker.serve.error_answers import NotAllowed, NotKnown
+from esker.serve.find_operation import OWN_OPERATIONS
 
 LIFETIME_S = 3600
 _DIGEST = "sha256:"
 _SHORTEST = 16
+_LONGEST_FORM = 64 << 10  # bytes
+_GRANTS = ("client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange")
+_GRANT_HELP = f"grant_type is {' or '.join(_GRANTS)}"
 
 
 class Role(IntEnum):
@@ -33,10 +38,15 @@ class Role(IntEnum):
     WRITE = 2
     """Create, change and drop tables and views."""
     ADMIN = 3
-    """Create, change and drop namespaces too."""
+    """Create, change and drop namespaces too, and bring dropped tables back."""
 
 
-_ADMIN = frozenset({Operation.CREATE_NAMESPACE.value, Operation.DROP_NAMESPACE.value, Operation.UPDATE_NAMESPACE.value})
+_ADMIN = frozenset(
+    {
+        *(Operation.CREATE_NAMESPACE.value, Operation.DROP_NAMESPACE.value, Operation.UPDATE_NAMESPACE.value),
+        *OWN_OPERATIONS,
+    }
+)
 _READ = frozenset(
     {
         *(Operation.REPORT_METRICS.value, Operation.PLAN_SCAN.value, Operation.FETCH_TASKS.value),
@@ -88,19 +98,40 @@ EVERYONE = Caller("anonymous", Role.ADMIN)
 """The caller of a server without tokens, which listens to this machine alone."""
 
 
-class Tokens:
-    """The tokens of a file, as digests.
+class StoredCallers(Protocol):
+    """Callers whose tokens are kept elsewhere, and may come and go."""
 
-    Each line is ``ROLE TOKEN [NAMESPACE …]``; a line of one word is a token of an administrator. A token may be written
-    as ``sha256:`` and the hexadecimal digest of it. Empty lines and lines that begin with ``#`` are ignored.
+    @property
+    def are_fresh(self) -> bool:
+        """Whether `callers` can answer from memory."""
+        ...
+
+    def callers(self) -> Mapping[bytes, Caller]:
+        """The callers by the digests of their tokens."""
+        ...
+
+
+class Tokens:
+    """The tokens of a server, as digests: those of a file, and those that ``stored`` has at each request.
+
+    Each line of the file is ``ROLE TOKEN [NAMESPACE …]``; a line of one word is a token of an administrator. A token
+    may be written as ``sha256:`` and the hexadecimal digest of it. Empty lines and lines that begin with ``#`` are
+    ignored.
     """
 
-    def __init__(self, callers: Mapping[bytes, Caller], now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        callers: Mapping[bytes, Caller],
+        now: Callable[[], float] = time.time,
+        *,
+        stored: StoredCallers | None = None,
+    ) -> None:
         self._callers = dict(callers)
         self._now = now
+        self._stored = stored
 
     @classmethod
-    def read(cls, path: Path) -> Tokens:
+    def read(cls, path: Path, *, stored: StoredCallers | None = None) -> Tokens:
         """The tokens of a file. Raises ``InvalidInput`` if it cannot be read or holds none."""
         try:
             lines = path.read_text().splitlines()
@@ -113,7 +144,7 @@ class Tokens:
                 found[digest] = caller
         if not found:
             raise InvalidInput(f"cannot use the token file {path}: it holds no token")
-        return cls(found)
+        return cls(found, stored=stored)
 
     def caller(self, authorization: str | None) -> Caller:
         """The caller with a header ``Authorization``. Raises ``NotKnown`` for one without a valid token."""
@@ -126,9 +157,17 @@ class Tokens:
                 return found
         raise NotKnown("a token is needed: send the header Authorization: Bearer TOKEN")
 
+    @property
+    def are_at_hand(self) -> bool:
+        """Whether all tokens are in memory, so that `caller` does not wait for a database."""
+        return self._stored is None or self._stored.are_fresh
+
+    def _known(self) -> Mapping[bytes, Caller]:
+        return self._callers if self._stored is None else {**self._stored.callers(), **self._callers}
+
     def _of(self, digest: bytes) -> Caller | None:
         found: Caller | None = None
-        for known, caller in self._callers.items():  # all of them, so that the time says nothing
+        for known, caller in self._known().items():  # all of them, so that the time says nothing
             if hmac.compare_digest(known, digest):
                 found = caller
         return found
@@ -137,9 +176,13 @@ class Tokens:
         """An access token for a client's credentials, or for a token (OAuth2). It is valid for an hour.
 
         The client's secret is one of the tokens. Access tokens are signed, not kept: every process of the server that
-        has the same file accepts them.
+        has the same tokens accepts them, as long as the token itself is valid.
         """
+        if len(call.body) > _LONGEST_FORM:  # it is read before anybody is known
+            return answer_json({"error": "invalid_request", "error_description": "the form is too long"}, status=400)
         form = {name: values[0] for name, values in parse_qs(call.body.decode("latin-1")).items()}
+        if form.get("grant_type", _GRANTS[0]) not in _GRANTS:
+            return answer_json({"error": "unsupported_grant_type", "error_description": _GRANT_HELP}, status=400)
         secret = form.get("client_secret") or form.get("subject_token") or _basic(call.headers.get("authorization"))
         digest = _digest(secret or "")
         if self._of(digest) is None:
@@ -163,7 +206,7 @@ class Tokens:
             return None
         if not isinstance(expiry := claims.get("e"), int) or expiry < self._now():
             return None
-        for digest, caller in self._callers.items():
+        for digest, caller in self._known().items():
             same = hmac.compare_digest(hmac.digest(digest, payload, "sha256"), signature)
             if same and digest[:8].hex() == claims.get("d"):
                 return caller

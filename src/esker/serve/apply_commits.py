@@ -11,7 +11,7 @@ from functools import partial
 
 from esker.catalogs.rest.apply_updates import failed_requirement
 from esker.catalogs.rest.metadata_updates import Document
-from esker.errors import AlreadyExists, InvalidInput, NoSuchTable, OutcomeUnknown
+from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchTable, OutcomeUnknown
 from esker.iceberg.json_document import JsonObject
 from esker.model.table_names import TableName
 from esker.ports.catalog import (
@@ -19,15 +19,19 @@ from esker.ports.catalog import (
     AllAccepted,
     AllUnanswered,
     Catalog,
+    ChangesTogether,
+    NewTable,
     Rejected,
+    SwapAll,
     TableState,
     TableSwap,
     Unanswered,
 )
-from esker.serve.checked_updates import with_updates
+from esker.serve.checked_updates import known_version, with_updates
 from esker.serve.error_answers import CommitRefused
 from esker.serve.known_tables import KnownTables
-from esker.serve.new_tables import blank_table
+from esker.serve.new_tables import DEFAULT_VERSION, blank_table
+from esker.serve.store.check_places import Claim, Places, check_apart
 from esker.tree.table_metadata import TableMetadata
 
 _ATTEMPTS = 20
@@ -131,8 +135,11 @@ def _requirement(document: JsonObject) -> Document:
 class Commits:
     """Applies commits to the tables of a catalog."""
 
-    def __init__(self, catalog: Catalog, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self, catalog: Catalog, places: Places, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
         self._catalog = catalog
+        self._places = places
         self._now_ms = now_ms
         self.known = KnownTables(catalog)
         self._locks = _Locks()
@@ -152,8 +159,10 @@ class Commits:
             commit.check(base.metadata)
             if not commit.updates:
                 return base
-            new = self._updated(base.metadata, commit)
-            match self._catalog.swap(commit.name, base, new):
+            new, claims = self._updated(base.metadata, commit)
+            with self._places.held(claims):
+                outcome = self._catalog.swap(commit.name, base, new)
+            match outcome:
                 case Accepted(state):
                     self.known.keep(commit.name, state)
                     return state
@@ -167,7 +176,7 @@ class Commits:
         """Commit to several tables, to all or to none. Raises as ``apply`` does."""
         if len({commit.name for commit in commits}) != len(commits):
             raise InvalidInput("cannot commit: one table is named twice")
-        if any(commit.creates for commit in commits):
+        if any(commit.creates for commit in commits) and not isinstance(self._catalog, ChangesTogether):
             raise InvalidInput("cannot create a table together with commits to others; create it first")
         self._catalog.check_swaps_all()
         with self._locks.held(*(commit.name for commit in commits)):
@@ -175,51 +184,77 @@ class Commits:
 
     def _apply_all(self, commits: list[Commit]) -> None:
         for _ in range(_ATTEMPTS):
-            bases = [self._catalog.load(commit.name) for commit in commits]
-            for commit, base in zip(commits, bases, strict=True):
+            changes = [commit for commit in commits if not commit.creates]
+            bases = [self._catalog.load(commit.name) for commit in changes]
+            for commit, base in zip(changes, bases, strict=True):
                 commit.check(base.metadata)
-            swaps = [
-                TableSwap(commit.name, base, self._updated(base.metadata, commit))
-                for commit, base in zip(commits, bases, strict=True)
-                if commit.updates
-            ]
-            if not swaps:
+            claims: list[Claim] = []
+            swaps: list[TableSwap] = []
+            for commit, base in zip(changes, bases, strict=True):
+                if commit.updates:
+                    updated, places = self._updated(base.metadata, commit)
+                    swaps.append(TableSwap(commit.name, base, updated))
+                    claims += places
+            new: list[NewTable] = []
+            for commit in commits:
+                if commit.creates:
+                    first, places = self._first(commit)
+                    new.append(NewTable(commit.name, first))
+                    claims += places
+            check_apart(claims)
+            if not swaps and not new:
                 return
-            match self._catalog.swap_all(swaps):
+            with self._places.held(claims):
+                outcome = self._changed(swaps, new)
+            match outcome:
                 case AllAccepted():
                     return
                 case Rejected():
                     continue
                 case AllUnanswered(why, locations):
-                    for name, location in locations.items():
-                        self._found(name, location, why)
+                    for name in (*(swap.name for swap in swaps), *(table.name for table in new)):
+                        self._found(name, locations.get(name), why)  # one without a location cannot be found
                     return
         raise CommitRefused(f"cannot commit: other writers came first {_ATTEMPTS} times; try again")
 
-    def _updated(self, base: TableMetadata, commit: Commit) -> TableMetadata:
+    def _changed(self, swaps: list[TableSwap], new: list[NewTable]) -> SwapAll:
+        if not new:
+            return self._catalog.swap_all(swaps)
+        assert isinstance(self._catalog, ChangesTogether)  # it was checked first
+        with _refusing_names():
+            return self._catalog.change_all(swaps, new)
+
+    def _updated(self, base: TableMetadata, commit: Commit) -> tuple[TableMetadata, list[Claim]]:
+        """The table after a commit, and the places that it gets."""
         check_location = partial(self._check_location, commit.name, base)
-        return with_updates(base, commit.updates, now_ms=self._now_ms(), check_location=check_location)
+        new = with_updates(base, commit.updates, now_ms=self._now_ms(), check_location=check_location)
+        return new, self._places.check_table(commit.name, new, base)
 
     def _create(self, commit: Commit) -> TableState:
+        metadata, claims = self._first(commit)
+        with self._places.held(claims), _refusing_names():
+            return self._catalog.create(commit.name, metadata)
+
+    def _first(self, commit: Commit) -> tuple[TableMetadata, list[Claim]]:
+        """The first metadata of a table that a commit creates, and its places. Raises as ``apply`` does."""
         try:
             commit.check(self._catalog.load(commit.name).metadata)
         except NoSuchTable:
             commit.check(None)
         self._catalog.namespace_properties(commit.name.namespace)
-        versions = [one.fields.get("format-version") for one in commit.updates]
-        asked = next((version for version in versions if isinstance(version, int)), 2)
-        metadata = self._updated(blank_table(asked), commit)
+        metadata, claims = self._updated(blank_table(_first_version(commit)), commit)
         schemas = tuple(schema for schema in metadata.schemas if schema.schema_id >= 0)
-        try:
-            return self._catalog.create(commit.name, replace(metadata, schemas=schemas))
-        except AlreadyExists as error:
-            if error.facts.get("there") == "view":
-                raise
-            raise CommitRefused("Requirement failed: table already exists") from error
+        return replace(metadata, schemas=schemas), claims
 
     def _found(self, name: TableName, location: str | None, why: str) -> TableState:
         """The table, if the swap that was not answered can be seen in it. Raises ``OutcomeUnknown`` if not."""
-        state = self._catalog.load(name)
+        try:
+            state = self._catalog.load(name)
+        except EskerError as error:  # whatever it is: the swap may have been made
+            raise OutcomeUnknown(
+                f"the catalog did not say whether the commit to {name} was made: {why}; it could not be loaded "
+                f"afterwards: {error.message}"
+            ) from error
         files = {state.metadata_location, *(entry.metadata_file for entry in state.metadata.metadata_log)}
         if location is None or location not in files:
             raise OutcomeUnknown(f"the catalog did not say whether the commit to {name} was made: {why}")
@@ -232,6 +267,25 @@ class Commits:
             self._catalog.check_place(name, replace(blank_table(2), location=location))
         except InvalidInput as error:
             raise InvalidInput(f"cannot use {location} as {what}: {error.message}", location=location) from error
+        self._places.check(name, location, what)
+
+
+def _first_version(commit: Commit) -> int:
+    """The format version that a new table begins with: the first that its updates ask for. Raises ``InvalidInput``."""
+    asked = (one for one in commit.updates if one.string("action") == "upgrade-format-version")
+    first = next(asked, None)
+    return DEFAULT_VERSION if first is None else known_version(first)
+
+
+@contextmanager
+def _refusing_names() -> Iterator[None]:
+    """A table that exists where one was to be created is a requirement that is not met."""
+    try:
+        yield
+    except AlreadyExists as error:
+        if error.facts.get("there") == "view":
+            raise
+        raise CommitRefused("Requirement failed: table already exists") from error
 
 
 class _Locks:

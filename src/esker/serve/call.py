@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -53,6 +54,7 @@ class Call:
     body: bytes = b""
     sees: Callable[[Namespace], bool] = _everything  # whether the caller may know of a namespace
     may_write: bool = True  # whether the caller may change what the request names
+    kept: str = ""  # of a request that was carried out before: the metadata file of the table that it removed
 
     @property
     def namespace(self) -> Namespace:
@@ -70,15 +72,23 @@ class Call:
         return _named(self.namespace, self.path["view"])
 
     def document(self) -> JsonObject:
-        """The body as a JSON object. Raises ``InvalidInput`` if it is not JSON.
+        """The body as a JSON object. Raises ``InvalidInput`` if it is not JSON, or has a number of over 64 bits.
 
         A fault in its fields raises ``Corrupt`` of the file `REQUEST`. The service reports it as a fault of the sender.
         """
         try:
             value = msgspec.json.decode(self.body or b"null")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            if coding := self.headers.get("content-encoding"):
+                raise InvalidInput(f"cannot read the request: send its body without {coding[:20]!r} encoding") from None
             raise InvalidInput(f"cannot read the request: its body is not JSON: {error}") from None
+        _check_numbers(value)
         return JsonObject(REQUEST, "the body", value)
+
+    @property
+    def accepts_gzip(self) -> bool:
+        """Whether the client can read a compressed answer."""
+        return _accepts_gzip(self.headers.get("accept-encoding", ""))
 
     def flag(self, name: str) -> bool:
         """A parameter that is true or false. Raises ``InvalidInput`` for another value."""
@@ -86,6 +96,28 @@ class Call:
         if text not in ("true", "false"):
             raise InvalidInput(f"cannot read the parameter {name}={text!r}: it takes true or false")
         return text == "true"
+
+
+def _check_numbers(value: Any) -> None:
+    """Raise ``InvalidInput`` for a whole number that other engines could not read back from the metadata."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, int) and not -(1 << 63) <= one < 1 << 63:
+            raise InvalidInput(f"cannot read the request: {str(one)[:30]} is not a number of 64 bits")
+
+
+@lru_cache(maxsize=64)  # clients have few ways to write it
+def _accepts_gzip(header: str) -> bool:
+    for part in header.lower().split(","):
+        coding, *parameters = (one.strip() for one in part.split(";"))
+        if coding == "gzip":
+            return all(one.rstrip("0.") != "q=" for one in parameters)  # q=0, q=0.0: not this one
+    return False
 
 
 def decode_namespace(text: str) -> Namespace:
@@ -104,6 +136,8 @@ def namespace_in(document: JsonObject, field_name: str) -> Namespace:
     levels = document.items(field_name)
     if not levels or not all(isinstance(level, str) for level in levels):
         raise document.corrupt(f"{field_name!r} must be an array of names")
+    if any("%1F" in level.upper() for level in levels):
+        raise InvalidInput("cannot use a namespace with %1F in its name: in a path it separates levels")
     return parse_namespace(tuple(levels))
 
 

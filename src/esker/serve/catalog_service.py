@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from esker.catalogs.pointer_catalog import PointerCatalog
 from esker.catalogs.rest.operations import KEYED, Operation
 from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sql_request_log import SqlRequestLog
-from esker.errors import Corrupt, InvalidInput, NoSuchTable
+from esker.errors import NoSuchNamespace, NoSuchTable
 from esker.model.table_names import Namespace
 from esker.ports.catalog import Catalog
 from esker.serve.access import EVERYONE, Caller, Role, Tokens, role_for
 from esker.serve.apply_commits import Commits
-from esker.serve.call import NOTHING, REQUEST, Answer, Call, answer_json, decode_namespace, namespace_in
+from esker.serve.call import NOTHING, Answer, Call, answer_json, decode_namespace, namespace_in
 from esker.serve.error_answers import NotOffered, answer_to, error_answer
-from esker.serve.find_operation import ALL_OPERATIONS, CONFIG, LIST_FUNCTIONS, LOAD_FUNCTION, TOKEN, OtherMethod, Routes
+from esker.serve.find_operation import (
+    ALL_OPERATIONS,
+    CONFIG,
+    LIST_DROPPED,
+    LIST_FUNCTIONS,
+    LOAD_FUNCTION,
+    OWN_OPERATIONS,
+    TOKEN,
+    UNDROP,
+    Found,
+    OtherMethod,
+    Routes,
+)
 from esker.serve.namespace_operations import Namespaces, paged
 from esker.serve.replays import HEADER, LIFETIME, Replays
 from esker.serve.scan_planning import ScanPlanning
+from esker.serve.store.check_places import Places
+from esker.serve.store.dropped_tables import DroppedTables
 from esker.serve.store.table_access import TableAccess
 from esker.serve.table_operations import Tables
 from esker.serve.view_operations import Views
@@ -34,17 +51,24 @@ audit = logging.getLogger("esker.serve.audit")
 
 Handler = Callable[[Call], Answer]
 
-_WHY_NOT = {Operation.SIGN_REQUEST.value: "this server signs no requests to a store; see --sign-requests"}
+_WHY_NOT = {
+    Operation.SIGN_REQUEST.value: "this server signs no requests to a store; see --sign-requests",
+    **dict.fromkeys(OWN_OPERATIONS, "this server keeps no dropped tables; see --keep-dropped"),
+}
 _EMPTY = (
     *(Operation.DROP_NAMESPACE.value, Operation.DROP_TABLE.value, Operation.RENAME_TABLE.value),
     *(Operation.COMMIT_TRANSACTION.value, Operation.DROP_VIEW.value, Operation.RENAME_VIEW.value),
 )
 _PLANNING = {Operation.PLAN_SCAN, Operation.CANCEL_PLAN, Operation.FETCH_TASKS}  # they change nothing
-_REPLAYED = frozenset(one.value for one in KEYED - {Operation.UNREGISTER_TABLE} - _PLANNING)
+_REPLAYED = frozenset(one.value for one in KEYED - _PLANNING)
+_NOBODYS = ("esker_is_ready",)  # a namespace to ask for
 
 
 class Service:
-    """All operations of the protocol over one lake: each is served, or refused by name."""
+    """All operations of the protocol over one lake: each is served, or refused by name.
+
+    A server that shares its address with others does not keep plans: the next request may reach another one.
+    """
 
     def __init__(
         self,
@@ -53,27 +77,40 @@ class Service:
         tokens: Tokens | None = None,
         access: TableAccess | None = None,
         warehouses: Sequence[str] = (),
+        keeps_plans: bool = True,
+        keep_dropped_ms: int = 0,
     ) -> None:
         self._lake = lake
+        self._keeps_plans = keeps_plans
+        places = Places(lake.catalog)
+        self._dropped = DroppedTables.of(lake, places, keep_dropped_ms)
         self._tokens = tokens
         self._warehouses = tuple(warehouses)
-        self._routes = Routes(ALL_OPERATIONS)
-        self._handlers, again = self._made(access or TableAccess({}))
+        self._routes = Routes((*ALL_OPERATIONS, *OWN_OPERATIONS))
+        self._handlers, again = self._made(access or TableAccess({}), places)
+        dropped = self._dropped
+        self._own: dict[str, Handler] = {} if dropped is None else {LIST_DROPPED: dropped.list, UNDROP: dropped.undrop}
         kept = _request_log(lake.catalog)
         self._replays = None if kept is None else Replays(kept, again)
 
-    def _made(self, access: TableAccess) -> tuple[dict[str, Handler], dict[str, Handler]]:
+    def _made(self, access: TableAccess, places: Places) -> tuple[dict[str, Handler], dict[str, Handler]]:
         """How each operation is carried out, and how it is answered again after it was carried out."""
         catalog = self._lake.catalog
-        commits = Commits(catalog)
-        namespaces, tables, views = Namespaces(catalog), Tables(self._lake, commits, access), Views(catalog)
-        planning = ScanPlanning(self._lake)
+        commits = Commits(catalog, places)
+        namespaces, tables, views = (
+            Namespaces(catalog),
+            Tables(self._lake, commits, places, access),
+            Views(catalog, places),
+        )
+        self._tables = tables
+        planning = ScanPlanning(self._lake) if self._keeps_plans else ScanPlanning(self._lake, files_at_once=None)
         again: dict[str, Handler] = {
             Operation.CREATE_NAMESPACE.value: namespaces.load_created,
             Operation.UPDATE_NAMESPACE.value: namespaces.updated_before,
             Operation.CREATE_TABLE.value: tables.load_created,
             Operation.REGISTER_TABLE.value: tables.load_created,
             Operation.UPDATE_TABLE.value: tables.load,
+            Operation.UNREGISTER_TABLE.value: tables.unregistered_before,
             Operation.REPLACE_VIEW.value: views.load,
             Operation.REGISTER_VIEW.value: views.load_registered,
             **dict.fromkeys(_EMPTY, lambda call: NOTHING),
@@ -95,7 +132,7 @@ class Service:
             Operation.UNREGISTER_TABLE.value: tables.unregister,
             Operation.LOAD_TABLE.value: tables.load,
             Operation.UPDATE_TABLE.value: tables.update,
-            Operation.DROP_TABLE.value: tables.drop,
+            Operation.DROP_TABLE.value: tables.drop if self._dropped is None else self._dropped.drop,
             Operation.TABLE_EXISTS.value: tables.exists,
             Operation.LOAD_CREDENTIALS.value: tables.credentials,
             Operation.RENAME_TABLE.value: tables.rename,
@@ -128,6 +165,11 @@ class Service:
         """The operations that this server carries out, by the names under which it advertises them."""
         return tuple(self._handlers)
 
+    def tidy(self) -> None:
+        """Do what is due: remove the files of tables that were dropped long ago. Never raises."""
+        if self._dropped is not None:
+            self._dropped.tidy()
+
     def answer(self, method: str, raw_path: str, call: Call) -> Answer:
         """The answer to a request. Never raises."""
         try:
@@ -140,11 +182,32 @@ class Service:
             caller = self._caller(found.operation, call)
             caller.check(found.operation, _namespaces_of(call))
             return self._carried_out(found.operation, call, caller)
-        except Corrupt as error:
-            is_senders = error.file == REQUEST
-            return answer_to(InvalidInput(f"cannot read {REQUEST}: {error.reason}") if is_senders else error)
         except Exception as error:  # the server lives on; the log has the traceback
             return answer_to(error)
+
+    def answer_at_once(self, method: str, raw_path: str, call: Call) -> Answer | None:
+        """The answer of `answer`, if it is in memory and nothing has to be waited for. None otherwise. Never raises."""
+        if method != "GET" or (self._tokens is not None and not self._tokens.are_at_hand):
+            return None
+        try:
+            found = self._routes.find(method, raw_path)
+            if not isinstance(found, Found) or found.operation != Operation.LOAD_TABLE.value:
+                return None
+            call = replace(call, path=found.gaps)
+            self._caller(found.operation, call).check(found.operation, [call.namespace])
+            return self._tables.load_at_once(call)
+        except Exception:  # ``answer`` meets it again, and reports it
+            return None
+
+    def ready(self) -> Answer:
+        """200 if the catalog behind the server answers, else 503. Never raises."""
+        try:
+            with suppress(NoSuchNamespace):
+                self._lake.catalog.namespace_properties(_NOBODYS)
+        except Exception as error:
+            log.warning("the catalog does not answer: %s", error)
+            return error_answer(503, "ServiceUnavailableException", "the catalog behind this server does not answer")
+        return answer_json({"status": "ok"})
 
     def _caller(self, operation: str, call: Call) -> Caller:
         if self._tokens is None or operation == TOKEN:
@@ -152,16 +215,19 @@ class Service:
         return self._tokens.caller(call.headers.get("authorization"))
 
     def _carried_out(self, operation: str, call: Call, caller: Caller) -> Answer:
-        if operation not in self._handlers:
+        handler = self._handlers.get(operation) or self._own.get(operation)
+        if handler is None:
             raise NotOffered(f"cannot do this: {_WHY_NOT[operation]}", feature=operation)
-        handler = self._handlers[operation]
         call = replace(call, sees=caller.sees, may_write=caller.role >= Role.WRITE)
-        if self._replays is not None and HEADER in call.headers and operation in _REPLAYED:
-            answer = self._replays.answer(operation, call, caller.name, handler)
-        else:
-            answer = handler(call)
+        try:
+            if self._replays is not None and HEADER in call.headers and operation in _REPLAYED:
+                answer = self._replays.answer(operation, call, caller.name, handler)
+            else:
+                answer = handler(call)
+        except Exception as error:  # a change without a known outcome is in the log, too
+            answer = answer_to(error)
         if role_for(operation) > Role.READ and operation != TOKEN:
-            audit.info("%s %s by %s: %d", operation, dict(call.path), caller.name, answer.status)
+            _record(operation, call, caller, answer)
         return answer
 
     def _config(self, call: Call) -> Answer:
@@ -209,6 +275,31 @@ def _namespaces_of(call: Call) -> list[Namespace]:
     named += [change.object("identifier") for change in fields.objects("table-changes", "table change")]
     named.append(fields if "namespace" in fields else None)
     return [namespace_in(one, "namespace") for one in named if one is not None]
+
+
+def _record(operation: str, call: Call, caller: Caller, answer: Answer) -> None:
+    """One line about a change, or about the attempt of one: who, what, where, and how it was answered."""
+    fields = {
+        "by": caller.name,
+        "operation": operation,
+        "of": [*(str(call.path[gap]) for gap in ("namespace", "table", "view") if gap in call.path), *_names_in(call)],
+        "status": answer.status,
+    }
+    audit.info("%(operation)s %(of)s by %(by)s: %(status)d", fields, extra={"fields": fields})
+
+
+def _names_in(call: Call) -> list[str]:
+    """The names in the body of a request, as far as they can be read. A path with a whole name needs none."""
+    if "table" in call.path or "view" in call.path:
+        return []
+    try:
+        body = msgspec.json.decode(call.body) if call.body else {}
+        named = [body, body.get("source"), body.get("destination")]
+        named += [change.get("identifier") for change in body.get("table-changes", ())]
+        found = [[*(one.get("namespace") or ()), one.get("name")] for one in named if isinstance(one, dict)]
+        return [".".join(filter(None, parts)) for parts in found if any(parts)]
+    except (msgspec.MsgspecError, AttributeError, TypeError, RecursionError):
+        return []
 
 
 def _no_route(status: int, why: str, headers: dict[str, str] | None = None) -> Answer:

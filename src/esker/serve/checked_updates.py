@@ -7,6 +7,7 @@ definition is used again, another one gets the next id.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,19 +25,27 @@ from esker.iceberg.metadata.partition_and_sort import (
     encode_sort_order,
 )
 from esker.iceberg.metadata.schema import decode_schema, encode_schema
-from esker.iceberg.metadata.snapshot import decode_ref, decode_snapshot
+from esker.iceberg.metadata.snapshot import (
+    decode_partition_statistics,
+    decode_ref,
+    decode_snapshot,
+    decode_statistics,
+)
 from esker.model.evolution.schema_rules import NEWEST_VERSION, check_schema
 from esker.model.partition_and_sort import PartitionField, PartitionSpec
 from esker.model.schema import Schema
-from esker.model.transform import VoidTransform, accepts
+from esker.model.transform import UnknownTransform, VoidTransform, accepts
 from esker.serve.call import REQUEST
+from esker.serve.new_tables import LARGEST_ID, check_partition_fields
 from esker.tree.snapshot import RefKind
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
 CheckLocation = Callable[[str, str], object]
 """Raises ``InvalidInput`` if a table of this catalog may not have a file at a location."""
 _SKEW_MS = 60_000
+_AHEAD_MS = 300_000  # a time far ahead would keep others from commits until then
 _LARGEST_LONG = (1 << 63) - 1
+_OPERATIONS = ("append", "replace", "overwrite", "delete")
 
 
 @dataclass(slots=True)
@@ -123,10 +132,16 @@ def _uuid(at: _Progress, update: JsonObject) -> Document:
     return update.fields
 
 
-def _version(at: _Progress, update: JsonObject) -> Document:
+def known_version(update: JsonObject) -> int:
+    """The format version that an update asks for. Raises ``InvalidInput`` for one that is not known."""
     version = update.integer("format-version", at_least=1)
     if version > NEWEST_VERSION:
         raise InvalidInput(f"cannot upgrade to format version {version}: the newest known is {NEWEST_VERSION}")
+    return version
+
+
+def _version(at: _Progress, update: JsonObject) -> Document:
+    version = known_version(update)
     if version < at.table.format_version:
         raise InvalidInput(f"cannot go back from format version {at.table.format_version} to {version}")
     return update.fields
@@ -152,8 +167,7 @@ def _new_spec(at: _Progress, update: JsonObject) -> Document:
     fields = decode_partition_fields(REQUEST, _with_ids(table, update.object("spec").items("fields")))
     schema = table.schema_by_id.get(table.current_schema_id, table.schemas[-1])
     _check_sources(fields, schema)
-    if len({part.name for part in fields}) != len(fields):
-        raise InvalidInput("cannot add the partition spec: two of its fields have one name")
+    check_partition_fields(fields, schema)
     if not PartitionSpec(fields=fields).is_writable:
         raise InvalidInput("cannot add the partition spec: one of its transforms is not known")
     same = next((one.spec_id for one in table.specs if one.fields == fields), None)
@@ -190,6 +204,8 @@ def _new_order(at: _Progress, update: JsonObject) -> Document:
     for key in order.fields:
         if key.source_id not in schema.by_id:
             raise InvalidInput(f"cannot add the sort order: the schema has no column with id {key.source_id}")
+        if isinstance(key.transform, UnknownTransform):
+            raise InvalidInput(f"cannot add the sort order: the transform {key.transform} is not known")
     same = next((one.order_id for one in at.table.sort_orders if one.fields == order.fields), None)
     id_ = same
     if id_ is None:
@@ -236,25 +252,45 @@ def _snapshot(at: _Progress, update: JsonObject) -> Document:
     if not 0 <= id_ <= _LARGEST_LONG or table.snapshot(id_) is not None:
         raise InvalidInput(f"{refuse}: the id is in use or is not a positive number of 63 bits")
     parent = snapshot.parent_snapshot_id
+    if table.format_version == 1 and number != 0:
+        raise InvalidInput(f"{refuse}: snapshots of format version 1 have no sequence number, and it has {number}")
     if table.format_version >= 2 and number <= table.last_sequence_number and (parent is not None or number < 1):
         raise InvalidInput(
             f"{refuse}: its sequence number {number} does not follow the table's last one, {table.last_sequence_number}"
         )
+    if table.format_version >= 2 and number > table.last_sequence_number + 1:
+        raise InvalidInput(
+            f"{refuse}: its sequence number {number} is not the next one, {table.last_sequence_number + 1}"
+        )
     if snapshot.timestamp_ms < table.last_updated_ms - _SKEW_MS:
         raise InvalidInput(f"{refuse}: its time is over a minute before the last change of the table")
+    if snapshot.timestamp_ms > at.now_ms + _AHEAD_MS:
+        raise InvalidInput(f"{refuse}: its time is over five minutes ahead; set the clock of the client")
     if snapshot.schema_id is not None and snapshot.schema_id not in table.schema_by_id:
         raise InvalidInput(f"{refuse}: the table has no schema {snapshot.schema_id}")
     if snapshot.manifest_list is None:
         raise InvalidInput(f"{refuse}: it has no manifest list")
     at.check_location(snapshot.manifest_list, "the place of the manifest list")
+    _check_summary(update.object("snapshot"), refuse, is_required=table.format_version >= 2)
+    if any(number is not None and number < 0 for number in (snapshot.first_row_id, snapshot.added_rows)):
+        raise InvalidInput(f"{refuse}: first-row-id and added-rows are not negative")
     if table.format_version >= 3:
         first, added = snapshot.first_row_id, snapshot.added_rows
         if first is None or added is None or added < 0:
             raise InvalidInput(f"{refuse}: format version 3 requires first-row-id and added-rows")
         if first < (table.next_row_id or 0):
             raise InvalidInput(f"{refuse}: its first-row-id {first} is below the table's next-row-id")
+        if first + added > _LARGEST_LONG >> 1:
+            raise InvalidInput(f"{refuse}: its row ids would leave none for later snapshots")
     at.new_snapshots.add(id_)
     return update.fields
+
+
+def _check_summary(snapshot: JsonObject, refuse: str, *, is_required: bool) -> None:
+    """Raise for a summary with which other engines could not read the table."""
+    operation = snapshot.strings("summary").get("operation")
+    if (is_required or operation is not None) and operation not in _OPERATIONS:
+        raise InvalidInput(f"{refuse}: the operation of its summary is {operation!r}, not {', '.join(_OPERATIONS)}")
 
 
 def _ref(at: _Progress, update: JsonObject) -> Document:
@@ -272,6 +308,8 @@ def _ref(at: _Progress, update: JsonObject) -> Document:
     for limit in (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms, ref.max_ref_age_ms):
         if limit is not None and limit < 1:
             raise InvalidInput(f"{refuse}: limits of its retention begin at 1")
+    if (ref.min_snapshots_to_keep or 0) > LARGEST_ID:
+        raise InvalidInput(f"{refuse}: min-snapshots-to-keep is at most {LARGEST_ID}")
     return update.fields
 
 
@@ -289,12 +327,14 @@ def _snapshot_ids(at: _Progress, update: JsonObject) -> Document:
 
 
 def _statistics(at: _Progress, update: JsonObject) -> Document:
-    name = "statistics" if "statistics" in update else "partition-statistics"
+    name = update.string("action").removeprefix("set-")
     document = update.object(name)
     id_ = document.integer("snapshot-id")
     if at.table.snapshot(id_) is None:
         raise InvalidInput(f"cannot set statistics of snapshot {id_}: the table does not have it")
     at.check_location(document.string("statistics-path"), "the place of a statistics file")
+    decode = decode_statistics if name == "statistics" else decode_partition_statistics
+    tuple(decode(REQUEST, msgspec.Raw(msgspec.json.encode([document.fields]))))  # raises for a field that is missing
     return update.fields
 
 
@@ -316,8 +356,22 @@ def _schema_ids(at: _Progress, update: JsonObject) -> Document:
 
 
 def _key(at: _Progress, update: JsonObject) -> Document:
-    update.object("encryption-key").string("key-id")
-    return update.fields
+    key = update.object("encryption-key")
+    try:
+        base64.b64decode(key.string("encrypted-key-metadata"), validate=True)
+    except ValueError:
+        raise InvalidInput("cannot add the encryption key: its encrypted-key-metadata is not base64") from None
+    known = {name: key.string(name) for name in ("key-id", "encrypted-key-metadata")}
+    by = key.string_or_none("encrypted-by-id")
+    properties = key.strings("properties")
+    return {
+        **update.fields,
+        "encryption-key": {
+            **known,
+            **({} if by is None else {"encrypted-by-id": by}),
+            **({"properties": dict(properties)} if properties else {}),
+        },
+    }
 
 
 def _key_id(at: _Progress, update: JsonObject) -> Document:

@@ -22,7 +22,7 @@ from esker.errors import (
     StorageFailed,
     Unsupported,
 )
-from esker.serve.call import Answer, answer_json
+from esker.serve.call import REQUEST, Answer, answer_json
 
 log = logging.getLogger("esker.serve")
 
@@ -79,6 +79,8 @@ _KINDS: tuple[tuple[type[EskerError], int, str], ...] = (
 
 def answer_to(error: Exception) -> Answer:
     """The answer that reports an error. The text of an unknown error stays in the log of the server."""
+    if isinstance(error, Corrupt) and error.file == REQUEST:
+        error = InvalidInput(f"cannot read {REQUEST}: {error.reason}")
     if isinstance(error, StorageFailed):
         if error.retryable:
             return error_answer(503, "ServiceUnavailableException", error.message, {"retry-after": "2"})

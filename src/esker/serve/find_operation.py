@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from esker.catalogs.rest.operations import Operation
@@ -30,6 +31,18 @@ class OtherMethod:
     allowed: tuple[str, ...]
 
 
+_Places: TypeAlias = tuple[int, ...]
+"""Which parts of a path are fixed: the others are gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A path of the protocol: the names of its gaps by their places, and its operations by method."""
+
+    gaps: Mapping[int, str]
+    operations: dict[str, str] = field(default_factory=dict)
+
+
 class Routes:
     """The operations that a server answers, found by method and path.
 
@@ -37,11 +50,15 @@ class Routes:
     """
 
     def __init__(self, operations: Iterable[str]) -> None:
-        self._by_length: dict[int, list[tuple[str, tuple[str, ...], str]]] = {}
+        self._by_length: dict[int, dict[_Places, dict[tuple[str, ...], _Template]]] = {}
         for operation in operations:
             method, _, template = operation.partition(" ")
-            parts = tuple(template.replace("/{prefix}", "").strip("/").split("/"))
-            self._by_length.setdefault(len(parts), []).append((method, parts, operation))
+            parts = template.replace("/{prefix}", "").strip("/").split("/")
+            fixed = tuple(at for at, part in enumerate(parts) if part[0] != "{")
+            shapes = self._by_length.setdefault(len(parts), {}).setdefault(fixed, {})
+            gaps = {at: part[1:-1] for at, part in enumerate(parts) if part[0] == "{"}
+            found = shapes.setdefault(tuple(parts[at] for at in fixed), _Template(gaps))
+            found.operations[method] = operation
 
     def find(self, method: str, raw_path: str) -> Found | OtherMethod | None:
         """The operation of a request; None if no operation has this path.
@@ -50,16 +67,15 @@ class Routes:
         ``InvalidInput`` for a path that is not UTF-8.
         """
         parts = raw_path.strip("/").split("/")
-        others: list[str] = []
-        for offered, template, operation in self._by_length.get(len(parts), ()):
-            if not all(wanted[0] == "{" or wanted == part for wanted, part in zip(template, parts, strict=True)):
+        for fixed, shapes in self._by_length.get(len(parts), {}).items():
+            template = shapes.get(tuple([parts[at] for at in fixed]))
+            if template is None:
                 continue
-            if offered != method:
-                others.append(offered)
-                continue
-            gaps = {w[1:-1]: _decoded(p) for w, p in zip(template, parts, strict=True) if w[0] == "{"}
-            return Found(operation, gaps)
-        return OtherMethod(tuple(sorted(set(others)))) if others else None
+            if method not in template.operations:
+                return OtherMethod(tuple(sorted(template.operations)))
+            gaps = {name: _decoded(parts[at]) for at, name in template.gaps.items()}
+            return Found(template.operations[method], gaps)
+        return None
 
 
 def _decoded(part: str) -> str:
@@ -69,5 +85,9 @@ def _decoded(part: str) -> str:
         raise InvalidInput(f"cannot read the path: {part!r} is not UTF-8") from None
 
 
+LIST_DROPPED = "GET /esker/v1/dropped"
+UNDROP = "POST /esker/v1/dropped"
+OWN_OPERATIONS = (LIST_DROPPED, UNDROP)
+"""What this server has beside the protocol."""
 ALL_OPERATIONS = (CONFIG, TOKEN, LIST_FUNCTIONS, LOAD_FUNCTION, *(operation.value for operation in Operation))
 """The 35 operations of the protocol."""

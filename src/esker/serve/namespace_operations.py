@@ -30,7 +30,7 @@ class Namespaces:
         text = call.query.get("parent", "")
         parent = decode_namespace(text) if text else ()
         there = self._catalog.namespaces()
-        if parent and parent not in there:
+        if parent and (parent not in there or not call.sees(parent)):  # the same answer for hidden and missing
             raise no_such_namespace(parent)
         below = [list(one) for one in there if len(one) == len(parent) + 1 and one[:-1] == parent and call.sees(one)]
         return answer_json(paged("namespaces", below, call))
@@ -140,6 +140,6 @@ def _last(token: str) -> list[str] | None:
 def _size(text: str | None) -> int:
     if text is None:
         return _LONGEST_PAGE
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+    if not text.isascii() or not text.isdecimal() or not text.strip("0"):
         raise InvalidInput(f"cannot read the pageSize {text[:40]!r}: it takes a whole number from 1")
-    return min(int(text), _LONGEST_PAGE)
+    return min(int(text.lstrip("0")[:9]), _LONGEST_PAGE)  # a number of thousands of digits is a large one

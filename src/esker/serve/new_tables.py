@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -12,14 +13,17 @@ from esker.iceberg.json_document import JsonObject
 from esker.iceberg.metadata.partition_and_sort import decode_partition_fields, decode_sort_order
 from esker.iceberg.metadata.schema import decode_schema
 from esker.model.evolution.nested_fields import fresh_schema
-from esker.model.partition_and_sort import FIRST_PARTITION_FIELD_ID, UNSORTED, PartitionSpec, SortOrder
+from esker.model.partition_and_sort import FIRST_PARTITION_FIELD_ID, UNSORTED, PartitionField, PartitionSpec, SortOrder
 from esker.model.schema import Schema, walk
 from esker.serve.call import REQUEST
 from esker.tree.table_metadata import TableMetadata
 from esker.write.definition.new_table import new_table_metadata
 
 _FORMAT_VERSION = "format-version"
-_DEFAULT_VERSION = 2
+DEFAULT_VERSION = 2
+"""The format version of a table for which the client names none."""
+LARGEST_ID = (1 << 31) - 1
+"""Of numbers that other engines read as integers of 32 bits."""
 
 
 def requested_table(document: JsonObject, location: str) -> TableMetadata:
@@ -32,11 +36,13 @@ def requested_table(document: JsonObject, location: str) -> TableMetadata:
     schema = fresh_schema(asked)
     pairs = zip(walk(asked.fields), walk(schema.fields), strict=True)
     renumbered = {old.id: new.id for (old, _), (new, _) in pairs}
+    spec = _spec(document.object_or_none("partition-spec"), renumbered)
+    check_partition_fields(spec.fields, schema)
     properties = dict(document.strings("properties"))
-    version = _version(properties.pop(_FORMAT_VERSION, str(_DEFAULT_VERSION)))
+    version = _version(properties.pop(_FORMAT_VERSION, str(DEFAULT_VERSION)))
     return new_table_metadata(
         schema=schema,
-        spec=_spec(document.object_or_none("partition-spec"), renumbered),
+        spec=spec,
         sort_order=_order(document.raw("write-order"), renumbered),
         location=location,
         properties=properties,
@@ -44,9 +50,29 @@ def requested_table(document: JsonObject, location: str) -> TableMetadata:
     )
 
 
+def check_partition_fields(fields: Sequence[PartitionField], schema: Schema) -> None:
+    """Check a new partition spec. Raises ``InvalidInput`` for names or ids with which other engines could not read the
+    table: they resolve partition fields by name beside the columns, and by ids from 1000 up."""
+    for part in fields:
+        if not part.name:
+            raise InvalidInput("cannot add the partition spec: one of its fields has no name")
+        if not FIRST_PARTITION_FIELD_ID <= part.field_id <= LARGEST_ID:
+            raise InvalidInput(
+                f"cannot partition by {part.name!r}: the id {part.field_id} of the field is not between "
+                f"{FIRST_PARTITION_FIELD_ID} and {LARGEST_ID}"
+            )
+        column = schema.id_by_name.get(part.name)
+        if column is not None and column != part.source_id:
+            raise InvalidInput(f"cannot partition by {part.name!r}: another column has this name")
+    if len({part.name for part in fields}) != len(fields):
+        raise InvalidInput("cannot add the partition spec: two of its fields have one name")
+    if len({part.field_id for part in fields}) != len(fields):
+        raise InvalidInput("cannot add the partition spec: two of its fields have one id")
+
+
 def _version(text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
-        raise InvalidInput(f"cannot use {_FORMAT_VERSION} = {text!r}: it takes 1, 2 or 3")
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise InvalidInput(f"cannot use {_FORMAT_VERSION} = {text[:40]!r}: it takes 1, 2 or 3")
     return int(text)
 
 

@@ -62,6 +62,9 @@ class Replays:
         except EskerError as error:
             answer = answer_to(error)
         if answer.status < 500:  # it had no effect in the database: it was refused, or there was nothing to do
+            twin = self._find(key)  # the same request, sent twice at a time: the other one came first
+            if twin is not None:
+                return self._replayed(twin, fingerprint, operation, call)
             try:
                 text = answer.body.decode() if answer.status >= 400 else ""
                 self._kept.keep(replace(request, status=answer.status, answer=text))
@@ -78,7 +81,7 @@ class Replays:
             raise InvalidInput(f"cannot use the {HEADER} {before.key} again: another request had it")
         if before.status >= 400:
             return Answer(status=before.status, body=before.answer.encode())
-        return self._again[operation](call)
+        return self._again[operation](replace(call, kept=before.answer))
 
 
 def _checked(text: str) -> str:

@@ -1,10 +1,14 @@
-"""Filters and files of scan planning, as the protocol writes them: a filter is read, files are written."""
+"""Filters and files of scan planning, as the protocol writes them: filters are read, files and residuals written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from esker.catalogs.rest.scans.filter_documents import joined
 from esker.errors import InvalidInput
 from esker.iceberg.json_document import JsonObject
 from esker.iceberg.metadata.single_values import decode_single_value, encode_single_value
@@ -22,9 +26,10 @@ from esker.model.predicates.predicate import (
     StartsWith,
     all_of,
     any_of,
+    conjuncts,
 )
 from esker.model.schema import Schema
-from esker.model.types import Field, StringType, is_floating, is_nested
+from esker.model.types import BinaryType, Field, FixedType, StringType, UuidType, is_floating, is_nested
 from esker.ports.engine import ScanTask
 from esker.serve.call import REQUEST
 from esker.tree.data_file import DataFile, FileContent
@@ -36,12 +41,14 @@ _PAIRS = (
     *(("in", "not-in"), ("starts-with", "not-starts-with")),
 )
 _OPPOSITE = {**dict(_PAIRS), **{other: one for one, other in _PAIRS}}
+_MAY_SELECT_NULL = ("not-eq", "not-in", "not-starts-with", "not-nan")
 _CONTENTS = {
     FileContent.DATA: "data",
     FileContent.POSITION_DELETES: "position-deletes",
     FileContent.EQUALITY_DELETES: "equality-deletes",
 }
 _DEEPEST = 200
+_MOST_RESIDUAL_BYTES = 8 << 20
 
 Find = Callable[[str], Field]
 
@@ -52,6 +59,10 @@ def read_filter(value: Any, schema: Schema, *, is_case_sensitive: bool = True) -
     A term that is a transform of a column selects everything, so more files may be planned than needed, never fewer.
     Raises ``InvalidInput`` for an unknown column or operation, and ``Corrupt`` for another document.
     """
+    return _read(value, _finder(schema, is_case_sensitive=is_case_sensitive), 0, negated=False)
+
+
+def _finder(schema: Schema, *, is_case_sensitive: bool) -> Find:
     names = schema.id_by_name
     if not is_case_sensitive:
         names = {name.lower(): id_ for name, id_ in names.items()}
@@ -62,7 +73,7 @@ def read_filter(value: Any, schema: Schema, *, is_case_sensitive: bool = True) -
             raise InvalidInput(f"cannot filter by {name[:100]!r}: the table has no such column")
         return schema.by_id[id_]
 
-    return _read(value, find, 0, negated=False)
+    return find
 
 
 def _read(value: Any, find: Find, depth: int, *, negated: bool) -> Bound:
@@ -126,11 +137,95 @@ def _held(column: Field, value: Any) -> Any:
         raise InvalidInput(f"cannot filter by {column.name!r}: {str(value)[:60]!r} is no {column.type}") from error
 
 
+# ---------------------------------------------------------------- residuals
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the parts of a filter that must all be true: as the client wrote it, and as the planner knows it."""
+
+    document: Any
+    known_as: frozenset[Bound]
+    is_decided_by_clients: bool  # it stays in every residual
+
+
+class Residuals:
+    """What is left of a filter for the rows of a file, in the words of the client.
+
+    A part is left out where the planner proved it for every row. What remains is the client's own text, so the client
+    evaluates it as it evaluates its filter. Some parts always stay. Clients order NaN, zeros and bytes in different
+    ways, so parts about floats, UUIDs and bytes stay. They differ in whether ``!=`` and the like select null, so these
+    stay. Parts with transforms stay, because the planner does not evaluate them.
+    """
+
+    def __init__(self, value: Any, schema: Schema, *, is_case_sensitive: bool = True) -> None:
+        """Of a filter. Raises as ``read_filter`` does."""
+        find = _finder(schema, is_case_sensitive=is_case_sensitive)
+        _read(value, find, 0, negated=False)
+        self._whole = value
+        self._parts = tuple(
+            _Part(one, frozenset(conjuncts(_read(one, find, 0, negated=False))), _is_for_clients(one, find))
+            for one in _parts(value, negated=False)
+        )
+        self._known = frozenset(known for part in self._parts for known in part.known_as)
+        self._bytes = len(msgspec.json.encode(value))
+
+    def fit(self, tasks: int) -> bool:
+        """Whether an answer with so many tasks has room for them."""
+        return self._bytes * tasks <= _MOST_RESIDUAL_BYTES
+
+    def document(self, residual: Bound) -> Any:
+        """A residual of the planner in JSON: true, or the parts of the filter that are left."""
+        left = frozenset(conjuncts(residual))
+        if not left <= self._known:
+            return self._whole
+        return joined(
+            "and", [part.document for part in self._parts if part.is_decided_by_clients or part.known_as & left]
+        )
+
+
+def _parts(value: Any, *, negated: bool) -> Iterator[Any]:
+    """The documents that must all be true. The filter was read before, so it is known to be well formed."""
+    kind = value if isinstance(value, bool) else str(value["type"]).lower()
+    if kind == "not":
+        yield from _parts(value["child"], negated=not negated)
+    elif kind == ("or" if negated else "and"):
+        yield from _parts(value["left"], negated=negated)
+        yield from _parts(value["right"], negated=negated)
+    else:
+        yield {"type": "not", "child": value} if negated else value
+
+
+def _is_for_clients(value: Any, find: Find, *, negated: bool = False) -> bool:
+    """Whether a client may judge a row in another way than the planner."""
+    if isinstance(value, bool):
+        return False
+    kind = str(value["type"]).lower().replace("_", "-")
+    if kind == "not":
+        return _is_for_clients(value["child"], find, negated=not negated)
+    if kind in ("and", "or"):
+        return any(_is_for_clients(value[side], find, negated=negated) for side in ("left", "right"))
+    if kind in ("true", "false"):
+        return False
+    name = _column(value["term"])
+    if name is None or (_OPPOSITE[kind] if negated else kind) in _MAY_SELECT_NULL:
+        return True
+    type_ = find(name).type
+    return is_floating(type_) or isinstance(type_, UuidType | BinaryType | FixedType)
+
+
 # ---------------------------------------------------------------- files
 
 
-def task_documents(tasks: Sequence[ScanTask], metadata: TableMetadata) -> dict[str, Any]:
-    """Tasks of a plan as one answer: the deletes once, and each task with their numbers."""
+def task_documents(
+    tasks: Sequence[ScanTask], metadata: TableMetadata, residuals: Residuals | None = None
+) -> dict[str, Any]:
+    """Tasks of a plan as one answer: the deletes once, and each task with their numbers and its residual.
+
+    A residual is left out if there is no room for all. The client then applies the whole filter.
+    """
+    written: dict[Bound, Any] = {}
+    fits = residuals is not None and residuals.fit(len(tasks))
     numbers: dict[tuple[str, int | None], int] = {}
     deletes: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
@@ -143,7 +238,14 @@ def task_documents(tasks: Sequence[ScanTask], metadata: TableMetadata) -> dict[s
                 deletes.append(_file(one, metadata))
             references.append(numbers[key])
         entry: dict[str, Any] = {"data-file": _file(task.data_file, metadata)}
-        found.append({**entry, "delete-file-references": references} if references else entry)
+        if references:
+            entry["delete-file-references"] = references
+        if residuals is not None:
+            if task.residual not in written:
+                written[task.residual] = residuals.document(task.residual)
+            if fits or written[task.residual] is True:
+                entry["residual-filter"] = written[task.residual]
+        found.append(entry)
     return {"file-scan-tasks": found, "delete-files": deletes}
 
 

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from esker.catalogs.refusals import table_exists
-from esker.errors import AlreadyExists, InvalidInput, NoSuchTable
+from esker.catalogs.refusals import Kind, table_exists
+from esker.errors import AlreadyExists, Corrupt, InvalidInput, NoSuchTable, OutcomeUnknown
+from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.model.table_names import TableName
-from esker.ports.catalog import TableState, UnregistersTables
+from esker.ports.catalog import Accepted, Rejected, ReplacesTables, TableState, Unanswered, UnregistersTables
 from esker.serve.apply_commits import Commit, Commits
 from esker.serve.call import NOTHING, Answer, Call, answer_json, identifier_in
-from esker.serve.error_answers import NotOffered
+from esker.serve.error_answers import CommitRefused, NotOffered
 from esker.serve.namespace_operations import paged
 from esker.serve.new_tables import requested_table
+from esker.serve.store.check_places import Places
+from esker.serve.store.table_access import HEADER as DELEGATION
 from esker.serve.store.table_access import TableAccess
 from esker.tree.table_metadata import TableMetadata
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 _FORMS = ("all", "refs")
+_VARY = f"Accept-Encoding, {DELEGATION}"
 
 
 class Tables:
@@ -34,11 +38,12 @@ class Tables:
     ``access`` says how clients reach the files of a table.
     """
 
-    def __init__(self, lake: Lake, commits: Commits, access: TableAccess) -> None:
+    def __init__(self, lake: Lake, commits: Commits, places: Places, access: TableAccess) -> None:
         self._lake = lake
         self._catalog = lake.catalog
         self._commits = commits
         self._known = commits.known
+        self._places = places
         self._access = access
 
     def list(self, call: Call) -> Answer:
@@ -51,31 +56,68 @@ class Tables:
         name = identifier_in_namespace(call, document.string("name"))
         self._catalog.namespace_properties(name.namespace)
         staged = document.boolean("stage-create") if "stage-create" in document else False
-        location = document.string_or_none("location") or self._catalog.location_for(name)
-        metadata = requested_table(document, location)
+        location = document.string_or_none("location")
+        home = location or self._places.free(name, self._catalog.location_for(name))
+        metadata = requested_table(document, home)
         self._catalog.check_place(name, metadata)
+        self._check_free(name)
+        claims = self._places.check_table(name, metadata)
         if staged:
-            self._check_free(name)
+            self._places.prepare(metadata)
             return self._described(name, TableState(metadata=metadata, metadata_location=""), call)
         fields = self._access.fields(name, metadata, call)  # first: nothing may fail once the table is there
-        return self._answered(name, self._catalog.create(name, metadata), fields)
+        with self._places.held(claims):
+            return self._answered(name, self._catalog.create(name, metadata), fields)
 
     def _check_free(self, name: TableName) -> None:
-        try:
-            self._catalog.load(name)
-        except NoSuchTable:
-            return
-        raise table_exists(name)
+        if self._there(name) is not None:
+            raise table_exists(name)
 
     def register(self, call: Call) -> Answer:
         """Add a table to the catalog by its metadata file."""
         document = call.document()
         name = identifier_in_namespace(call, document.string("name"))
         location = document.string("metadata-location")
-        if "overwrite" in document and document.boolean("overwrite"):
-            raise InvalidInput(f"cannot register {name}: this server does not overwrite a table that exists")
-        state = self._catalog.register(name, location)
+        overwrites = "overwrite" in document and document.boolean("overwrite")
+        state = self._registered(name, location, call, overwrites=overwrites)
         return self._answered(name, state, self._access.fields_if_possible(name, state.metadata, call))
+
+    def _registered(self, name: TableName, location: str, call: Call, *, overwrites: bool) -> TableState:
+        """The table that a name points at now. Raises ``AlreadyExists`` unless it may be overwritten."""
+        base = self._there(name)
+        if base is not None and not overwrites:
+            raise table_exists(name)
+        with self._places.held(self._places.check_table(name, self._read(location), may_be_dropped=call.sees)):
+            if base is None:
+                return self._catalog.register(name, location)
+            if not isinstance(self._catalog, ReplacesTables):
+                raise NotOffered("cannot overwrite a table: the catalog behind this server cannot", feature="overwrite")
+            match self._catalog.register_over(name, base, location):
+                case Accepted(state):
+                    return state
+                case Rejected(why):
+                    raise CommitRefused(f"cannot register {name}: {why}; try again")
+                case Unanswered(why):
+                    raise OutcomeUnknown(f"the catalog did not say whether {name} was registered: {why}")
+
+    def _read(self, location: str) -> TableMetadata:
+        try:
+            return decode_table_metadata(location, self._catalog.storage().read(location))
+        except Corrupt as error:
+            raise InvalidInput(f"cannot use {location}: it is not the metadata of a table: {error.reason}") from None
+
+    def _there(self, name: TableName) -> TableState | None:
+        try:
+            return self._catalog.load(name)
+        except NoSuchTable as error:
+            if error.facts.get("there") == "view":
+                raise table_exists(name, Kind.VIEW) from error
+            return None
+
+    def unregistered_before(self, call: Call) -> Answer:
+        """The last metadata of a table that a request has removed before."""
+        state = TableState(metadata=self._read(call.kept), metadata_location=call.kept)
+        return self._answered(call.table, state, {"config": {}})
 
     def unregister(self, call: Call) -> Answer:
         """Remove a table from the catalog and return its last metadata. Its files stay. Later commits fail."""
@@ -93,11 +135,28 @@ class Tables:
 
     def load(self, call: Call) -> Answer:
         """The metadata of a table: with all its snapshots, or with ``snapshots=refs`` only those that refs name."""
-        state = self._known.load(call.table)
-        tag = _etag(state, _form(call))
-        if tag in (call.headers.get("if-none-match") or "").replace(" ", "").split(","):
+        name, form = call.table, _form(call)
+        state = self._known.load(name)
+        if _has(call, tag := _etag(state, form)):
             return Answer(status=304, headers={"etag": tag})
-        return self._described(call.table, state, call)
+        if not self._access.is_same_for_all(call):
+            return self._described(name, state, call)
+        kept = self._known.kept_load(name, state, form)
+        if kept is None:
+            answer = self._described(name, state, call)
+            answer = replace(answer, headers={**answer.headers, "vary": _VARY})
+            self._known.keep_load(name, state, form, answer)
+            return answer
+        return kept.best(accepts_gzip=call.accepts_gzip) or self._known.zipped(name, state, kept)
+
+    def load_at_once(self, call: Call) -> Answer | None:
+        """The answer of `load`, if it is in memory and known to be current without a wait; None if it is not."""
+        kept = self._known.current_load(call.table, _form(call)) if self._access.is_same_for_all(call) else None
+        if kept is None:
+            return None
+        if _has(call, tag := kept.plain.headers["etag"]):
+            return Answer(status=304, headers={"etag": tag})
+        return kept.best(accepts_gzip=call.accepts_gzip)
 
     def exists(self, call: Call) -> Answer:
         """Whether a table exists."""
@@ -193,6 +252,12 @@ def _form(call: Call) -> str:
     if form not in _FORMS:
         raise InvalidInput(f"cannot load snapshots={form[:20]!r}: it takes all or refs")
     return form
+
+
+def _has(call: Call, tag: str) -> bool:
+    """Whether the client has the answer with this tag. Weak and strong tags are compared alike (RFC 9110, 13.1.2)."""
+    known = (one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(","))
+    return any(one in ("*", tag.removeprefix("W/")) for one in known)
 
 
 def _etag(state: TableState, form: str) -> str:

@@ -11,7 +11,8 @@ from uuid import uuid4
 import msgspec
 
 from esker.catalogs.rest.metadata_updates import LAST_ADDED
-from esker.errors import InvalidInput
+from esker.catalogs.warehouse import METADATA_PATH
+from esker.errors import Corrupt, InvalidInput
 from esker.iceberg.json_document import JsonObject
 from esker.iceberg.metadata.schema import decode_schema, encode_schema
 from esker.iceberg.metadata.view_metadata import decode_view_metadata, encode_view_metadata
@@ -21,17 +22,19 @@ from esker.ports.catalog import Catalog, RegistersViews, ViewState
 from esker.serve.call import NOTHING, REQUEST, Answer, Call, answer_json
 from esker.serve.error_answers import BadArgument, CommitRefused, NotOffered
 from esker.serve.namespace_operations import paged
+from esker.serve.store.check_places import Claim, Places
 from esker.serve.table_operations import identifier_in_namespace, named, naming_both, renaming
 from esker.tree.view_metadata import VersionLogEntry, ViewMetadata, ViewVersion
-from esker.write.view_versions import checked_view_properties, commit_view, with_kept_versions
+from esker.write.views.view_versions import checked_view_properties, commit_view, with_kept_versions
 
 
 class Views:
     """Lists, creates, loads, replaces and drops the views of a catalog."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, places: Places) -> None:
         self._tables = catalog
         self._catalog = catalog.view_catalog()
+        self._places = places
 
     def list(self, call: Call) -> Answer:
         """The names of the views of a namespace."""
@@ -42,8 +45,10 @@ class Views:
         document = call.document()
         name = identifier_in_namespace(call, document.string("name"))
         self._tables.namespace_properties(name.namespace)
-        location = document.string_or_none("location") or self._tables.location_for(name)
-        return _described(self._catalog.create_view(name, _first(document, location)))
+        location = document.string_or_none("location") or self._places.free(name, self._tables.location_for(name))
+        metadata = _first(document, location)
+        with self._places.held(self._places.check_view(name, metadata.location, metadata.properties)):
+            return _described(self._catalog.create_view(name, metadata))
 
     def register(self, call: Call) -> Answer:
         """Add a view to the catalog by its metadata file."""
@@ -51,7 +56,18 @@ class Views:
             raise NotOffered("cannot register a view: the catalog behind this server has no views", feature="views")
         document = call.document()
         name = identifier_in_namespace(call, document.string("name"))
-        return _described(self._catalog.register_view(name, document.string("metadata-location")))
+        file = document.string("metadata-location")
+        claims = self._places.check_view(name, *self._places_in(file))
+        with self._places.held(claims):
+            return _described(self._catalog.register_view(name, file))
+
+    def _places_in(self, file: str) -> tuple[str, Mapping[str, str]]:
+        """The location and the properties of the view in a metadata file. Raises ``InvalidInput`` if it is none."""
+        try:
+            found = decode_view_metadata(file, self._tables.storage().read(file))
+        except Corrupt as error:
+            raise InvalidInput(f"cannot use {file}: it is not the metadata of a view: {error.reason}") from None
+        return found.location, found.properties
 
     def load_registered(self, call: Call) -> Answer:
         """The view that a request has registered before."""
@@ -75,7 +91,13 @@ class Views:
             _check_requirements(name, base, document)
             return _updated(base, document)
 
-        return _described(commit_view(self._catalog, name, change))
+        now = self._catalog.load_view(name).metadata
+        new = change(now)
+        claims: list[Claim] = []
+        if _view_places(new) != _view_places(now):
+            claims = self._places.check_view(name, new.location, new.properties)
+        with self._places.held(claims):
+            return _described(commit_view(self._catalog, name, change))
 
     def drop(self, call: Call) -> Answer:
         """Remove a view from the catalog."""
@@ -90,6 +112,10 @@ class Views:
         with naming_both(source, target):
             self._catalog.rename_view(source, target)
         return NOTHING
+
+
+def _view_places(view: ViewMetadata) -> tuple[str, str | None]:
+    return view.location, view.properties.get(METADATA_PATH)
 
 
 def _described(state: ViewState) -> Answer:

@@ -26,7 +26,7 @@ from esker.errors import EskerError, InvalidInput, StorageFailed
 from esker.lake import Lake
 from esker.serve.call import Answer, Call
 from esker.serve.catalog_service import Service
-from esker.serve.run_server import Listening, make_server, table_access
+from esker.serve.listen.run_server import Listening, make_server, table_access
 from esker.storage.objects.configuration import ObjectConfiguration
 from esker.storage.objects.object_storage import ObjectStorage
 

@@ -1,6 +1,6 @@
-"""``esker init``, ``esker create`` and ``esker register``.
+"""``esker init``, ``esker create``, ``esker register`` and ``esker convert``.
 
-They create a lake, create a table or namespace, and add an existing table to a catalog.
+They create a lake, create a table or namespace, and add an existing table of Iceberg or of another format to a catalog.
 """
 
 from __future__ import annotations
@@ -229,6 +229,46 @@ def _show_registered(screen: Screen, facts: dict[str, Any]) -> None:
             ("rows", number(facts["rows"] if facts["rows"] is not None else facts["rows_at_most"])),
             ("files", counted(facts["data_files"], "data file")),
             ("snapshots", number(facts["snapshots"])),
+            ("partitioned", ", ".join(facts["partitioning"]) or "no"),
+            ("location", facts["location"]),
+            ("metadata", facts["metadata_location"]),
+        ]
+    )
+
+
+# ---------------------------------------------------------------- ``esker convert``
+
+
+@click.command("convert")
+@click.argument("source")
+@click.argument("name")
+@click.option("--format-version", type=int, default=2, metavar="N", help="2 or 3 [default: 2].")
+@shared_options
+def convert_command(source: str, name: str, format_version: int) -> None:
+    """Make the Paimon table in the directory SOURCE the Iceberg table NAME of the catalog, over the same data files.
+
+    Nothing is copied: only Iceberg's metadata is written. The rows of every file are read in both ways and compared
+    before the table appears. Do not expire or compact the Paimon table afterwards while NAME is in use.
+    """
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_lake, open_named
+    from esker.cli.table_facts import totals
+
+    lake = open_lake(current_settings(), may_make=True)
+    table = lake.convert_table(name, open_named(source), format_version=format_version)
+    facts: dict[str, Any] = created_facts(table) | {"made": "conversion", "source": source}
+    facts |= totals(table, open_manifests=False)
+    answer(facts, lambda screen: _show_converted(screen, facts))
+
+
+def _show_converted(screen: Screen, facts: dict[str, Any]) -> None:
+    from esker.cli.humanize import counted, number
+
+    screen.title(f"Converted {facts['source']} to {facts['name']}", f"Iceberg v{facts['format_version']}")
+    screen.card(
+        [
+            ("rows", f"{number(facts['rows'] if facts['rows'] is not None else facts['rows_at_most'])}, compared"),
+            ("files", f"{counted(facts['data_files'], 'data file')}, not copied"),
             ("partitioned", ", ".join(facts["partitioning"]) or "no"),
             ("location", facts["location"]),
             ("metadata", facts["metadata_location"]),

@@ -1,4 +1,5 @@
-"""``esker drop`` and ``esker rename``: remove a table or a namespace from a catalog, or give a table another name.
+"""``esker drop``, ``esker undrop`` and ``esker rename``: remove a table or a namespace from a catalog, bring a table
+back, or give it another name.
 
 With ``--purge``, drop also deletes the table's own files.
 """
@@ -164,3 +165,45 @@ def rename_command(old: str, new: str) -> None:
 def _show_renamed(screen: Screen, facts: dict[str, Any]) -> None:
     screen.title(f"Renamed {facts['from']} to {facts['to']}")
     screen.card([("location", f"{facts['location']} (as before)")])
+
+
+# ---------------------------------------------------------------- ``esker undrop``
+
+
+@click.command("undrop")
+@click.argument("name", required=False)
+@click.option("--as", "new_name", metavar="NAME", help="Bring it back under this name.")
+@shared_options
+def undrop_command(name: str | None, new_name: str | None) -> None:
+    """Bring back the table NAME, which was dropped through `esker serve`. Without NAME, list such tables.
+
+    The server keeps dropped tables for some days (--keep-dropped). The last one of that name is brought back.
+    """
+    from esker.catalogs.sql_dropped import dropped_tables
+    from esker.cli.answer import answer
+    from esker.cli.open_table import open_lake
+    from esker.errors import Unsupported
+    from esker.model.table_names import TableName
+
+    kept = dropped_tables(open_lake(current_settings()).catalog)
+    if kept is None:
+        raise Unsupported(
+            "cannot bring a table back: only catalogs in SQLite and PostgreSQL keep dropped tables", feature="undrop"
+        )
+    if name is None:
+        found = [{"table": str(one.name), "dropped_ms": one.dropped_ms, "purges": one.purges} for one in kept.listed()]
+        answer({"dropped": found}, lambda screen: _show_all(screen, found))
+        return
+    back = TableName.parse(name) if new_name is None else TableName.parse(new_name)
+    kept.undrop(TableName.parse(name), back)
+    facts = {"table": str(back)}
+    answer(facts, lambda screen: screen.line(f"Brought back {back}."))
+
+
+def _show_all(screen: Screen, found: list[dict[str, Any]]) -> None:
+    from esker.model.display_text import show_ms
+
+    if not found:
+        screen.line("No table was dropped through the server, or their time is over.")
+    for one in found:
+        screen.line(f"{one['table']}  dropped {show_ms(one['dropped_ms'])}")

@@ -53,7 +53,9 @@ def files_facts(table: Table, snapshot_id: int | None, limit: int | None) -> dic
     """The first ``limit`` files, and the totals of all of them."""
     import numpy as np
 
-    files = table.inspect.files(snapshot_id, columns=_COLUMNS)
+    from esker.cli.open_table import common_tables
+
+    files = common_tables(table).files(snapshot_id, columns=_COLUMNS)
     content, rows, size = (files[name].to_numpy() for name in ("content", "record_count", "file_size_in_bytes"))
     shown = files if limit is None else files.slice(0, limit)
     return {
@@ -129,7 +131,7 @@ def _show_files(screen: Screen, facts: dict[str, Any]) -> None:
 
 
 def _kind(file: dict[str, Any]) -> str:
-    return "deletion vector" if file["format"] == "puffin" else str(file["content"])
+    return "deletion vector" if file["format"] in ("puffin", "index") else str(file["content"])
 
 
 def partition_text(partition: dict[str, Any] | None) -> str:
@@ -161,7 +163,9 @@ def manifests_command(
 
 def manifests_facts(table: Table, snapshot_id: int | None, limit: int | None) -> dict[str, Any]:
     """The first ``limit`` manifests, with the bounds of their partition fields by name."""
-    listed = table.inspect.manifests(snapshot_id)
+    from esker.cli.open_table import common_tables
+
+    listed = common_tables(table).manifests(snapshot_id)
     shown = listed if limit is None else listed.slice(0, limit)
     return {
         "name": table.name,

@@ -38,7 +38,9 @@ def info_command(table: str, count: bool) -> None:
     facts = info_facts(opened)
     if count and facts["rows"] is None:
         facts |= {"rows": opened.scan().count(), "counted_from": "reading"}
-    answer(facts, lambda screen: _show(screen, facts))
+    is_iceberg = opened._workings.make_inspect is None
+    title = f"Iceberg v{facts['format_version']}" if is_iceberg else "another format"
+    answer(facts, lambda screen: _show(screen, facts, title))
 
 
 def info_facts(table: Table) -> dict[str, Any]:
@@ -69,10 +71,10 @@ def info_facts(table: Table) -> dict[str, Any]:
     }
 
 
-def _show(screen: Screen, facts: dict[str, Any]) -> None:
+def _show(screen: Screen, facts: dict[str, Any], title: str) -> None:
     from esker.cli.humanize import number, when
 
-    screen.title(facts["name"], f"Iceberg v{facts['format_version']}")
+    screen.title(facts["name"], title)
     specs = facts["partition_specs"]
     screen.card(
         [

@@ -124,7 +124,8 @@ def _show_expiry(screen: Screen, facts: dict[str, Any]) -> None:
 @click.option("--location", metavar="FOLDER", help="A folder of the table to search [default: all of it].")
 @click.option("--quarantine", metavar="FOLDER", help="Move the files there instead of deleting them.")
 @click.option("--under-24-hours", is_flag=True, help="Allow younger files: only if no writer is at work.")
-@click.option("--keep-mismatches", is_flag=True, help="Keep files that the table records in another store.")
+@click.option("--keep-mismatches", is_flag=True, help="Keep files that the table may record by another location.")
+@click.option("--remove-other-tables", is_flag=True, help="Tables whose metadata is found here are gone for good.")
 @click.option(
     "--engine", type=click.Choice(["arrow", "spark"]), default="arrow", help="Who lists the files [default: arrow]."
 )
@@ -138,6 +139,7 @@ def orphans_command(
     quarantine: str | None,
     under_24_hours: bool,
     keep_mismatches: bool,
+    remove_other_tables: bool,
     engine: Literal["arrow", "spark"],
     limit: int | None,
     every: bool,
@@ -158,6 +160,7 @@ def orphans_command(
             quarantine=quarantine,
             under_24_hours=under_24_hours,
             mismatch="ignore" if keep_mismatches else "error",
+            other_tables="remove" if remove_other_tables else "error",
             engine=engine,
             dry_run=not yes,
         )
@@ -256,7 +259,7 @@ def maintenance_facts(result: Maintenance) -> dict[str, Any]:
                 "arguments": dict(step.arguments),
                 "why": step.why,
                 "effect": step.effect,
-                "plan": repr(step.plan),
+                "plan": None if step.plan is None else repr(step.plan),
                 "report": None if step.report is None else repr(step.report),
                 "skipped": step.skipped,
             }

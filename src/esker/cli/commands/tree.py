@@ -43,8 +43,16 @@ def tree_command(table: str, snapshots: int, manifests: int, files: int) -> None
 def tree_facts(table: Table, snapshots: int, manifests: int, files: int) -> dict[str, Any]:
     """The tree as nested facts, and how many of its files are missing or corrupt."""
     from esker.cli.answer import iso
+    from esker.metadata_tables.hierarchy import Bounds, hierarchy
+    from esker.metadata_tables.inspected_table import Subject
 
-    shown = table.inspect.tree(snapshots=snapshots, manifests=manifests, files=files)
+    subject = Subject(
+        metadata=table.metadata,
+        metadata_location=table.metadata_location,
+        table_format=table._workings.format,
+        engine=table._workings.engine,
+    )
+    shown = hierarchy(subject, Bounds(snapshots=snapshots, manifests=manifests, files=files))
     nodes = [_snapshot(table, node) for node in shown]
     problems = [node["problem"] for node in nodes if node["problem"]]
     problems += [m["problem"] for node in nodes for m in node["manifests"] if m["problem"]]
@@ -54,7 +62,7 @@ def tree_facts(table: Table, snapshots: int, manifests: int, files: int) -> dict
         "metadata": {
             "location": table.metadata_location,
             "bytes": _size(table, table.metadata_location),
-            "format_version": table.format_version,
+            "format_version": table.format_version if table._workings.make_inspect is None else None,
             "last_updated": iso(table.metadata.last_updated_ms),
             "last_updated_ms": table.metadata.last_updated_ms,
         },
@@ -123,7 +131,9 @@ def _show(screen: Screen, facts: dict[str, Any]) -> None:
     from esker.cli.screen import Branch
 
     metadata = facts["metadata"]
-    root = Branch(facts["name"], f"Iceberg v{metadata['format_version']} at {facts['location']}")
+    version = metadata["format_version"]
+    kind = "another format" if version is None else f"Iceberg v{version}"
+    root = Branch(facts["name"], f"{kind} at {facts['location']}")
     file = Branch(
         relative_path(relative_path(metadata["location"], facts["location"]), facts["name"]),
         f"{size(metadata['bytes'])}, {when(metadata['last_updated_ms'])}",

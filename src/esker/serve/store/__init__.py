@@ -1,1 +1,1 @@
-"""Files of tables in S3 for clients that have no key: credentials for a short time, and signatures of requests."""
+"""The files of tables: which folders they have, how long they stay, and access in S3 for clients without a key."""

@@ -21,7 +21,7 @@ from esker.tree.table_metadata import TableMetadata
 
 log = logging.getLogger("esker.serve")
 
-HEADER = "x-iceberg-access-delegation"
+HEADER = "X-Iceberg-Access-Delegation"
 _VENDED, _SIGNED = "vended-credentials", "remote-signing"
 
 
@@ -46,13 +46,17 @@ class TableAccess:
         """Whether the server signs requests."""
         return self._signing is not None
 
+    def is_same_for_all(self, call: Call) -> bool:
+        """Whether a client is sent what all others are sent: nothing that it asks for, and that ends."""
+        return (self._vending is None and self._signing is None) or not _asked(call) & {_VENDED, _SIGNED}
+
     def fields(self, name: TableName, metadata: TableMetadata, call: Call) -> dict[str, Any]:
         """What a client is sent beside a table's metadata."""
         places = places_of(metadata)
         if self._store is None or not places:
             return {"config": self._config}
         config = {**self._store.public_settings(), **self._config}
-        asked = {one.strip().lower() for one in call.headers.get(HEADER, "").split(",")}
+        asked = _asked(call)
         if self._vending is not None and _VENDED in asked:
             return {"config": config, "storage-credentials": self._credentials(metadata, call)}
         if self._signing is not None and asked & {_SIGNED, _VENDED}:  # signatures are all that this server has
@@ -87,6 +91,11 @@ class TableAccess:
         if not places:
             raise NotAllowed("cannot sign the request: the table has no files in S3")
         return self._signing.signed(call.document(), places, may_write=call.may_write)
+
+
+def _asked(call: Call) -> set[str]:
+    """The ways to access files that the client can use."""
+    return {one.strip().lower() for one in call.headers.get(HEADER.lower(), "").split(",")}
 
 
 def _where_to_sign(name: TableName) -> dict[str, str]:

@@ -7,13 +7,15 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
 from esker.serve.call import Answer, Call, answer_json
 from esker.serve.catalog_service import Service
 from esker.serve.error_answers import error_answer
+from esker.serve.listen.request_counts import Counts, SharedCounts
+from esker.serve.openapi_document import openapi_document
 
 access = logging.getLogger("esker.serve.access")
 
@@ -22,7 +24,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-HEALTH, READY, METRICS = "/health", "/ready", "/metrics"
+_MOST_PARAMETERS = 100
+HEALTH, READY, METRICS, OPENAPI = "/health", "/ready", "/metrics", "/openapi.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,34 +33,14 @@ class Limits:
     """What the clients of a server may use up together."""
 
     body_bytes: int = 32 << 20
+    headers_bytes: int = 64 << 10
+    headers_seconds: float = 30.0  # from a connection, or the first byte of a request, to the end of its headers
     body_seconds: float = 30.0
+    unread_seconds: float = 60.0  # how long a client may read nothing of its answer
     waiting: int = 256  # requests that are in work or wait for it; more are answered with 503
     threads: int = 16
-
-
-@dataclass(slots=True)
-class Counts:
-    """What the server has done so far, for ``/metrics``."""
-
-    answers: dict[tuple[str, int], int] = field(default_factory=dict)
-    seconds: float = 0.0
-    in_work: int = 0
-
-    def count(self, method: str, status: int, seconds: float) -> None:
-        """Count one answer."""
-        self.answers[method, status] = self.answers.get((method, status), 0) + 1
-        self.seconds += seconds
-
-    def text(self) -> str:
-        """The counts in Prometheus' text format."""
-        lines = ["# TYPE esker_requests_total counter"]
-        lines += [
-            f'esker_requests_total{{method="{method}",status="{status}"}} {number}'
-            for (method, status), number in sorted(self.answers.items())
-        ]
-        lines += ["# TYPE esker_request_seconds_sum counter", f"esker_request_seconds_sum {self.seconds:.6f}"]
-        lines += ["# TYPE esker_requests_in_work gauge", f"esker_requests_in_work {self.in_work}"]
-        return "\n".join(lines) + "\n"
+    tidy_seconds: float = 600.0  # how often the server looks for what is due
+    ready_seconds: float = 5.0  # how long the catalog may take to answer ``/ready``
 
 
 class _Refused(Exception):
@@ -65,18 +48,21 @@ class _Refused(Exception):
 
     def __init__(self, status: int, why: str, **headers: str) -> None:
         super().__init__(why)
-        kind = "ServiceUnavailableException" if status == 503 else "BadRequestException"
+        kinds = {403: "ForbiddenException", 503: "ServiceUnavailableException"}
+        kind = kinds.get(status, "BadRequestException")
         self.answer = error_answer(status, kind, why, {name.replace("_", "-"): text for name, text in headers.items()})
 
 
 class Application:
     """An ASGI application. The service is synchronous, so it runs in threads of the application's own."""
 
-    def __init__(self, service: Service, limits: Limits | None = None) -> None:
+    def __init__(self, service: Service, limits: Limits | None = None, counts: Counts | None = None) -> None:
         self._service = service
         self._limits = limits or Limits()
         self._threads = ThreadPoolExecutor(self._limits.threads, thread_name_prefix="esker-serve")
-        self.counts = Counts()
+        self._ready_thread = ThreadPoolExecutor(1, thread_name_prefix="esker-ready")  # busy threads do not delay it
+        self._ready: asyncio.Future[Answer] | None = None  # the question that the catalog is asked, or was asked last
+        self._counts = counts or SharedCounts().of(0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -88,47 +74,76 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                tidying = asyncio.create_task(self._tidy())
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
+                tidying.cancel()
                 self._threads.shutdown(wait=True)  # answers what was taken
+                self._ready_thread.shutdown(wait=False)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.tidy_seconds)
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._service.tidy)
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.monotonic()
         method, path = scope["method"], _raw_path(scope)
         try:
-            answer = self._about_itself(path) or await self._answered(method, path, scope, receive)
+            answer = await self._about_itself(path) or await self._answered(method, path, scope, receive)
         except _Refused as refused:
             answer = refused.answer
         except _Gone:
             return
         took = time.monotonic() - began
-        self.counts.count(method, answer.status, took)
-        access.info("%s %s %d %d bytes %.1f ms", method, path, answer.status, len(answer.body), took * 1000)
+        self._counts.count(method, answer.status, took)
+        _log(scope, path, answer, took)
         await _send(answer, send, is_head=method == "HEAD")
 
-    def _about_itself(self, path: str) -> Answer | None:
-        if path in (HEALTH, READY):
+    async def _about_itself(self, path: str) -> Answer | None:
+        if path == HEALTH:
             return answer_json({"status": "ok"})
+        if path == OPENAPI:
+            return answer_json(openapi_document())
+        if path == READY:
+            return await self._readiness()
         if path == METRICS:
             headers = {"content-type": "text/plain; version=0.0.4"}
-            return Answer(status=200, body=self.counts.text().encode(), headers=headers)
+            return Answer(status=200, body=self._counts.text().encode(), headers=headers)
         return None
 
+    async def _readiness(self) -> Answer:
+        """The catalog is asked once at a time. All who ask meanwhile share the answer: they need no token."""
+        if self._ready is None or self._ready.done():
+            self._ready = asyncio.get_running_loop().run_in_executor(self._ready_thread, self._service.ready)
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._ready), self._limits.ready_seconds)
+        except TimeoutError:
+            why = f"the catalog behind this server did not answer within {self._limits.ready_seconds:g} s"
+            return error_answer(503, "ServiceUnavailableException", why)
+
     async def _answered(self, method: str, path: str, scope: Scope, receive: Receive) -> Answer:
-        if self.counts.in_work >= self._limits.waiting:
+        size = len(path) + len(scope["query_string"])
+        if size + sum(len(name) + len(value) for name, value in scope["headers"]) > self._limits.headers_bytes:
+            raise _Refused(431, f"the headers are longer than {self._limits.headers_bytes} bytes", connection="close")
+        if self._counts.in_work >= self._limits.waiting:
             raise _Refused(503, "the server has too much to do; try again", retry_after="1")
-        self.counts.in_work += 1
+        self._counts.begin()
         try:
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-            body = await self._body(headers, receive)
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-            call = Call(query=query, headers=headers, body=body)
+            if "origin" in headers and headers["origin"].partition("://")[2] != headers.get("host"):
+                raise _Refused(403, "requests that a page of another address makes in a browser are refused")
+            call = Call(query=_parameters(scope["query_string"]), headers=headers)
+            if "content-length" in headers or "transfer-encoding" in headers:
+                call = replace(call, body=await self._body(headers, receive))
+            elif (ready := self._service.answer_at_once(method, path, call)) is not None:
+                return ready  # a thread would take longer to start than the answer takes
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._service.answer, method, path, call)
         finally:
-            self.counts.in_work -= 1
+            self._counts.end()
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
         limit = self._limits.body_bytes
@@ -151,6 +166,27 @@ class Application:
                 raise _Refused(413, f"the body is longer than {limit} bytes", connection="close")
             if not message.get("more_body", False):
                 return b"".join(parts)
+
+
+def _parameters(query: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS))
+    except ValueError:
+        raise _Refused(400, f"the request has over {_MOST_PARAMETERS} parameters") from None
+
+
+def _log(scope: Scope, path: str, answer: Answer, took: float) -> None:
+    if not access.isEnabledFor(logging.INFO):
+        return
+    fields = {
+        "client": (scope.get("client") or ("",))[0],
+        "method": scope["method"],
+        "path": path,
+        "status": answer.status,
+        "bytes": len(answer.body),
+        "ms": round(took * 1000, 1),
+    }
+    access.info("%(method)s %(path)s %(status)d %(bytes)d bytes %(ms).1f ms", fields, extra={"fields": fields})
 
 
 class _Gone(Exception):

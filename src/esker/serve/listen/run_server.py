@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from esker.errors import InvalidInput, StorageFailed, Unsupported
 from esker.serve.access import Tokens
-from esker.serve.asgi import Application, Limits
 from esker.serve.catalog_service import Service
+from esker.serve.catalog_tokens import CatalogTokens, tokens_of
+from esker.serve.listen.asgi import Application, Limits
+from esker.serve.listen.bounded_connections import bounded_protocol
+from esker.serve.listen.request_counts import Counts
 from esker.serve.store.server_keys import ServerStore
 from esker.serve.store.sign_requests import Signing
 from esker.serve.store.table_access import TableAccess
@@ -32,12 +35,15 @@ class Listening:
     host: str = "127.0.0.1"
     port: int = 8181
     token_file: Path | None = None
+    uses_catalog_tokens: bool = False  # tokens in the database of the catalog are accepted, too
     certificate: Path | None = None
     key: Path | None = None
     config: Mapping[str, str] = field(default_factory=dict)  # sent with each table
     warehouses: tuple[str, ...] = ()  # the names that clients may use for this lake; any, if none is given
     s3_role: str | None = None  # clients get credentials of this role, for the files of one table
     signs_requests: bool = False  # requests to S3 are signed with the server's own key
+    workers: int = 1  # processes that answer requests
+    keep_dropped_days: int = 7  # how long a dropped table can be brought back; 0: not at all
 
     @property
     def is_loopback(self) -> bool:
@@ -70,35 +76,74 @@ def table_access(lake: Lake, listening: Listening) -> TableAccess:
 def make_server(lake: Lake, listening: Listening, limits: Limits | None = None) -> tuple[uvicorn.Server, socket.socket]:
     """A server that is ready to run, and the socket that it listens at.
 
-    Raises ``InvalidInput`` for an address that others can reach without a token file, ``StorageFailed`` if the port is
-    in use, and ``Unsupported`` if uvicorn is not installed.
+    Raises ``InvalidInput`` for an address that others can reach without a token, ``StorageFailed`` if the port is in
+    use, and ``Unsupported`` if uvicorn is not installed or a catalog without a database should have tokens.
     """
-    if listening.token_file is None and not listening.is_loopback:
+    check_protected(listening)
+    server = server_over(lake, listening, limits)
+    return server, bound_socket(listening)
+
+
+def check_protected(listening: Listening) -> None:
+    """Raise ``InvalidInput`` for an address that others can reach without a token."""
+    if listening.token_file is None and not listening.uses_catalog_tokens and not listening.is_loopback:
         raise InvalidInput(
             f"cannot listen at {listening.host}: other machines could change the lake without a token; write tokens to "
-            "a file and give --token-file FILE, or listen at 127.0.0.1"
+            "a file and give --token-file FILE, or add one with esker token add and give --catalog-tokens, or listen "
+            "at 127.0.0.1"
         )
+
+
+def accepted_tokens(lake: Lake, listening: Listening) -> Tokens | None:
+    """The tokens of the file and of the catalog; None if the server asks for none. A server that uses tokens of the
+    catalog accepts nobody while there are none.
+
+    Raises ``InvalidInput`` for a file without tokens, ``Unsupported`` for a catalog that is not in a database.
+    """
+    stored = CatalogTokens(tokens_of(lake.catalog)) if listening.uses_catalog_tokens else None
+    if listening.token_file is not None:
+        return Tokens.read(listening.token_file, stored=stored)
+    return None if stored is None else Tokens({}, stored=stored)
+
+
+def server_over(
+    lake: Lake, listening: Listening, limits: Limits | None = None, counts: Counts | None = None
+) -> uvicorn.Server:
+    """A server over a lake, without a socket. ``counts`` are those that it shares with others. Raises as
+    ``make_server`` does."""
     try:
         import uvicorn
     except ImportError:
         raise Unsupported(
             "cannot start the server: uvicorn is not installed; pip install 'esker[serve]'", feature="serve"
         ) from None
-    tokens = None if listening.token_file is None else Tokens.read(listening.token_file)
-    service = Service(lake, tokens=tokens, access=table_access(lake, listening), warehouses=listening.warehouses)
-    app = Application(service, limits)
+    service = Service(
+        lake,
+        tokens=accepted_tokens(lake, listening),
+        access=table_access(lake, listening),
+        warehouses=listening.warehouses,
+        keeps_plans=listening.workers == 1,
+        keep_dropped_ms=listening.keep_dropped_days * 86_400_000,
+    )
     config = uvicorn.Config(
-        app,
+        Application(service, limits, counts),
+        http=bounded_protocol(limits or Limits()),
         host=listening.host,
         port=listening.port,
         log_level="warning",
         access_log=False,
         lifespan="on",
+        ws="none",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=60,
         ssl_certfile=None if listening.certificate is None else str(listening.certificate),
         ssl_keyfile=None if listening.key is None else str(listening.key),
     )
+    return uvicorn.Server(config)
+
+
+def bound_socket(listening: Listening) -> socket.socket:
+    """A socket at the address. Raises ``StorageFailed`` if the port is in use."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -113,4 +158,4 @@ def make_server(lake: Lake, listening: Listening, limits: Limits | None = None) 
             "choose another --port",
             retryable=False,
         ) from None
-    return uvicorn.Server(config), bound
+    return bound
