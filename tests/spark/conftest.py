@@ -76,6 +76,23 @@ def no_jobs(spark: Any) -> Callable[[], None]:
     return check
 
 
+@pytest.fixture
+def jvm_calls(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Call it: it returns how many calls to the JVM were made so far, of any kind but the release of objects."""
+    from py4j.java_gateway import GatewayClient
+
+    calls = 0
+    send = GatewayClient.send_command
+
+    def counted(self: Any, command: str, *more: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += not command.startswith("m\n")  # memory: objects that Python collected, of any test
+        return send(self, command, *more, **options)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    return lambda: calls
+
+
 @pytest.fixture(params=["by index", "by path"])
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """How files are handed to Spark: as it is built now, and as if it were built otherwise."""

@@ -14,7 +14,7 @@ import pytest
 import esker
 from esker.errors import EskerError
 from esker.ports.storage import StoredFile
-from esker.spark.scan import list_files
+from esker.spark.scan import spread_jobs
 from esker.storage.local import LocalStorage
 from esker.table import Table
 
@@ -49,7 +49,7 @@ def test_the_answer_is_that_of_a_plain_listing(table: Table, monkeypatch: pytest
     plain = table.remove_orphans(older_than=WEEK, dry_run=True)
     assert (len(plain.files), plain.young) == (25, 1)
     for enough in (1, 5, 10_000):  # the table's folder, those of the second level, and down to the last
-        monkeypatch.setattr(list_files, "_FOLDERS", enough)
+        monkeypatch.setattr(spread_jobs, "_FOLDERS", enough)
         found = table.remove_orphans(older_than=WEEK, engine="spark", dry_run=True)
         assert (found.files, found.listed, found.reached, found.young, found.total_bytes) == (
             plain.files,
@@ -73,7 +73,7 @@ def test_a_folder_that_a_worker_cannot_list_keeps_every_file(table: Table, monke
         return [*names, "x" * 300], files  # no folder can have this name
 
     monkeypatch.setattr(LocalStorage, "folders", folders)
-    monkeypatch.setattr(list_files, "_FOLDERS", 2)
+    monkeypatch.setattr(spread_jobs, "_FOLDERS", 2)
     before = sorted(folder_of(table).rglob("*.parquet"))
     with pytest.raises(EskerError, match="cannot list"):
         table.remove_orphans(older_than=WEEK, engine="spark")

@@ -70,6 +70,16 @@ def test_only_files_that_may_hold_nan_are_protected(lake: Lake, spark: Any) -> N
     assert ids(frame) == [2, 4]
 
 
+def test_files_with_and_without_a_zero_are_one_scan(lake: Lake, spark: Any) -> None:
+    table = lake.create_table("a.t", "id bigint, g double")
+    table.append(pa.table({"id": [1, 2], "g": [-0.0, 9.0]}))
+    table.append(pa.table({"id": [3, 4], "g": [3.0, 4.0]}))
+    frame = table.scan().to_spark(spark)
+    assert "Union" not in plan_of(frame)
+    assert ids(frame.filter("g = 0")) == [1]
+    assert "GreaterThan(g,3.5)" in plan_of(table.scan("g > 3.5").to_spark(spark))
+
+
 # ---------------------------------------------------------------- literals that Spark cuts
 
 

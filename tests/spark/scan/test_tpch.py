@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,32 @@ def test_sparks_own_reader_reads_all_of_both_lakes(spark: Any, added: Lake, writ
     for lake in (added, written):
         plans = [lake.table(f"tpch.{table}").scan().to_spark()._jdf.queryExecution().toString() for table in TABLES]
         assert not any("InArrow" in plan for plan in plans)
+
+
+@pytest.fixture
+def few_broadcasts(spark: Any, plain: Any) -> Iterator[None]:
+    """Spark broadcasts tables up to 100 kB only, so that it has a choice between the small tables."""
+    name = "spark.sql.autoBroadcastJoinThreshold"
+    for session in (spark, plain):
+        session.conf.set(name, "100000")
+    yield
+    for session in (spark, plain):
+        session.conf.unset(name)
+
+
+def joins_of(frame: Any) -> list[str]:
+    """The joins of the plan, with keys and sides, from the last one to the first."""
+    plan = str(frame._jdf.queryExecution().executedPlan())
+    return [re.sub(r"#\d+L?", "", join) for join in re.findall(r"\w+Join[ \[][^\n]*", plan)]
+
+
+def test_spark_joins_tables_in_the_order_and_the_way_of_plain_parquet(
+    few_broadcasts: None, plain: Any, added: Lake
+) -> None:
+    chosen = {query: joins_of(added.sql(text)) for query, text in QUERIES.items()}
+    assert chosen == {query: joins_of(plain.sql(text)) for query, text in QUERIES.items()}
+    kinds = {join.split()[0] for joins in chosen.values() for join in joins}
+    assert kinds >= {"BroadcastHashJoin", "SortMergeJoin"}
 
 
 def test_one_row_more_or_a_cent_less_is_seen() -> None:

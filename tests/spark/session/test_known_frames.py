@@ -1,14 +1,24 @@
-"""Frames are made once for a version of a table, and anew for every other."""
+"""Frames are made once for a version of a table, and again for every other. Each has a view that nobody sees."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import esker
-from esker.spark.sql.queries.query_frames import KnownFrames
+from esker.spark.sql.queries import query_frames
+from esker.spark.sql.queries.query_frames import KnownFrame, KnownFrames
 
 
+@pytest.fixture
+def without_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_frames, "is_connect", lambda _: True)
+
+
+@pytest.mark.usefixtures("without_views")
 def test_a_frame_is_made_once_per_key_and_session() -> None:
     known, made = KnownFrames(), []
     one: Any = object()
@@ -17,15 +27,16 @@ def test_a_frame_is_made_once_per_key_and_session() -> None:
     def get(session: Any, key: str) -> Any:
         def make() -> Any:
             made.append(key)
-            return f"frame {len(made)}"
+            return KnownFrame(f"frame {len(made)}")  # type: ignore[arg-type]
 
-        return known.get(session, key, make)
+        return known.get(session, key, make).frame
 
     assert [get(one, "a"), get(one, "b"), get(one, "a")] == ["frame 1", "frame 2", "frame 1"]
     assert get(other, "a") == "frame 3"
     assert get(one, "a") == "frame 4"
 
 
+@pytest.mark.usefixtures("without_views")
 def test_only_the_frames_used_last_are_kept() -> None:
     known, session = KnownFrames(), object()
     made: list[int] = []
@@ -58,3 +69,56 @@ def test_a_query_sees_every_commit_though_frames_are_kept(spark: Any, tmp_path: 
     lake.drop_table("a.t")
     lake.create_table("a.t", "id bigint").append([{"id": 3}])
     assert ids() == [3]
+
+
+@pytest.fixture
+def lake(spark: Any, tmp_path: Path) -> esker.Lake:
+    lake = esker.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), spark=spark)
+    lake.create_namespace("a")
+    lake.create_table("a.t", "id bigint, day int", partition_by=["day"]).append(
+        [{"id": n, "day": n % 4} for n in range(20)]
+    )
+    return lake
+
+
+def test_a_query_again_makes_few_calls_and_leaves_nothing_to_see(
+    lake: esker.Lake, spark: Any, jvm_calls: Callable[[], int]
+) -> None:
+    text = "SELECT sum(id) FROM a.t WHERE day = 3 AND id > 3"
+    seen = [view.name for view in spark.catalog.listTables()]
+    first = lake.sql(text).collect()
+    before = jvm_calls()
+    frame = lake.sql(text)
+    assert jvm_calls() - before <= 8
+    assert frame.collect() == first == [(7 + 11 + 15 + 19,)]
+    assert [view.name for view in spark.catalog.listTables()] == seen
+
+
+def test_a_column_that_partitions_decide_is_not_read(lake: esker.Lake) -> None:
+    plan = lake.sql("SELECT sum(id) FROM a.t WHERE day IN (1, 2)")._jdf.queryExecution().toString()
+    assert "DataFilters: []" in plan
+    assert "ReadSchema: struct<id:bigint>" in plan
+
+
+def test_the_views_of_frames_that_are_not_kept_are_dropped(
+    lake: esker.Lake, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def views() -> int:
+        return sum(view.name.startswith("esker_") for view in spark.catalog.listTables("global_temp"))
+
+    monkeypatch.setattr(query_frames, "_KEPT", 2)
+    before = views()
+    for day in range(4):
+        assert lake.sql(f"SELECT count(DISTINCT id) FROM a.t WHERE day = {day}").head() == (5,)
+    assert views() == before + 2
+
+
+def test_a_query_whose_view_another_thread_has_dropped_runs_all_the_same(lake: esker.Lake, spark: Any) -> None:
+    text = "SELECT max(id) FROM a.t WHERE id + 0 < 7"
+    lake.sql(text)
+    for view in spark.catalog.listTables("global_temp"):
+        if view.name.startswith("esker_"):
+            spark.catalog.dropGlobalTempView(view.name)
+    assert lake.sql(text).head() == (6,)
+    with pytest.raises(Exception, match="nothing"):
+        lake.sql("SELECT nothing FROM a.t WHERE id + 0 < 7")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.errors import InvalidInput, Unsupported
-from esker.kafka.subscription import Bounds, Partition
+from esker.kafka.subscription import Bounds, Partition, Positions
 from esker.spark.source.kafka_options import read_kafka_options
 from esker.spark.source.kafka_read import UNBEGUN, Feed, StreamOffset
 
@@ -25,8 +25,10 @@ class TopicFeed(Feed):
         given = {"bootstrap.servers": "nowhere:1", "subscribe": "t", **options}
         super().__init__(pickle.dumps(read_kafka_options(given, stream=True)))
         self.bounds = bounds
+        self.reached: Positions = {}  # what the last caller had read
 
-    def _bounds(self) -> dict[Partition, Bounds]:
+    def _bounds(self, read: Positions) -> dict[Partition, Bounds]:
+        self.reached = read
         return self.bounds
 
     def read(self, start: Any, end: Any) -> list[tuple[int, int, int]]:
@@ -56,6 +58,7 @@ def test_the_first_batch_stays_where_it_began() -> None:
     feed.bounds = {ZERO: Bounds(0, 9)}
     second = feed.latest(first, None)
     assert feed.read(first, second) == [(0, 5, 9)]
+    assert feed.reached == {ZERO: 5}  # a broker that starts and has fewer offsets is asked again
     early = TopicFeed({ZERO: Bounds(2, 5)}, startingOffsets="earliest")
     begun = early.latest(early.initial(), None)
     early.bounds = {ZERO: Bounds(4, 50)}  # what was earliest is gone when the batch is sent again

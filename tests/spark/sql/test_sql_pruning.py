@@ -16,7 +16,8 @@ from sql_lakes import lake_of, rewritten
 
 from esker.lake import Lake
 from esker.read.scan import Scan
-from esker.write.view_versions import QUERY_COLUMNS
+from esker.spark.sql.queries.proved_conditions import unproved
+from esker.write.views.view_versions import QUERY_COLUMNS
 
 IDS = list(range(8))
 
@@ -143,6 +144,50 @@ def test_partitions_are_pruned_by_whole_manifests(lake: Lake) -> None:
     assert (rows.plan().funnel.manifests_read, rows.plan().funnel.manifests_total) == (1, 8)
 
 
+# ---------------------------------------------------------------- conditions that the files prove
+
+
+def shortened(lake: Lake, text: str) -> str:
+    """The template without the conditions that the files prove."""
+    found = rewritten(lake, text)
+    return found.shortened({name: unproved(rows.plan().tasks) for name, rows in found.frames.items()})  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("id = 3", "TRUE"),
+        ("t.b.id = 3", "TRUE"),
+        ("id in (3, 4) group by id", "TRUE group by id"),
+        ("id between 2 and 4 and x + 1 > 2", "TRUE and x + 1 > 2"),
+        ("x + 1 > 2 and b.id between 2 and 4 order by id limit 3", "x + 1 > 2 and TRUE order by id limit 3"),
+        ("id > 2 and x <> 3", "TRUE and TRUE"),  # the statistics of the files that are left
+        ("id > 2 and x > 1 -- where and", "TRUE and TRUE -- where and"),
+        ("id = 3 or rand() > 0.5", "id = 3 or rand() > 0.5"),
+        ("id = x", "id = x"),
+        ("(id = 3 and x = 3) and bx = 3", "(id = 3 and x = 3) and bx = 3"),  # not found by tokens
+        ("case when true then id = 3 end and id > 2", "case when true then id = 3 end and id > 2"),
+        ("id > 2 and array(id)[0] > 1", "TRUE and array(id)[0] > 1"),
+        ("id = 3 and exists (select 1)", "id = 3 and exists (select 1)"),
+    ],
+)
+def test_a_condition_that_all_files_prove_is_left_to_nobody(lake: Lake, where: str, left: str) -> None:
+    found = shortened(lake, f"select 1 from t.b where {where}")
+    assert found == "select 1 from {esker_0} AS b where " + left
+
+
+def test_a_condition_on_columns_that_a_join_may_make_null_stays(lake: Lake) -> None:
+    text = "select * from t.a left join t.b on a.id = b.id where b.id = 3 and a.id = 3"
+    assert shortened(lake, text).endswith(" where b.id = 3 and TRUE")
+
+
+def test_a_condition_that_one_file_does_not_prove_stays(lake: Lake) -> None:
+    table = lake.create_table("t.two", "id bigint, x bigint")
+    table.append({"id": [1, 2], "x": [1, 1]})
+    table.append({"id": [1, 1], "x": [1, 5]})
+    assert shortened(lake, "select * from t.two where x = 1 and id < 3").endswith(" where x = 1 and TRUE")
+
+
 # ---------------------------------------------------------------- the law
 
 _JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
@@ -254,8 +299,10 @@ def test_a_query_over_pruned_tables_answers_as_one_over_whole_tables(lake: Lake,
     for name, rows in found.frames.items():
         assert isinstance(rows, Scan)
         oracle.whole.register(name, oracle.of_files(rows))
-    pruned = found.template.format(**{name: name for name in found.frames})
-    assert _answer(oracle.whole, pruned) == _answer(oracle.whole, text)
+    expected = _answer(oracle.whole, text)
+    names = {name: name for name in found.frames}
+    assert _answer(oracle.whole, found.template.format(**names)) == expected
+    assert _answer(oracle.whole, shortened(lake, text).format(**names)) == expected
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from with_deletes import commit_deletes, equality_delete, position_delete
 import esker
 from esker.errors import InvalidInput, Unsupported
 from esker.lake import Lake
+from esker.spark.sql.procedures.call_procedure import PROCEDURES
 from esker.spark.sql.run_statement import SqlRunner
 from esker.table import Table
 from esker.tree.data_file import FileContent
@@ -28,11 +29,25 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def call(lake: Lake, text: str) -> tuple[str, tuple[Any, ...]]:
-    def no_spark() -> Any:
-        raise AssertionError("Spark was asked for")
+class Computing:
+    """Stands for Spark, where an argument is an expression: the value of any expression is given."""
 
-    found: Any = SqlRunner(lake, no_spark).do(f"CALL system.{text}")
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def sql(self, text: str) -> Computing:
+        return self
+
+    def head(self) -> Computing:
+        return self
+
+
+def call(lake: Lake, text: str, spark: Any = None) -> tuple[str, tuple[Any, ...]]:
+    def get_spark() -> Any:
+        assert spark is not None, "Spark was asked for"
+        return spark
+
+    found: Any = SqlRunner(lake, get_spark).do(f"CALL system.{text}")
     (row,) = found.rows
     return found.columns, row
 
@@ -133,8 +148,84 @@ def test_rewrite_manifests_and_position_deletes(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sort_by", "ranges"),
+    [
+        ([], [["1-1", "1-2"], ["2-2", "1-2"]]),
+        (["b", "a"], [["1-2", "1-1"], ["1-2", "2-2"]]),
+        (["a"], [["1-1", "1-2"], ["2-2", "1-2"]]),
+    ],
+)
+def test_manifests_are_sorted_by_chosen_partition_fields(
+    lake: Lake, sort_by: list[str], ranges: list[list[str]]
+) -> None:
+    table = lake.create_table("s.p", "id bigint, a int, b int", partition_by=["a", "b"])
+    table.append({"id": [1, 2, 3, 4], "a": [1, 1, 2, 2], "b": [1, 2, 1, 2]})
+    (size,) = table.inspect.manifests()["length"].to_pylist()
+    with table.alter() as change:
+        change.set_properties({"commit.manifest.target-size-bytes": str(size // 2 + 1)})
+    if sort_by:
+        asked = f"rewrite_manifests(table => 's.p', sort_by => array({str(sort_by)[1:-1]}))"
+        assert call(lake, asked, Computing(sort_by))[1] == (1, 2)
+    else:
+        table.rewrite_manifests(rewrite_all=True)
+    table = lake.table("s.p")
+    summaries = table.inspect.manifests()["partition_summaries"].to_pylist()
+    assert sorted([f"{one['lower_bound']}-{one['upper_bound']}" for one in each] for each in summaries) == ranges
+    assert ids(table) == [1, 2, 3, 4]
+
+
+def test_a_field_that_is_not_in_the_spec_is_refused(lake: Lake) -> None:
+    with pytest.raises(InvalidInput, match="it is not a partition field of spec 0; it has none"):
+        call(lake, "rewrite_manifests(table => 's.t', sort_by => array('id'))", Computing(["id"]))
+    with pytest.raises(InvalidInput, match="give a list of partition fields"):
+        lake.table("s.t").rewrite_manifests(sort_by="id")
+    table = lake.create_table("s.p", "id bigint, a int", partition_by=["a"])
+    with pytest.raises(InvalidInput, match="name each partition field once"):
+        table.rewrite_manifests(sort_by=["a", "a"])
+
+
+ICEBERG = {
+    "expire_snapshots": "table older_than retain_last max_concurrent_deletes stream_results snapshot_ids "
+    "clean_expired_metadata",
+    "remove_orphan_files": "table older_than location dry_run max_concurrent_deletes file_list_view equal_schemes "
+    "equal_authorities prefix_mismatch_mode prefix_listing stream_results",
+    "rewrite_data_files": "table strategy sort_order options where branch",
+    "rewrite_manifests": "table use_caching spec_id sort_by",
+    "rewrite_position_delete_files": "table options where",
+    "compute_table_stats": "table snapshot_id columns",
+    "compute_partition_stats": "table snapshot_id",
+    "ancestors_of": "table snapshot_id",
+}
+"""The parameters of Iceberg 1.12.0, in their order: arguments may be given by place."""
+
+
+@pytest.mark.parametrize("name", ICEBERG)
+def test_procedures_have_the_parameters_of_iceberg_in_their_order(name: str) -> None:
+    assert PROCEDURES[name][0] == tuple(ICEBERG[name].split())
+
+
+def test_options_of_iceberg_that_have_no_effect_are_taken(lake: Lake) -> None:
+    call(
+        lake, "rewrite_data_files(table => 's.t', options => map('max-output-size', '8', 'cache-delete-files', 'true'))"
+    )
+    taken = "'partial-progress.enabled', 'true', 'partial-progress.max-commits', '3', 'max-file-group-input-files', '9'"
+    assert call(lake, f"rewrite_position_delete_files(table => 's.t', options => map({taken}))")[1] == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
     ("text", "error", "says"),
     [
+        ("rewrite_manifests(table => 's.t', sort_by => 'id')", InvalidInput, "takes an array of partition fields"),
+        (
+            "expire_snapshots(table => 's.t', max_concurrent_deletes => 0)",
+            InvalidInput,
+            "takes a number from 1 on for max_concurrent_deletes, not 0",
+        ),
+        (
+            "remove_orphan_files(table => 's.t', stream_results => 'yes')",
+            InvalidInput,
+            "takes true or false for stream_results",
+        ),
         ("rewrite_data_files()", InvalidInput, "it needs table"),
         ("rewrite_data_files('s.t', 'zorder')", InvalidInput, "takes binpack or sort for strategy"),
         ("rewrite_data_files('s.t', 'binpack', 'id')", InvalidInput, "only with strategy sort"),

@@ -13,7 +13,7 @@ import pytest
 import esker
 from esker.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchSnapshot, NoSuchTable
 from esker.lake import Lake
-from esker.spark.sql.lake_names import METADATA_TABLES
+from esker.metadata_tables.inspect import Inspect
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_time_travel_reads_old_rows_in_the_sessions_zone(lake: Lake, orders: esk
         lake.sql("SELECT * FROM sales.orders TIMESTAMP AS OF (NULL)")
 
 
-@pytest.mark.parametrize("name", sorted(METADATA_TABLES))
+@pytest.mark.parametrize("name", sorted(Inspect.tables))
 def test_every_metadata_table_can_be_queried(lake: Lake, orders: esker.Table, name: str) -> None:
     expected = getattr(orders.inspect, name)()
     frame = lake.sql(f"SELECT * FROM sales.orders.{name}")
@@ -97,7 +97,7 @@ def test_every_metadata_table_can_be_queried(lake: Lake, orders: esker.Table, na
 
 def test_metadata_tables_of_an_empty_table_are_empty(lake: Lake) -> None:
     lake.sql("CREATE TABLE sales.empty (id bigint, tags map<string, string>)")
-    for name in sorted(METADATA_TABLES - {"metadata_log_entries"}):
+    for name in sorted(Inspect.tables - {"metadata_log_entries"}):
         assert rows(lake, f"SELECT * FROM sales.empty.{name}") == [], name
 
 
@@ -365,3 +365,21 @@ def test_a_metadata_table_is_described_by_its_own_columns(lake: Lake, orders: es
     described = rows(lake, "DESCRIBE TABLE EXTENDED sales.orders.snapshots")
     assert [name for name, *_ in described][:3] == ["committed_at", "snapshot_id", "parent_id"]
     assert [type_ for _, type_, *_ in described][:3] == ["timestamp", "bigint", "bigint"]
+
+
+def test_a_zone_that_is_not_set_is_that_of_the_jvm(spark: Any, tmp_path: Path) -> None:
+    """Spark reads a timestamp without a zone in the zone of its JVM. Files must be pruned by the same moment."""
+    lake = esker.connect(f"file://{tmp_path}/lake", spark=spark)
+    lake.create_namespace("a")
+    table = lake.create_table("a.t", "ts timestamp")
+    table.append(pa.table({"ts": pa.array([datetime(2026, 1, 1, 5, tzinfo=UTC)], pa.timestamp("us", "UTC"))}))
+    zones = spark._jvm.java.util.TimeZone
+    before, zone = zones.getDefault(), spark.conf.get("spark.sql.session.timeZone")
+    try:
+        zones.setDefault(zones.getTimeZone("Pacific/Honolulu"))  # ten hours behind UTC
+        spark.conf.unset("spark.sql.session.timeZone")
+        assert lake.sql("SELECT * FROM a.t WHERE ts < TIMESTAMP '2026-01-01 00:00:00'").count() == 1
+        assert lake.sql("SELECT * FROM a.t WHERE ts < '2026-01-01 00:00:00'").count() == 1
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        zones.setDefault(before)

@@ -13,8 +13,8 @@ from esker.lake import Lake
 from esker.model.table_names import TableName
 from esker.tree.view_metadata import SqlRepresentation, ViewVersion
 from esker.wiring import lake_over
-from esker.write.make_view import make_view
-from esker.write.view_versions import QUERY_COLUMNS, commit_view
+from esker.write.views.make_view import make_view
+from esker.write.views.view_versions import QUERY_COLUMNS, commit_view
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""A disk that fails in Spark's workers is `StorageFailed` in the driver, with its facts, and not a traceback."""
+"""A disk that fails, or a file that is gone or broken, in Spark's workers has the same error in the driver,
+with its facts, and not a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 import esker
 from esker.cli.commands.sql import _of_frame
 from esker.engines.choose_engine import SparkRowEngine
-from esker.errors import InvalidInput, StorageFailed
+from esker.errors import Corrupt, EskerError, InvalidInput, NoSuchFile, StorageFailed
 from esker.ingest.spark.telemetry_frame import Rows, rows_here
 from esker.ports.row_changes import RowChange
 from esker.spark.workers.worker_failures import failure_in, noted
@@ -39,11 +40,16 @@ def traceback_of(error: Exception) -> str:
     raise AssertionError("it did not fail")
 
 
-def test_the_facts_come_through_the_text_of_a_traceback() -> None:
-    text = f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker:\n{traceback_of(FULL)}\n at org.apache"
+GONE = NoSuchFile("cannot read a: there is no such file", file="a")
+BROKEN = Corrupt("a", "its footer is cut off", length=3)
+
+
+@pytest.mark.parametrize("error", [FULL, GONE, BROKEN], ids=lambda error: type(error).__name__)
+def test_the_facts_come_through_the_text_of_a_traceback(error: EskerError) -> None:
+    text = f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker:\n{traceback_of(error)}\n at org.apache"
     found = failure_in(text)
-    assert found is not None
-    assert (found.message, found.facts) == (FULL.message, FULL.facts)
+    assert type(found) is type(error)
+    assert (found.message, found.facts) == (error.message, error.facts)
 
 
 def test_another_error_is_left_as_it_is() -> None:

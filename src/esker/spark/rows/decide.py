@@ -1,14 +1,16 @@
 """Step *decide* of a row change on Spark: ``ResolvedOnSpark`` and the files of a view → ``DecidedOnSpark``.
 
-The deciding query runs once and its rows are kept. All later looks see these rows, so that a source or a condition that
-gives another answer the second time cannot split a change. Nothing is written to the table's files.
+The deciding query runs once. If rows are to be written, its rows are kept, and all later looks see these rows, so that
+a source or a condition that gives another answer the second time cannot split a change. A change that only deletes
+needs its places alone, which are read here once. Nothing is written to the table's files.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +19,11 @@ import pyarrow as pa
 from esker.errors import InvalidInput
 from esker.ports.engine import SparkFrames
 from esker.ports.row_changes import DeleteRow, InsertRow, RowCounts, RowDecisions, RowView, Side, UpdateRow
+from esker.spark.expressions.plan_arrays import Int64s
 from esker.spark.rows.resolve import CLAUSE, ResolvedOnSpark
+from esker.spark.rows.resolve_source import HERE
 from esker.spark.rows.row_keeper import RowKeeper
 from esker.spark.rows.target_rows import TargetRows
-from esker.spark.scan.apply_deletes import Int64s
 from esker.spark.scan.file_scan import NUMBER, POSITION
 from esker.spark.scan.stored_columns import quoted
 from esker.spark.session.jobs import named_jobs
@@ -31,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedOnSpark(RowDecisions):
-    """The rows that change, kept, and their places in the files of the view."""
+    """The rows to write, kept, and the places of all rows that change in the files of the view."""
 
     resolved: ResolvedOnSpark
     target: TargetRows
-    changes: DataFrame | None  # a row for each row that goes, changes or comes; None where no row can change
+    changes: DataFrame | None  # a row for each row that goes, changes or comes, kept; None where none is to be written
     places: Places
 
     @property
@@ -67,18 +70,42 @@ def decide(view: RowView, resolved: ResolvedOnSpark, frames: SparkFrames, keeper
     target = TargetRows(frames=frames, session=session, view=view, hidden=resolved.hidden)
     if not view.tasks and not change.has(Side.NOT_MATCHED):
         return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=None, places=Places({}, {}))
-    decided = resolved.decided(target.matching(view.predicate))
-    changes = keeper.keep(decided, view.metadata, f"the rows that change in a {change.label}")
+    rows = target.matching(view.predicate)
+    what = f"the rows that change in a {change.label}"
+    kept = None
+    if resolved.query.in_two_steps:
+        decided = kept = _kept_in_two_steps(resolved, rows, partial(keeper.keep, metadata=view.metadata, what=what))
+    elif resolved.query.writing:
+        decided = kept = keeper.keep(resolved.decided(rows), view.metadata, what)
+    else:
+        decided = resolved.decided(rows)
     with named_jobs(session, f"find the places of rows that change in a {change.label}"):
-        places = Places.of(changes)
+        places = Places.of(decided, _most_rows(view, resolved))
     if change.deletes_every_match is not None:
         places = places.once(change.deletes_every_match)
     elif places.first_twice is not None:
         raise _matched_twice(target, resolved, *places.first_twice)
-    if change.key and places.has_new:
+    if change.key and places.has_new and kept is not None:
         with named_jobs(session, "look for keys that are there twice"):
-            _check_unique(changes.where(f"{NUMBER} IS NULL"), change.key)
-    return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=changes, places=places)
+            _check_unique(kept.where(f"{NUMBER} IS NULL"), change.key)
+    return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=kept, places=places)
+
+
+def _kept_in_two_steps(
+    resolved: ResolvedOnSpark, target: DataFrame, keep: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """The rows that change, where the source is broadcast: those of pairs that match, and those that come."""
+    pairs = keep(resolved.matched(target))
+    new = keep(resolved.unmatched(target, pairs))
+    return pairs.where(f"{CLAUSE} IS NOT NULL").drop(HERE).union(new)
+
+
+def _most_rows(view: RowView, resolved: ResolvedOnSpark) -> int | None:
+    """How many rows can change at most, if no row matches twice; None where the rows of a source were not counted."""
+    rows = sum(task.data_file.record_count for task in view.tasks)
+    if resolved.change.source is None:
+        return rows
+    return None if resolved.source_rows is None else rows + resolved.source_rows
 
 
 def _check_unique(new: DataFrame, key: tuple[str, ...]) -> None:
@@ -108,10 +135,12 @@ def _matched_twice(target: TargetRows, resolved: ResolvedOnSpark, number: int, p
 
 # ---------------------------------------------------------------- positions
 #
-# Which positions of which files go, brought here in blocks: two columns and a short number for each row.
+# Which positions of which files go. If few rows can change, each comes as three numbers, by one stage of tasks that
+# read and filter. Otherwise positions come in blocks, a short number for each row, which takes a shuffle.
 
 
 _BITS = 16
+MOST_PLAIN = 8_000_000  # rows, each of 20 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +151,22 @@ class Places:
     by_clause: Mapping[int, int]  # how many rows each clause applied to, those that were nowhere among them
 
     @classmethod
-    def of(cls, changes: DataFrame) -> Places:
-        """One job groups the positions by file."""
+    def of(cls, changes: DataFrame, most_rows: int | None) -> Places:
+        """One job brings the positions, at most so many. None: any number."""
+        if most_rows is not None and most_rows <= MOST_PLAIN:
+            return cls._plain(changes)
+        return cls._in_blocks(changes)
+
+    @classmethod
+    def _plain(cls, changes: DataFrame) -> Places:
+        rows = changes.select(CLAUSE, NUMBER, POSITION).toArrow().combine_chunks()
+        clauses, counts = np.unique(rows.column(CLAUSE).to_numpy(), return_counts=True)
+        there = rows.filter(rows.column(NUMBER).is_valid())
+        numbers, positions = (there.column(name).to_numpy().astype(np.int64) for name in (NUMBER, POSITION))
+        return cls(_sorted(numbers, positions), dict(zip(clauses.tolist(), counts.tolist(), strict=True)))
+
+    @classmethod
+    def _in_blocks(cls, changes: DataFrame) -> Places:
         from pyspark.sql import functions as F  # noqa: N812
 
         blocks = (
@@ -177,7 +220,13 @@ def _by_file(blocks: pa.Table) -> dict[int, Int64s]:
     lengths = low.value_lengths().to_numpy(zero_copy_only=False)
     numbers = np.repeat(blocks.column("n").to_numpy(), lengths)
     starts = np.repeat(blocks.column("block").to_numpy().astype(np.int64) << _BITS, lengths)
-    positions = starts + low.flatten().to_numpy(zero_copy_only=False)
+    return _sorted(numbers, starts + low.flatten().to_numpy(zero_copy_only=False))
+
+
+def _sorted(numbers: Int64s, positions: Int64s) -> dict[int, Int64s]:
+    """By file, in order."""
+    if not len(numbers):
+        return {}
     order = np.lexsort((positions, numbers))
     numbers, positions = numbers[order], positions[order]
     files, first = np.unique(numbers, return_index=True)

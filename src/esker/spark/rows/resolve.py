@@ -24,7 +24,9 @@ from esker.spark.rows.resolve_source import HERE, merge_of_upsert, source_frame
 from esker.spark.rows.row_keeper import RowKeeper
 from esker.spark.rows.target_rows import hidden_columns
 from esker.spark.scan.file_scan import NUMBER, POSITION
+from esker.spark.scan.stored_columns import quoted
 from esker.spark.session.jobs import named_jobs
+from esker.spark.session.jvm import empty_frame
 from esker.spark.write.frame_schema import is_spark_frame
 from esker.tree.table_metadata import TableMetadata
 from esker.write.definition.evolve import evolved, may_evolve, only_in_source, wanted_of
@@ -37,6 +39,8 @@ CLAUSE = "__esker_clause"
 """The column with the number of the clause that applies."""
 ROW_ID, LAST = "_row_id", "_last_updated_sequence_number"
 _HASHED = (50_000, 2_000_000)  # rows of a source: below, Spark finds better ways; above, they may not fit
+_MOST_BROADCAST = 32 << 20  # bytes of a source that each executor gets as a whole
+_BROADCASTS = "spark.sql.autoBroadcastJoinThreshold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,7 @@ class ResolvedOnSpark(ResolvedChange):
     change: RowChange  # its columns qualified where a clause sees one side only
     session: SparkSession
     source: DataFrame | None  # kept, so that each look sees the same rows
+    source_rows: int | None  # if they were counted
     query: DecidingQuery
     keys: tuple[JoinKey, ...]
     hidden: tuple[Field, ...]  # metadata columns that expressions name
@@ -53,6 +58,17 @@ class ResolvedOnSpark(ResolvedChange):
     def decided(self, target: DataFrame) -> DataFrame:
         """The rows of this target that change, not computed yet."""
         return self._scope(target).query(self.query.text)
+
+    def matched(self, target: DataFrame) -> DataFrame:
+        """For a source that is broadcast: all pairs of rows that match, with the clause that applies, if one does, and
+        the number of the source's row in ``HERE``. Not computed yet."""
+        return self._scope(target).query(self.query.matched)
+
+    def unmatched(self, target: DataFrame, matched: DataFrame) -> DataFrame:
+        """The rows that come with the rows of the source that are in no pair. Not computed yet."""
+        assert self.source is not None
+        rest = self.source.join(matched.select(HERE), HERE, "left_anti").select(*map(quoted, self.source.columns))
+        return replace(self, source=rest)._scope(target.limit(0)).query(self.query.text)
 
     def explained(self, target: DataFrame, kind: str) -> str:
         """Spark's plan of the same query; ``kind`` is a word of EXPLAIN, such as ``formatted``."""
@@ -80,17 +96,18 @@ def resolve(
     schema = metadata.schema
     hidden = hidden_columns(change, metadata, columns)
     given, change = change, _in_sight_of_one_side(change, (*schema.fields, *hidden), columns, only)
-    scope = Scope(session, change, _frames(_empty_target(session, metadata, hidden), source))
-    query = DecidingQuery.of(change, schema, scope, columns, with_lineage=metadata.format_version >= 3)
-    scope.query(query.text)  # analysed as a whole
+    with Scope(session, change, _frames(_empty_target(session, metadata, hidden), source)).with_views() as scope:
+        query = DecidingQuery.of(change, schema, scope, columns, with_lineage=metadata.format_version >= 3)
+        scope.query(query.text)  # analysed as a whole
     terms = _join_terms(change, schema, columns, session)
     keys = SourceKeys()
     if source is not None and terms.keys and keeper is not None and not change.has(Side.NOT_MATCHED_BY_SOURCE):
-        if is_spark_frame(given.source):
-            source = keeper.keep(source, metadata, "the source of a merge")
+        is_kept = is_spark_frame(given.source)
+        if is_kept:
+            source = keeper.keep(_numbered(source), metadata, "the source of a merge")
         with named_jobs(session, f"look at the keys of the source to {change.label}"):
             keys = SourceKeys.of(source, named(change.source_name), terms.keys)
-        query = query.knowing(keys)
+        query = query.knowing(keys, broadcasts=is_kept and _may_broadcast(session))
     every = change.has(Side.NOT_MATCHED_BY_SOURCE)  # any row of the table may be one
     return ResolvedOnSpark(
         change=change,
@@ -98,10 +115,23 @@ def resolve(
         new_columns=new_columns,
         session=session,
         source=source,
+        source_rows=keys.rows,
         query=query,
         keys=terms.keys,
         hidden=hidden,
     )
+
+
+def _numbered(source: DataFrame) -> DataFrame:
+    """The source with a number for each row in place of the mark. The numbers stay the same once the rows are kept."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return source.withColumn(HERE, F.monotonically_increasing_id())
+
+
+def _may_broadcast(session: SparkSession) -> bool:
+    """Whether the user has not switched broadcasts off, by a threshold below zero."""
+    return not str(session.conf.get(_BROADCASTS, None) or "").startswith("-")
 
 
 def _with_new_columns(
@@ -122,7 +152,7 @@ def _join_terms(change: RowChange, schema: Schema, columns: Sequence[str], sessi
         source=None if change.source is None else change.source_name,
         source_columns=frozenset(name.lower() for name in columns),
     )
-    return join_terms(change.on.shown, names, str(session.conf.get("spark.sql.session.timeZone", "UTC")))
+    return join_terms(change.on.shown, names, str(session.conf.get("spark.sql.session.timeZone")))
 
 
 def _in_sight_of_one_side(
@@ -166,7 +196,7 @@ def _frames(target: DataFrame, source: DataFrame | None) -> Mapping[str, Any]:
 def _empty_target(session: SparkSession, metadata: TableMetadata, hidden: Sequence[Field]) -> DataFrame:
     """No rows, with the table's columns: enough to analyse expressions."""
     schema = shown_schema((*with_lineage(metadata).fields, *hidden)).add(NUMBER, "long").add(POSITION, "long")
-    return session.createDataFrame([], schema)
+    return empty_frame(session, schema)
 
 
 # ---------------------------------------------------------------- the deciding query
@@ -185,6 +215,7 @@ class DecidingQuery:
     with_lineage: bool
     on: str
     hint: str = ""
+    broadcasts: bool = False  # whether each executor gets the whole source
 
     @classmethod
     def of(
@@ -201,20 +232,30 @@ class DecidingQuery:
             values.append(outputs.of(clause))
         return cls(change, schema, values, with_lineage, change.on.text)
 
-    def knowing(self, keys: SourceKeys) -> DecidingQuery:
+    def knowing(self, keys: SourceKeys, *, broadcasts: bool) -> DecidingQuery:
         """The same query, joined in the way that suits the source's keys.
 
-        An outer join keeps the source and cannot broadcast it; a source that fits memory is hashed, so that the table
-        need not be sorted. Keys without nulls compare as plain values.
+        A small source is broadcast, so that the table's rows stay where they are read. An outer join keeps the source
+        and cannot broadcast it, so pairs are found first, and the rows of the source in none of them then. A larger
+        source that fits memory is hashed, so that the table need not be sorted. Keys without nulls compare as plain
+        values.
         """
         change = self.change
+        broadcasts = broadcasts and keys.source_bytes is not None and keys.source_bytes <= _MOST_BROADCAST
         fits = keys.rows is not None and _HASHED[0] <= keys.rows <= _HASHED[1] and change.has(Side.NOT_MATCHED)
         hint = f"/*+ SHUFFLE_HASH({named(change.source_name)}) */ " if fits else ""
+        if broadcasts:
+            hint = "" if change.has(Side.NOT_MATCHED) else f"/*+ BROADCAST({named(change.source_name)}) */ "
         on = self.on
         if change.key and not keys.have_nulls:
             target, source = named(change.target_name), named(change.source_name)
             on = " AND ".join(f"{target}.{named(name)} = {source}.{named(name)}" for name in change.key)
-        return replace(self, on=on, hint=hint)
+        return replace(self, on=on, hint=hint, broadcasts=broadcasts)
+
+    @property
+    def in_two_steps(self) -> bool:
+        """Whether pairs of rows are found first, and new rows then."""
+        return self.broadcasts and self.change.has(Side.NOT_MATCHED)
 
     @property
     def writing(self) -> list[int]:
@@ -224,13 +265,21 @@ class DecidingQuery:
     @property
     def text(self) -> str:
         """It gives a row for every row that goes, changes or comes: where it was, and what it becomes."""
+        return f"SELECT * FROM ({self._every()}) WHERE {CLAUSE} IS NOT NULL"
+
+    @property
+    def matched(self) -> str:
+        """It gives a row for every pair of rows that match, with the number of the source's row."""
+        source = named(self.change.source_name)
+        return replace(self, hint=f"/*+ BROADCAST({source}) */ ")._every(f", {source}.{HERE}", kind="INNER")
+
+    def _every(self, more: str = "", *, kind: str | None = None) -> str:
         target = named(self.change.target_name)
         columns = [f"{self._clause()} AS {CLAUSE}", f"{target}.{NUMBER}", f"{target}.{POSITION}"]
         if self.with_lineage:
             columns.append(f"{target}.{ROW_ID} AS {ROW_ID}")
         columns += [f"{self._value(f.id)} AS {named(f.name)}" for f in written_fields(self.schema)]
-        every = f"SELECT {self.hint}{', '.join(columns)} FROM {self._joined()}"
-        return f"SELECT * FROM ({every}) WHERE {CLAUSE} IS NOT NULL"
+        return f"SELECT {self.hint}{', '.join(columns)}{more} FROM {self._joined(kind)}"
 
     def _clause(self) -> str:
         target, source = named(self.change.target_name), named(self.change.source_name)
@@ -251,11 +300,12 @@ class DecidingQuery:
         cases = [f"WHEN {at} THEN {values[field_id]}" for at, values in enumerate(self.values) if values is not None]
         return f"CASE {CLAUSE} {' '.join(cases)} END" if cases else "NULL"
 
-    def _joined(self) -> str:
+    def _joined(self, kind: str | None) -> str:
         change = self.change
         target = f"{{{TARGET}}} AS {named(change.target_name)}"
         if change.source is None:
             return f"{target} WHERE ({self.on})"
         inserts, by_source = change.has(Side.NOT_MATCHED), change.has(Side.NOT_MATCHED_BY_SOURCE)
-        kind = {(True, True): "FULL", (True, False): "RIGHT", (False, True): "LEFT"}.get((inserts, by_source), "INNER")
+        kinds = {(True, True): "FULL", (True, False): "RIGHT", (False, True): "LEFT"}
+        kind = kind or kinds.get((inserts, by_source), "INNER")
         return f"{target} {kind} JOIN {{{SOURCE}}} AS {named(change.source_name)} ON ({self.on})"

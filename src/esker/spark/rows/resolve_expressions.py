@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from esker.errors import InvalidInput
 from esker.model.parsing.column_definitions import columns_from_spark
@@ -19,6 +20,8 @@ from esker.model.predicates.predicate_sql import quote_name
 from esker.model.types import BooleanType, Type, UnknownType
 from esker.ports.row_changes import RowChange, Side, SqlText
 from esker.spark.expressions.function_calls import expanded
+from esker.spark.expressions.run_template import run_template
+from esker.spark.session.spark_session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +69,24 @@ class Scope:
     session: SparkSession
     change: RowChange
     frames: Mapping[str, Any]
+    views: Mapping[str, str] = field(default_factory=dict)  # of the frames that have one
+
+    @contextmanager
+    def with_views(self) -> Iterator[Scope]:
+        """Yield the scope for several queries: each frame has a temporary view that all of them use.
+
+        On Spark Connect, frames are a part of each query, so there are no views.
+        """
+        views: dict[str, str] = {}
+        try:
+            for name, frame in self.frames.items() if not is_connect(self.session) else ():
+                view = f"esker_{uuid4().hex}"
+                frame.createTempView(view)
+                views[name] = view
+            yield replace(self, views=views)
+        finally:
+            for view in views.values():
+                self.session.catalog.dropTempView(view)
 
     def types(self, side: Side, said: Sequence[tuple[str, SqlText]]) -> list[Type]:
         """The type of each expression; ``said`` has what each is, for a refusal."""
@@ -121,7 +142,8 @@ class Scope:
 
         try:
             with _said_once():
-                found = self.session.sql(expanded(template), **{**self.change.frames, **self.frames})
+                frames = {**self.change.frames, **self.frames}
+                found = run_template(self.session, expanded(template), frames, self.views)
                 found.schema  # noqa: B018  # Connect looks at a query only when something of it is asked
         except (AnalysisException, ParseException) as error:
             raise InvalidInput(_BEHIND.sub("", str(error).strip().splitlines()[0])) from None

@@ -17,6 +17,7 @@ from esker.arrow.value_arrays import held_array
 from esker.errors import EskerError
 from esker.model.predicates.bind import bind
 from esker.model.predicates.predicate import FALSE, TRUE, Bound, Compare, IsNull, OneOf, Op, all_of, any_of
+from esker.model.predicates.predicate_sql import quote_name
 from esker.model.schema import Schema
 from esker.model.types import BooleanType, DateType, DecimalType, Field, IntType, LongType, StringType, TimestampType
 from esker.spark.expressions.function_calls import is_call
@@ -27,7 +28,7 @@ from esker.spark.sql.grammar.table_references import Node, parse_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 
 # ---------------------------------------------------------------- join terms
@@ -168,24 +169,45 @@ class SourceKeys:
     predicate: Bound = TRUE  # of every row of the table that may match; FALSE where the source has no rows
     rows: int | None = None
     have_nulls: bool = True  # some of them, as far as is known
+    source_bytes: int | None = None  # about how much memory the whole source takes; None where that is not known
 
     @classmethod
     def of(cls, source: DataFrame, name: str, keys: Sequence[JoinKey]) -> SourceKeys:
         """One job over the source, and one more for each key that has few values."""
         session = source.sparkSession
-        every = ", ".join(f"({key.expression}) AS k{at}" for at, key in enumerate(keys))
+        size = row_bytes(source.schema)
+        every = ", ".join(
+            (*(f"({key.expression}) AS k{at}" for at, key in enumerate(keys)), f"{size or 'NULL'} AS size")
+        )
         frame = session.sql(f"SELECT {escaped(every)} FROM {{esker_source}} AS {name}", esker_source=source)
         usable = [(at, key) for at, key in enumerate(keys) if _compares(key.field, frame.schema[at].dataType)]
         if not usable:
             return cls()
         made = ("min", "max", "count", "approx_count_distinct")
-        told = frame.selectExpr("count(*) AS rows", *(f"{f}(k{at}) AS {f}_{at}" for at, _ in usable for f in made))
+        whole = ("count(*) AS rows", "CAST(sum(size) AS BIGINT) AS size")
+        told = frame.selectExpr(*whole, *(f"{f}(k{at}) AS {f}_{at}" for at, _ in usable for f in made))
         table = told.toArrow()
         rows = table.column("rows")[0].as_py()
         if rows == 0:
             return cls(FALSE, 0)
         have_nulls = len(usable) < len(keys) or any(table.column(f"count_{at}")[0].as_py() < rows for at, _ in usable)
-        return cls(all_of(_one_key(frame, at, key, table) for at, key in usable), rows, have_nulls)
+        predicate = all_of(_one_key(frame, at, key, table) for at, key in usable)
+        return cls(predicate, rows, have_nulls, table.column("size")[0].as_py())
+
+
+_ROW, _VALUE = 32, 8  # bytes of a row in Spark's memory without its values, and of a value
+
+
+def row_bytes(schema: StructType) -> str | None:
+    """An expression for about how many bytes a row takes in Spark's memory. None if a column is nested."""
+    lengths = []
+    for field in schema.fields:
+        kind = field.dataType.typeName()
+        if kind in ("struct", "array", "map", "variant"):
+            return None
+        if kind in ("string", "char", "varchar", "binary"):
+            lengths.append(f"coalesce(octet_length({quote_name(field.name)}), 0)")
+    return " + ".join((str(_ROW + _VALUE * len(schema.fields)), *lengths))
 
 
 def _one_key(rows: DataFrame, at: int, key: JoinKey, told: pa.Table) -> Bound:

@@ -7,20 +7,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
+from esker.arrow.read.row_metadata import CHANGE_ORDINAL, POS
 from esker.model.parsing.tokens import Kind, tokens_of
 from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.schema import Schema
-from esker.model.types import LONG, STRING, Field
-from esker.ports.engine import ReadRequest, ScanTask, SparkFrames
+from esker.model.types import LONG, Field
+from esker.ports.engine import INSERT, Change, ReadRequest, ScanTask, SparkFrames
 from esker.ports.row_changes import InsertRow, RowChange, RowView, SqlText, UpdateRow
 from esker.read.metadata_columns import METADATA_COLUMN_NAMES, metadata_column
-from esker.spark.expressions.arrow_frames import frame_of_columns
-from esker.spark.scan.apply_deletes import Int64s, without_positions
+from esker.spark.expressions.plan_arrays import Int64s
+from esker.spark.scan.apply_deletes import way_for, without_positions
 from esker.spark.scan.file_scan import NUMBER, POSITION
-from esker.spark.scan.stored_columns import quoted
 from esker.tree.table_metadata import TableMetadata
 from esker.write.rows.rewrite_file import with_lineage
 
@@ -28,7 +27,10 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
 
-_OF = "__esker_of"
+_PLACE = (  # the number of a task goes through the scan as the ordinal of a change
+    Field(id=CHANGE_ORDINAL, name=NUMBER, type=LONG, required=True),
+    Field(id=POS, name=POSITION, type=LONG, required=True),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,34 +51,33 @@ class TargetRows:
         """The rows of some files that stay when these positions go."""
         tasks = [(number, replace(self.view.tasks[number], residual=TRUE)) for number in numbers]
         frame = self._frame(tasks, TRUE)
-        return without_positions(self.session, frame, [(number, gone[number]) for number in numbers])
+        return self._without(frame, tasks, [(number, gone[number]) for number in numbers])
 
     def _frame(self, tasks: Sequence[tuple[int, ScanTask]], predicate: Bound) -> DataFrame:
         metadata = self.view.metadata
-        place = tuple(column for name in ("_file", "_pos") if (column := metadata_column(name)) is not None)
-        more = tuple(column for column in self.hidden if column not in place)
         rows = with_lineage(metadata)
+        fields = (*rows.fields, *(column for column in self.hidden if column.id != POS), *_PLACE)
         request = ReadRequest(
             metadata=metadata,
-            tasks=[replace(task, gone=None) for _, task in tasks],
+            tasks=[
+                replace(task, gone=None, change=Change(kind=INSERT, ordinal=number, snapshot_id=0))
+                for number, task in tasks
+            ],
             row_schema=metadata.schema,
-            projection=Schema(fields=(*rows.fields, *place, *more), schema_id=rows.schema_id),
+            projection=Schema(fields=fields, schema_id=rows.schema_id),
         )
         frame = self.frames.frame(request, predicate, self.session)
-        numbered = self._numbered(frame, tasks).select(
-            *(quoted(f.name) for f in (*rows.fields, *self.hidden)), NUMBER, F.col("_pos").alias(POSITION)
-        )
+        for column in self.hidden:
+            if column.id == POS:
+                frame = frame.withColumn(column.name, F.col(POSITION))
         gone = [(number, _numbers(task.gone)) for number, task in tasks if task.gone]
-        return without_positions(self.session, numbered, gone) if gone else numbered
+        return self._without(frame, tasks, gone) if gone else frame
 
-    def _numbered(self, frame: DataFrame, tasks: Sequence[tuple[int, ScanTask]]) -> DataFrame:
-        """By number instead of by path: a number is cheap to shuffle."""
-        if len(tasks) < 2:
-            return frame.withColumn(NUMBER, F.lit(tasks[0][0] if tasks else 0).cast("bigint"))
-        paths = pa.array([task.data_file.path for _, task in tasks])
-        numbers = pa.array([number for number, _ in tasks], pa.int64())
-        known = frame_of_columns(self.session, [(_OF, STRING, paths), (NUMBER, LONG, numbers)])
-        return frame.join(F.broadcast(known), F.col("_file") == F.col(_OF))
+    def _without(
+        self, frame: DataFrame, tasks: Sequence[tuple[int, ScanTask]], gone: Sequence[tuple[int, Int64s]]
+    ) -> DataFrame:
+        way = way_for(self.session, [(number, task.data_file) for number, task in tasks])
+        return without_positions(self.session, frame, gone, way)
 
 
 def hidden_columns(change: RowChange, metadata: TableMetadata, source_columns: Sequence[str]) -> tuple[Field, ...]:

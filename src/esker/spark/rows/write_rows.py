@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from esker.arrow.deletes.deleted_positions import bitmap_of
@@ -26,9 +27,8 @@ def write(decided: DecidedOnSpark, writer: Writer) -> RowDelta:
     them."""
     view, places, rewritten = decided.view, decided.places, decided.rewritten
     added: tuple[DataFile, ...] = ()
-    if decided.changes is not None and places.rows and (decided.resolved.query.writing or rewritten):
-        rows = _new_rows(decided, decided.changes, rewritten)
-        added = _written(decided, _gathered(decided, rows, rewritten), writer)
+    if places.rows and (decided.changes is not None or rewritten):
+        added = _written(decided, _gathered(decided, _new_rows(decided, rewritten), rewritten), writer)
     paths = {n: view.tasks[n].data_file.path for n in places.gone}
     return RowDelta(
         gone={paths[n]: bitmap_of(held) for n, held in places.gone.items() if n not in rewritten},
@@ -38,34 +38,45 @@ def write(decided: DecidedOnSpark, writer: Writer) -> RowDelta:
     )
 
 
-def _new_rows(decided: DecidedOnSpark, changes: DataFrame, rewritten: list[int]) -> DataFrame:
+def _new_rows(decided: DecidedOnSpark, rewritten: list[int]) -> DataFrame:
     """Rows that changed or came, and those that stay of rewritten files."""
     query = decided.resolved.query
     names = [quoted(f.name) for f in written_fields(decided.view.metadata.schema)]
-    new = changes.where(f"{CLAUSE} IN ({', '.join(map(str, query.writing)) or '-1'})").selectExpr(
-        *names, *([ROW_ID, f"CAST(NULL AS BIGINT) AS {LAST}"] if query.with_lineage else [])
-    )
-    if not rewritten:
-        return new
-    stay = decided.target.without(rewritten, decided.places.gone)
-    stay = stay.select(*names, *([ROW_ID, LAST] if query.with_lineage else []))
-    return stay.union(new) if query.writing else stay
+    found = []
+    if rewritten:
+        stay = decided.target.without(rewritten, decided.places.gone)
+        found.append(stay.select(*names, *([ROW_ID, LAST] if query.with_lineage else [])))
+    if decided.changes is not None:
+        new = decided.changes.where(f"{CLAUSE} IN ({', '.join(map(str, query.writing))})")
+        lineage = [ROW_ID, f"CAST(NULL AS BIGINT) AS {LAST}"] if query.with_lineage else []
+        found.append(new.selectExpr(*names, *lineage))
+    return reduce(lambda one, other: one.union(other), found)
 
 
 def _gathered(decided: DecidedOnSpark, frame: DataFrame, rewritten: list[int]) -> DataFrame:
     """As few tasks as the rows need, each of which makes a file, where the table does not say how to spread them."""
-    view = decided.view
-    if distribution_mode(view.metadata) != "none":
+    if distribution_mode(decided.view.metadata) != "none":
         return frame
-    files = [task.data_file for task in view.tasks]
+    return frame.coalesce(_tasks(decided, rewritten))
+
+
+def _tasks(decided: DecidedOnSpark, rewritten: list[int]) -> int:
+    """How many tasks the rows need, by the size that rows of the table have in its files."""
+    files = [task.data_file for task in decided.view.tasks]
     width = sum(file.file_size for file in files) / max(1, sum(file.record_count for file in files)) or _WIDTH
     size = sum(files[n].file_size for n in rewritten) + decided.places.rows * width
-    return frame.coalesce(1 + int(size // _BYTES_PER_TASK))
+    return 1 + int(size // _BYTES_PER_TASK)
 
 
 def _written(decided: DecidedOnSpark, frame: DataFrame, writer: Writer) -> tuple[DataFile, ...]:
     view = decided.view
     schema = with_lineage(view.metadata)
     fitted = writer.fit(view.metadata, schema, frame)
-    request = WriteRequest(metadata=view.metadata, schema=schema, data=fitted, operation_id=view.operation_id)
+    request = WriteRequest(
+        metadata=view.metadata,
+        schema=schema,
+        data=fitted,
+        operation_id=view.operation_id,
+        most_rows=decided.places.rows if not decided.rewritten and _tasks(decided, []) == 1 else None,
+    )
     return tuple(writer.write(request))

@@ -14,7 +14,7 @@ from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.expressions.types import comment_of, shown_schema
 from esker.spark.workers.arrow_read_worker import TASK, Order, output_name
 from esker.spark.workers.ship import map_arrow, shipped
-from esker.tree.table_metadata import TableMetadata
+from esker.tree.table_metadata import without_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,22 +45,6 @@ def frame_through_arrow(
             else F.lit(None).alias(f.name)
             for f in request.projection
         )
-    )
-
-
-def without_history(metadata: TableMetadata) -> TableMetadata:
-    """Return the parts of the metadata that a worker needs: schemas, specs and properties, but not thousands of
-    snapshots."""
-    return replace(
-        metadata,
-        current_snapshot_id=None,
-        snapshots=(),
-        snapshot_log=(),
-        metadata_log=(),
-        refs={},
-        statistics=(),
-        partition_statistics=(),
-        origin=None,
     )
 
 

@@ -44,6 +44,7 @@ from esker.ports.engine import (
 from esker.spark.expressions.types import comment_of, shown_schema
 from esker.spark.scan.arrow_scan import frame_through_arrow
 from esker.spark.scan.spark_reader import SparkReader
+from esker.spark.session.jvm import empty_frame
 from esker.spark.workers.arrow_read_worker import output_name, shown_batch
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def change_frame(reader: SparkReader, session: SparkSession, request: ChangeRequ
             changed = with_updates(changed, request.row_schema, request.keys)
         frames.append(chosen(changed, request.row_schema, request.projection))
     if not frames:
-        return session.createDataFrame([], shown_schema((*request.projection, *CHANGE_COLUMNS)))
+        return empty_frame(session, shown_schema((*request.projection, *CHANGE_COLUMNS)))
     return _union(frames)
 
 
@@ -244,7 +245,7 @@ def _compared_here(reader: SparkReader, session: SparkSession, request: ChangeRe
     batches = [shown_batch(batch, fields) for batch in reader.engine.read_changes(request)]
     numbered = shown_schema([replace(f, name=output_name(at)) for at, f in enumerate(fields)])
     if not batches:
-        return session.createDataFrame([], shown_schema(fields))
+        return empty_frame(session, shown_schema(fields))
     rows = session.createDataFrame(pa.Table.from_batches(batches), numbered)
     return rows.select(*(F.col(output_name(at)).alias(f.name) for at, f in enumerate(fields)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
 
@@ -114,6 +114,17 @@ def group(placed: Sequence[Placed], through_arrow: Iterable[ScanTask]) -> Groupe
     return grouped
 
 
+def _with_shared_zeros(placed: Sequence[Placed], floats: frozenset[int]) -> list[Placed]:
+    """Return the same files. A float column that one file protects because of a zero is protected in all of them.
+
+    Whether a file has a zero is chance, and a union of two scans costs time for every row. Esker's own condition is
+    pushed to such a column all the same.
+    """
+    odd = [one.task.odd_floats for one in placed]
+    shared = floats & frozenset().union(*(each.zero for each in odd if each is not None))
+    return [replace(one, protected=replace(one.protected, ids=one.protected.ids | shared)) for one in placed]
+
+
 def can_be_native(task: ScanTask, request: ReadRequest) -> bool:
     """Return whether Spark's readers can read the task's file and apply its deletes at all."""
     data_file = task.data_file
@@ -198,7 +209,7 @@ class Sorter:
                 chosen.append(Placed(task, file, layout, protected))
             else:
                 through_arrow.append(task)
-        return group(chosen, through_arrow)
+        return group(_with_shared_zeros(chosen, protection.floats), through_arrow)
 
     def _way(self, file: DataFile, layouts: Layouts) -> tuple[bool, Layout | None]:
         """Return whether Spark's reader can read the file, and the layout to use, or None for ids."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from esker.errors import EskerError, NoSuchFile, Unsupported
 from esker.model.predicates.predicate import Bound
-from esker.ports.engine import ChangeRequest, ReadRequest
+from esker.ports.engine import ChangeRequest, Part, ReadRequest, Result
 from esker.ports.storage import Storage
 from esker.spark.session.spark_session import SessionSource
 
@@ -43,6 +44,15 @@ class LateFrames:
         from esker.spark.scan.change_scan import change_frame
 
         return change_frame(reader, session if session is not None else self._sessions.get(), request, predicate)
+
+    def spread(
+        self, work: Callable[[Part], Result], parts: Sequence[Part], session: SparkSession | None = None
+    ) -> Iterable[Result]:
+        """Return what a function returns for each part, in their order, computed by workers."""
+        assert self._reader  # with PySpark
+        from esker.spark.scan.spread_jobs import spread
+
+        return spread(session if session is not None else self._sessions.get(), work, parts)
 
     def explained(self, request: ReadRequest) -> str | None:
         """Return in one line who reads the files in Spark, and why.

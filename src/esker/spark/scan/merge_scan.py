@@ -17,15 +17,16 @@ from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.schema import Schema
 from esker.model.types import Field, StructType
 from esker.ports.engine import ReadRequest
-from esker.ports.merge import LIVE_KINDS, ROW_KIND, SEQUENCE, Aggregate, MergeEngine, MergeRule
+from esker.ports.merge import LIVE_KINDS, ROW_KIND, SEQUENCE, UPDATE_BEFORE, Aggregate, MergeEngine, MergeRule
 from esker.spark.expressions.column_expressions import condition
 from esker.spark.expressions.types import shown_schema
 from esker.spark.scan.select_columns import shown_column
+from esker.spark.session.jvm import empty_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_ORDER, _LIVE, _FIRST = "__esker_order", "__esker_live", "__esker_first"
+_ORDER, _LIVE, _FIRST, _GIVES = "__esker_order", "__esker_live", "__esker_first", "__esker_gives"
 
 
 class PlainFrames(Protocol):
@@ -58,7 +59,7 @@ def merged_frame(
         merged = _merged(rows.toDF(*(_name(field.id) for field in inner)), fields, request, rule)
         frames.append(_shown(merged, request, predicate, fields))
     if not frames:
-        return session.createDataFrame([], shown_schema(request.projection))
+        return empty_frame(session, shown_schema(request.projection))
     whole = reduce(lambda one, other: one.union(other), frames)
     return whole if request.limit is None else whole.limit(request.limit)
 
@@ -83,31 +84,41 @@ def _col(id_: int) -> Column:
 
 
 def _is_live(kind: Column, rule: MergeRule) -> Column:
-    """Return whether a version inserts or updates. Fails for a version that deletes, if such cannot be merged."""
+    """Return whether a version inserts or updates. Fails for a version that cannot be merged."""
     live = kind.isin(*LIVE_KINDS)
-    if not _is_strict(rule):
+    merges = rule.engine in (MergeEngine.AGGREGATION, MergeEngine.PARTIAL_UPDATE)
+    if rule.refuses_deletes:
+        wrong = ~live
+    elif merges and rule.deletes_whole_rows:
+        wrong = kind == UPDATE_BEFORE
+    else:
         return live
-    text = f"rows that delete cannot be merged by the merge engine {rule.engine.value}"
-    return F.when(live, F.lit(True)).otherwise(F.raise_error(F.lit(text)).cast("boolean"))
+    return F.when(wrong, _refused(f"retract rows under {rule.engine.value}").cast("boolean")).otherwise(live)
 
 
-def _is_strict(rule: MergeRule) -> bool:
-    merges = rule.engine is MergeEngine.AGGREGATION or (rule.engine is MergeEngine.PARTIAL_UPDATE and not rule.groups)
-    return merges and not (rule.ignores_deletes or rule.deletes_whole_rows)
+def _refused(what: str) -> Column:
+    return F.raise_error(F.lit(f"Esker cannot merge {what}"))
 
 
 def _merged(rows: DataFrame, fields: Sequence[Field], request: ReadRequest, rule: MergeRule) -> DataFrame:
     keys = [_name(id_) for id_ in dict.fromkeys((*_partition_ids(request), *rule.keys))]
-    live = _col(ROW_KIND.id).isin(*LIVE_KINDS)
+    live = _is_live(_col(ROW_KIND.id), rule)
     order = F.struct(*(_col(id_) for id_ in (*rule.order, SEQUENCE.id)), live.cast("int").alias("live"))
     rows = rows.withColumn(_LIVE, live).withColumn(_ORDER, order)
-    if rule.ignores_deletes:
+    of_key = Window.partitionBy(*keys)
+    if rule.engine is MergeEngine.PARTIAL_UPDATE and (rule.groups or rule.ignores_deletes):
+        # a delete that comes first gives its values
+        rows = rows.withColumn(_GIVES, F.col(_LIVE) | (F.min(_ORDER).over(of_key) == F.col(_ORDER)))
+        rows = rows.filter(F.col(_GIVES)) if rule.ignores_deletes else rows
+    elif rule.ignores_deletes:
         rows = rows.filter(F.col(_LIVE))
     elif rule.deletes_whole_rows:
-        gone = F.max(F.when(~F.col(_LIVE), F.col(_ORDER))).over(Window.partitionBy(*keys))
-        rows = rows.withColumn(_FIRST, gone).filter(F.col(_FIRST).isNull() | (F.col(_ORDER) > F.col(_FIRST)))
-    elif _is_strict(rule):
-        rows = rows.filter(_is_live(_col(ROW_KIND.id), rule))
+        gone = F.max(F.when(~F.col(_LIVE), F.col(_ORDER))).over(of_key)
+        last = F.max_by(_LIVE, _ORDER).over(of_key)
+        rows = rows.withColumn(_FIRST, gone).withColumn(_GIVES, last)
+        rows = rows.filter(F.col(_GIVES) & (F.col(_FIRST).isNull() | (F.col(_ORDER) >= F.col(_FIRST))))
+    elif rule.refuses_deletes:
+        rows = rows.filter(F.col(_LIVE))
     match rule.engine:
         case MergeEngine.DEDUPLICATE:
             return _version(rows, keys, rule, last=True).filter(F.col(_LIVE))
@@ -133,28 +144,32 @@ def _version(rows: DataFrame, keys: Sequence[str], rule: MergeRule, *, last: boo
 
 def _partial_update(rows: DataFrame, keys: Sequence[str], fields: Sequence[Field], rule: MergeRule) -> DataFrame:
     group_of = {id_: group for group in rule.groups for id_ in (*group.order, *group.columns)}
+    gives = F.col(_GIVES) if _GIVES in rows.columns else F.lit(True)
     made = []
     for field in fields:
         if _name(field.id) in keys:
             continue
         column, group = _col(field.id), group_of.get(field.id)
         if group is None:
-            value = F.max_by(column, F.when(column.isNotNull() & F.col(_LIVE), F.col(_ORDER)))
+            value = F.max_by(column, F.when(column.isNotNull() & gives, F.col(_ORDER)))
         else:
             known = reduce(or_, (_col(id_).isNotNull() for id_ in group.order))
             place = F.when(known, F.struct(*(_col(id_) for id_ in group.order), F.col(_ORDER)))
             # a version that deletes and wins empties the columns of its group, but not those that order it
-            kept = column if field.id in group.order else F.when(F.col(_LIVE), column)
-            value = F.max_by(kept, place)
+            whole = rule.ignores_deletes or field.id in group.order
+            kept = column if whole else F.when(F.col(_LIVE), column)
+            first = F.max_by(column, F.when(gives & ~F.col(_LIVE), F.col(_ORDER)))
+            value = F.when(F.max(place).isNotNull(), F.max_by(kept, place)).otherwise(first)
         made.append(value.alias(_name(field.id)))
     return rows.groupBy(*keys).agg(F.max(_LIVE).alias(_LIVE), *made).filter(F.col(_LIVE))
 
 
 def _aggregate(rule: MergeRule, id_: int) -> Column:
     column, order = _col(id_), F.col(_ORDER)
-    match rule.functions.get(id_, Aggregate.LAST_NOT_NULL):
+    function = rule.functions.get(id_, Aggregate.LAST_NOT_NULL)
+    match function:
         case Aggregate.SUM:
-            return F.sum(column)
+            return _sum(column, rule.sum_bits.get(id_))
         case Aggregate.MAX:
             return F.max(column)
         case Aggregate.MIN:
@@ -164,13 +179,22 @@ def _aggregate(rule: MergeRule, id_: int) -> Column:
         case Aggregate.ALL:
             return F.bool_and(column)
         case Aggregate.FIRST:
-            return F.min_by(column, order)
+            value = F.min_by(column, order)
         case Aggregate.FIRST_NOT_NULL:
-            return F.min_by(column, F.when(column.isNotNull(), order))
+            value = F.min_by(column, F.when(column.isNotNull(), order))
         case Aggregate.LAST:
             return F.max_by(column, order)
         case Aggregate.LAST_NOT_NULL:
             return F.max_by(column, F.when(column.isNotNull(), order))
+    if not rule.deletes_whole_rows:
+        return value
+    after_delete = _refused(f"{function.value} after rows that delete")
+    return F.when(~F.min(_LIVE), after_delete).otherwise(value)
+
+
+def _sum(column: Column, bits: int | None) -> Column:
+    total = F.sum(column)
+    return total if bits is None else F.shiftright(F.shiftleft(total, 64 - bits), 64 - bits)
 
 
 def _shown(rows: DataFrame, request: ReadRequest, predicate: Bound, fields: Sequence[Field]) -> DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # noqa: N812
 
 from esker.arrow.deletes.delete_store import DeleteStore, takers_of
@@ -27,11 +28,12 @@ from esker.arrow.read.row_metadata import (
 from esker.arrow.value_arrays import array_of
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.predicates.predicate import TRUE, Bound
-from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, Type, UnknownType, is_floating
+from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, LongType, Type, UnknownType, is_floating
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.expressions.arrow_frames import frame_of_columns
 from esker.spark.expressions.column_expressions import condition, stored_literal
-from esker.spark.scan.apply_deletes import Int64s, only_positions, without_keys, without_positions
+from esker.spark.expressions.plan_arrays import MOST_BYTES, Int64s, has_plan_arrays, plan_array
+from esker.spark.scan.apply_deletes import Way, only_positions, way_for, without_keys, without_positions
 from esker.spark.scan.file_layouts import identity_constants
 from esker.spark.scan.file_scan import NUMBER, POSITION, FileScan, PlacedFile
 from esker.spark.scan.group_files import Kind
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- constants of a file
 #
 # These are values that all rows of a file share: its path, spec, partition values and lineage. If all files of a scan
-# have the same value, it is a literal. Otherwise a small table is joined by the file's number.
+# have the same value, it is a literal. Otherwise numbers are an array in the plan, and a row finds its value by the
+# number of its file. Other values are a small table, which is joined.
 
 
 _NUMBER = "__esker_fact_of"
@@ -67,27 +70,49 @@ class Fact:
         return all(value is first or (value == first and repr(value) == repr(first)) for value in self.values)
 
 
-def fact_columns(facts: Mapping[str, Fact]) -> dict[str, Column]:
-    """Return each constant as a column of the frame that ``with_facts`` returns."""
-    return {
-        name: stored_literal(fact.type, fact.values[0]) if fact.is_shared else F.col(f"__esker_{name}")
-        for name, fact in facts.items()
-    }
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The constants of a scan's files as columns of the frame that ``joined`` returns."""
+
+    columns: dict[str, Column]
+    differ: bool  # whether the frame needs each row's file
+    table: Sequence[tuple[str, Type, pa.Array]]  # what is joined, if anything
+
+    @classmethod
+    def of(cls, session: SparkSession, numbers: Sequence[int], facts: Mapping[str, Fact]) -> Constants:
+        """``numbers`` are those of the files, in the order of the values."""
+        columns: dict[str, Column] = {}
+        table: list[tuple[str, Type, pa.Array]] = []
+        for name, fact in facts.items():
+            if fact.is_shared:
+                columns[name] = stored_literal(fact.type, fact.values[0])
+            elif isinstance(fact.type, LongType) and None not in fact.values and _fits(session, numbers):
+                columns[name] = _found_by_number(session, numbers, fact.values)
+            else:
+                columns[name] = F.col(f"__esker_{name}")
+                table.append((f"__esker_{name}", fact.type, array_of(fact.type, fact.values)))
+        if table:
+            table.insert(0, (_NUMBER, LONG, array_of(LONG, numbers)))
+        return cls(columns, any(not fact.is_shared for fact in facts.values()), table)
+
+    def joined(self, session: SparkSession, frame: DataFrame) -> DataFrame:
+        """Return the frame with the constants that an array cannot have."""
+        if not self.table:
+            return frame
+        table = frame_of_columns(session, self.table)
+        return frame.join(F.broadcast(table), F.col(NUMBER) == F.col(_NUMBER), "left").drop(_NUMBER)
 
 
-def is_joined(facts: Mapping[str, Fact]) -> bool:
-    """Return whether files differ, so that the frame needs each row's file."""
-    return any(not fact.is_shared for fact in facts.values())
+def _fits(session: SparkSession, numbers: Sequence[int]) -> bool:
+    return 8 * max(numbers) < MOST_BYTES >> 3 and has_plan_arrays(session)
 
 
-def with_facts(session: SparkSession, frame: DataFrame, numbers: Sequence[int], facts: Mapping[str, Fact]) -> DataFrame:
-    """Return the frame with the constants that differ between files."""
-    differing = {name: fact for name, fact in facts.items() if not fact.is_shared}
-    if not differing:
-        return frame
-    columns = [(f"__esker_{name}", fact.type, array_of(fact.type, fact.values)) for name, fact in differing.items()]
-    table = frame_of_columns(session, [(_NUMBER, LONG, array_of(LONG, numbers)), *columns])
-    return frame.join(F.broadcast(table), F.col(NUMBER) == F.col(_NUMBER), "left").drop(_NUMBER)
+def _found_by_number(session: SparkSession, numbers: Sequence[int], values: Sequence[int]) -> Column:
+    if all(number == value for number, value in zip(numbers, values, strict=True)):
+        return F.col(NUMBER)
+    held = np.zeros(max(numbers) + 1, np.int64)
+    held[np.asarray(numbers)] = values
+    return F.get(plan_array(session, held), F.col(NUMBER).cast("int"))
 
 
 Placed = Sequence[tuple[ScanTask, PlacedFile]]
@@ -107,39 +132,39 @@ class NativeScans:
     def frame(self, kind: Kind, placed: Placed) -> DataFrame:
         """Return the rows of a group, in the columns of the projection."""
         facts = self._facts(kind, placed)
-        columns = self._columns(kind, facts)
+        numbers = [file.number for _, file in placed]
+        constants = Constants.of(self.session, numbers, facts)
+        columns = self._columns(kind, constants.columns)
+        picks = kind.has_positions or kind.takes  # rows by their positions
+        way = way_for(self.session, [(file.number, task.data_file) for task, file in placed]) if picks else Way.ALONE
         scan = FileScan(
             file_format=kind.file_format,
             schema=columns.schema,
             files=[file for _, file in placed],
             by_id=kind.layout is None,
             opening=kind.opening,
-            with_number=kind.has_positions or kind.takes or is_joined(facts),
-            with_position=kind.has_positions
-            or kind.takes
-            or any(f.id in (POS, ROW_ID) for f in self.request.projection),
+            with_number=constants.differ or way is not Way.ALONE,
+            with_position=picks or any(f.id in (POS, ROW_ID) for f in self.request.projection),
         )
         frame = self.routes.open(self.session, scan)
         # The filter is below the joins, so that Spark pushes it into the scan, but above the constants that it may use.
-        numbers = [file.number for _, file in placed]
-        frame = with_facts(self.session, frame, numbers, facts)
+        frame = constants.joined(self.session, frame)
         frame = self._filtered(frame, kind, placed, columns)
         if kind.takes:
-            frame = only_positions(self.session, frame, self._taken(placed))
+            frame = only_positions(self.session, frame, self._taken(placed), way)
         if kind.has_positions and not kind.takes:  # the deletes already left out the others
-            frame = without_positions(self.session, frame, self._positions(placed))
+            frame = without_positions(self.session, frame, self._positions(placed), way)
         if kind.equality:
             keys = self.deletes.equality_rows(placed[0][0].deletes)
             frame = without_keys(self.session, frame, keys, columns.at)
         wanted = self.request.projection.fields
         if not is_connect(self.session) and can_select_plainly(columns, wanted):
             return select_plainly(self.routes.jvm(self.session), frame, columns, wanted)
-        return frame.select(*(self._shown(f, columns, fact_columns(facts)) for f in wanted))
+        return frame.select(*(self._shown(f, columns, constants.columns) for f in wanted))
 
-    def _columns(self, kind: Kind, facts: dict[str, Fact]) -> StoredColumns:
+    def _columns(self, kind: Kind, made: Mapping[str, Column]) -> StoredColumns:
         if kind.layout is None:
             return replace(columns_by_id(self.request.metadata, self.fields), protected=kind.protected.ids)
-        made = fact_columns(facts)
         fixed = {f.id: made[_constant(f.id)] for f in self.fields if _constant(f.id) in made}
         return replace(columns_by_name(kind.layout, self.fields, fixed), protected=kind.protected.ids)
 

@@ -103,11 +103,12 @@ def in_one_line(found: Mapping[PlacedFile | str, int]) -> str:
             arrow[one] += count
         else:
             own["" if one.opening is None else f" through {one.opening.scheme}"] += count
-    parts = [f"Spark's own reader{through} for {_files(count)}" for through, count in own.items()]
+    parts = [f"Spark's own reader{through} for {counted(count)}" for through, count in own.items()]
     if arrow:
-        parts.append(f"Arrow in the workers for {_files(arrow.total())}: {arrow.most_common(1)[0][0]}")
+        parts.append(f"Arrow in the workers for {counted(arrow.total())}: {arrow.most_common(1)[0][0]}")
     return ", ".join(parts) or "no file to read"
 
 
-def _files(count: int) -> str:
+def counted(count: int) -> str:
+    """Return a number of files, as text."""
     return f"{count:,} file{'' if count == 1 else 's'}"

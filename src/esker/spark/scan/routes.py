@@ -21,6 +21,7 @@ from esker.spark.session.spark_session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 # ---------------------------------------------------------------- file statuses
@@ -97,10 +98,18 @@ def open_by_index(session: SparkSession, jvm: Jvm, scan: FileScan) -> DataFrame:
     except (Py4JError, AttributeError, TypeError) as error:
         raise NoSuchRoute(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
     frame = DataFrame(java_frame, session)
-    more = [f"unix_millis(_metadata.file_modification_time) AS {NUMBER}"] if scan.with_number else []
+    if not scan.with_number:
+        return frame.withColumnRenamed(_ROW_INDEX, POSITION) if scan.with_position else frame
+    more = [f"unix_millis(_metadata.file_modification_time) AS {NUMBER}"]
     if scan.with_position:
         more.append(f"_metadata.row_index AS {POSITION}")
-    return frame.selectExpr("*", *more) if more else frame
+    return frame.selectExpr("*", *more)
+
+
+# Spark's Parquet reader fills a column of this name with the positions of rows. ``_metadata.row_index`` is the same, at
+# the price of an object for each row. Spark refuses a scan that may need both, so the name is used only if nothing of
+# ``_metadata`` is used.
+_ROW_INDEX = "_tmp_metadata_row_index"
 
 
 def _frame(jvm: Jvm, scan: FileScan) -> Any:
@@ -111,13 +120,21 @@ def _frame(jvm: Jvm, scan: FileScan) -> Any:
         f"{_SOURCES}.HadoopFsRelation",
         _index(jvm, scan, options),
         jvm.once("no columns", lambda: jvm.schema('{"type":"struct","fields":[]}')),
-        jvm.schema(scan.schema.json()),
+        jvm.schema(_read_schema(scan).json()),
         jvm.none,
         jvm.once(("format", scan.file_format), lambda: _format(jvm, scan.file_format)),
         options,
         jvm.session,
     )
     return jvm.session.baseRelationToDataFrame(relation)
+
+
+def _read_schema(scan: FileScan) -> StructType:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    if not scan.with_position or scan.with_number:
+        return scan.schema
+    return StructType([*scan.schema.fields, StructField(_ROW_INDEX, LongType(), True)])
 
 
 def _index(jvm: Jvm, scan: FileScan, options: Any) -> Any:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from esker.arrow.arrow_engine import ArrowEngine
 from esker.iceberg.theta_sketch import ThetaSketch, decode_theta_sketch, merged
 from esker.ports.engine import ReadRequest
-from esker.spark.scan.arrow_scan import without_history
 from esker.spark.session.jobs import named_jobs
 from esker.spark.workers.ship import map_arrow, shipped
 from esker.spark.workers.sketch_worker import Order
 from esker.spark.workers.worker_failures import naming_worker_failures
+from esker.tree.table_metadata import without_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

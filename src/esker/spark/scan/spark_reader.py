@@ -13,6 +13,7 @@ from esker.model.predicates.predicate import Bound, field_ids
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.ports.storage import Storage
 from esker.spark.expressions.types import shown_schema
+from esker.spark.scan.apply_deletes import deletes_in_one_line
 from esker.spark.scan.arrow_scan import frame_through_arrow
 from esker.spark.scan.file_layouts import Survey
 from esker.spark.scan.file_scan import PlacedFile
@@ -23,6 +24,8 @@ from esker.spark.scan.native_scan import NativeScans
 from esker.spark.scan.place_files import Places, in_one_line
 from esker.spark.scan.routes import Routes
 from esker.spark.scan.stored_columns import filter_paths, stored_fields
+from esker.spark.session.jobs import without_call_sites
+from esker.spark.session.jvm import empty_frame
 from esker.spark.session.spark_session import check_times, is_connect
 
 if TYPE_CHECKING:
@@ -45,6 +48,10 @@ class SparkReader:
 
         Raises ``Unsupported`` if Spark has no type for a column.
         """
+        with without_call_sites():
+            return self._frame(session, request, predicate)
+
+    def _frame(self, session: SparkSession, request: ReadRequest, predicate: Bound) -> DataFrame:
         schema = shown_schema(request.projection)  # raises before a file is opened
         check_times(session, request.projection)
         if request.merge is not None:
@@ -76,27 +83,33 @@ class SparkReader:
         if grouped.through_arrow:
             frames.append(frame_through_arrow(session, self.engine, request, grouped.through_arrow))
         if not frames:
-            return session.createDataFrame([], schema)
+            return empty_frame(session, schema)
         whole = reduce(lambda one, other: one.union(other), frames)
         return whole if request.limit is None else whole.limit(request.limit)
 
     def explained(self, session: SparkSession, request: ReadRequest) -> str:
-        """Return in one line who would read the files, and why. One file of each store stands for the others.
+        """Return in one line who would read the files, and why, and how deleted rows are found. One file of each store
+        represents the others.
 
         Raises ``NoSuchFile`` if that file is missing on this machine.
         """
         examples: dict[tuple[bool, str, str], ScanTask] = {}
         counts: Counter[tuple[bool, str, str]] = Counter()
+        keyed: list[tuple[tuple[bool, str, str], ScanTask]] = []
         for task in request.tasks:
             scheme, _, rest = task.data_file.path.partition("://")
             key = (can_be_native(task, request), scheme if rest else "", rest.partition("/")[0])
             examples.setdefault(key, task)
             counts[key] += 1
+            keyed.append((key, task))
         placed = placed_tasks(self._places(session, request), request, examples.values())
+        readers = {key: file for key, (_, file) in zip(counts, placed, strict=True)}
         found: Counter[PlacedFile | str] = Counter()
-        for key, (_, file) in zip(counts, placed, strict=True):
+        for key, file in readers.items():
             found[file] += counts[key]
-        return in_one_line(found)
+        # Arrow applies the deletes of the files that it reads.
+        native = [(at, task) for at, (key, task) in enumerate(keyed) if not isinstance(readers[key], str)]
+        return "; ".join((in_one_line(found), *deletes_in_one_line(session, native)))
 
     def _places(self, session: SparkSession, request: ReadRequest) -> Places:
         return Places(

@@ -1,10 +1,12 @@
-"""Spark jobs: names them for Spark's web pages, restores settings after them, reports their failures."""
+"""Spark jobs: names them for Spark's web pages, restores settings after them, reports their failures, and saves calls
+to the JVM while they are made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import SparkFailed
 from esker.spark.session.spark_session import is_connect
@@ -34,6 +36,55 @@ def _restore(spark: SparkSession, before: Mapping[str, str | None]) -> None:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, old)
+
+
+class _CallSites:
+    """PySpark's switch for the places of calls, and how many blocks have it off."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._blocks = 0
+        self._before: Any = None
+
+    def off(self) -> None:
+        with self._lock:
+            if not self._blocks:
+                self._before = _errors_utils()._enable_debugging_cache
+                _errors_utils()._enable_debugging_cache = False
+            self._blocks += 1
+
+    def restore(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            if not self._blocks:
+                _errors_utils()._enable_debugging_cache = self._before
+
+
+def _errors_utils() -> Any:
+    """Return PySpark's module with the switch. It has no public one that can be changed in a session."""
+    from pyspark.errors import utils
+
+    return utils
+
+
+_CALL_SITES = _CallSites()
+
+
+@contextmanager
+def without_call_sites() -> Iterator[None]:
+    """Let PySpark not record where each expression of the block was made.
+
+    To record it takes six calls to the JVM for each step of an expression. The places would be lines of Esker. The
+    switch is one for the whole process, so expressions of other threads have no place either for that short time.
+    """
+    if not hasattr(_errors_utils(), "_enable_debugging_cache"):  # a release of PySpark without it
+        yield
+        return
+    _CALL_SITES.off()
+    try:
+        yield
+    finally:
+        _CALL_SITES.restore()
 
 
 _DESCRIPTION = "spark.job.description"

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from esker.errors import Unsupported
+from esker.spark.session.spark_session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 OLDEST = 17
@@ -80,6 +82,10 @@ class Jvm:
         """Return the only instance of a Scala object."""
         return self.once((name, "instance"), lambda: getattr(self._class(f"{name}$"), "MODULE$"))
 
+    def field(self, name: str, field: str) -> Any:
+        """Return the value of a static field."""
+        return getattr(self._class(name), field)
+
     def once(self, key: object, make: Callable[[], Any]) -> Any:
         """Return an object that every scan shares. It is made when it is first needed."""
         found = self._known.get(key)
@@ -126,3 +132,13 @@ def jvm_of(session: SparkSession) -> Jvm:
     if found is None:
         found = _jvms[session] = Jvm(session)
     return found
+
+
+def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
+    """Return a frame without rows, by three calls to the JVM. PySpark needs ten times as many, and a Python RDD."""
+    from pyspark.sql import DataFrame
+
+    if is_connect(session):
+        return session.createDataFrame([], schema)
+    jvm = jvm_of(session)
+    return DataFrame(jvm.session.createDataFrame(jvm.new("java.util.ArrayList"), jvm.schema(schema.json())), session)

@@ -19,12 +19,12 @@ from esker.ports.engine import ReadRequest, ScanTask
 from esker.read.resolve_snapshot import AsOf
 from esker.read.scan import Scan, merge_rule_of
 from esker.spark.expressions.types import shown_schema
-from esker.spark.scan.arrow_scan import without_history
 from esker.spark.source.pushed_filters import unbound_filters
 from esker.spark.source.read_worker import Order, Part, packed, wanted
 from esker.spark.source.source_options import Address, Options, Use, open_table, read_options
 from esker.spark.workers.ship import shipped
 from esker.table import Table
+from esker.tree.table_metadata import without_history
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

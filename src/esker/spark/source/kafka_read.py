@@ -168,11 +168,11 @@ class Feed:
 
     def newest(self) -> dict[str, Any] | None:
         """Return the offset of the newest messages."""
-        return StreamOffset(ends={place: found.high for place, found in self._bounds().items()}).as_json()
+        return StreamOffset(ends={place: found.high for place, found in self._bounds({}).items()}).as_json()
 
     def stop_at_now(self) -> None:
         """Read only messages that exist now."""
-        self._last = {place: found.high for place, found in self._bounds().items()}
+        self._last = {place: found.high for place, found in self._bounds({}).items()}
 
     def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
         """Return the ranges of a batch, packed for workers."""
@@ -186,7 +186,7 @@ class Feed:
 
     def _next(self, start: StreamOffset, most: int | None) -> StreamOffset:
         source = self._options.source
-        bounds = self._bounds()
+        bounds = self._bounds(start.ends)
         if self._last is not None:
             bounds = {place: found for place, found in bounds.items() if place in self._last or place in start.ends}
             known = self._last
@@ -201,10 +201,10 @@ class Feed:
         begins = {place: at for place, at in step.starts.items() if start.ends.get(place) != at}
         return StreamOffset(ends=step.ends, begins=begins, skipped=start.skipped + step.skipped)
 
-    def _bounds(self) -> dict[Partition, Bounds]:
+    def _bounds(self, read: Positions) -> dict[Partition, Bounds]:
         if self._client is None:
             self._client = Client(self._options.source)
-        return self._client.bounds()
+        return self._client.bounds(read)
 
 
 def _warned(step: Step) -> Step:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from esker.spark.scan.arrow_scan import without_history
 from esker.spark.source.batch_read import packed_parts, projected, scan_of
 from esker.spark.source.source_options import Address, Options, Use, branch_of, open_table, read_options
 from esker.spark.source.table_feed import SKIP_DELETES, SKIP_OVERWRITES, START, Feed, Manner, Offset
 from esker.table import Table
+from esker.tree.table_metadata import without_history
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -16,21 +16,9 @@ from esker.table import Table
 from esker.view import View
 
 SPARK_CATALOGS = ("spark_catalog", "global_temp", "session", "system")
-SNAPSHOT_TABLES = ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
-OTHER_TABLES = (
-    "history",
-    "metadata_log_entries",
-    "snapshots",
-    "refs",
-    "all_entries",
-    "all_files",
-    "all_data_files",
-    "all_delete_files",
-    "all_manifests",
-)
-METADATA_TABLES = frozenset((*SNAPSHOT_TABLES, *OTHER_TABLES))
 CHANGES = "changes"
 """The table of a table's changes. ``inspect`` does not have it."""
+_SIGN = "$"  # also between a table and a part of it, as in `t$snapshots`
 _VERSION = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -214,6 +202,9 @@ class LakeNames:
         for full in self._spellings(parts):
             if len(full) > 2 and (found := self._part_of(full[:-1], full[-1])) is not None:
                 return found
+            whole, sign, last = full[-1].partition(_SIGN)
+            if sign and whole and (found := self._part_of((*full[:-1], whole), last)) is not None:
+                return found
         return None
 
     def find_view(self, parts: tuple[str, ...]) -> View | None:
@@ -294,13 +285,12 @@ class LakeNames:
 
     def _part_of(self, parts: tuple[str, ...], last: str) -> Found | None:
         version = _VERSION.fullmatch(last)
-        if last.lower() not in (*METADATA_TABLES, CHANGES) and version is None:
-            return None
         table = self._table(parts)
         if table is None:
             return None
         if version is None:
-            return Found(table, metadata_table=last.lower())
+            is_one = last.lower() in (*table.inspect.tables, CHANGES)
+            return Found(table, metadata_table=last.lower()) if is_one else None
         kind, value = version[1].lower(), version[2]
         if kind in ("branch", "tag"):
             return Found(table, ref=value)

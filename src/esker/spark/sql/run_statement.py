@@ -14,7 +14,7 @@ from esker.spark.expressions.function_calls import expanded, local_calls
 from esker.spark.expressions.sql_text import Args, formatted, with_parameters
 from esker.spark.session.spark_session import is_connect, running_session
 from esker.spark.sql.changes.explain_changes import Explainer
-from esker.spark.sql.changes.insert_rows import create_table_as, insert, query_of
+from esker.spark.sql.changes.insert_rows import create_table_as, insert, insert_plain, plain_rows, query_of
 from esker.spark.sql.changes.update_delete_merge import Changer
 from esker.spark.sql.changes.write_audit_publish import destination
 from esker.spark.sql.definitions import define_tables, view_statements
@@ -71,7 +71,7 @@ from esker.spark.sql.queries.query_frames import (
     storage_level,
 )
 from esker.spark.sql.queries.query_text import quoted_word
-from esker.spark.sql.queries.rewrite_query import Surroundings, rewrite
+from esker.spark.sql.queries.rewrite_query import KnownQueries, Surroundings, rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +92,7 @@ class SqlRunner:
         self._current: tuple[str, ...] = ()
         self._is_used = False  # whether USE named the lake or a namespace of it
         self._known = KnownFrames()
+        self._queries = KnownQueries()
         self._cached = CachedTables(frame_of)
 
     def run(self, text: str, args: Args | None = None, **frames: Any) -> DataFrame:
@@ -243,7 +244,7 @@ class SqlRunner:
 
     def _query(self, query: Query, names: LakeNames) -> DataFrame:
         around = Surroundings(names, self._zone, self._moment)
-        return run_rewritten(rewrite(query, around), self._get_spark(), self._known, self._cached)
+        return run_rewritten(rewrite(query, around, self._queries), self._get_spark(), self._known, self._cached)
 
     def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
         """Create a temporary view of the frame's plan. SQL would store the text, and resolve its names again."""
@@ -266,6 +267,9 @@ class SqlRunner:
 
     def _insert(self, statement: Insert, names: LakeNames) -> Answer:
         found = names.must_find(statement.table)
+        if (rows := plain_rows(found.table, statement, names.spark.setting, self._zone)) is not None:
+            to = destination(found, statement.table, names.spark)
+            return commit_answer(insert_plain(found.table, to, rows))
         frame = self._query(query_of(found.table, statement), names)
         to = destination(found, statement.table, names.spark)
         return commit_answer(insert(found.table, to, statement, frame, names.spark.setting))
@@ -317,7 +321,7 @@ class SqlRunner:
         self._is_used = True
 
     def _zone(self) -> str:
-        return str(self._get_spark().conf.get(_ZONE, "UTC"))
+        return str(self._get_spark().conf.get(_ZONE))  # with a default, Spark returns that for a zone that is not set
 
     def _compute(self, expression: str) -> Any:
         """Return the value of a constant expression, computed by Spark."""

@@ -31,6 +31,7 @@ _ROOT = "esker"
 _UNPACK = "esker.spark.workers.unpack_modules"
 _FAILURES = "esker.spark.workers.worker_failures"
 _NOT_SENT = frozenset({"esker.storage.objects.hadoop_access"})  # imported late, by code that only the driver runs
+_COMPILED = ("esker.avro._shred",)  # used in workers that have the same file; the others use the version in Python
 _REFRESH, _REFRESHES = "esker.catalogs.rest.files", b"SentRefresh"
 
 
@@ -61,17 +62,35 @@ def _packed(entry: str, *, refreshes: bool = False) -> tuple[bytes, str, bytes]:
     """Return the modules as bytes, a digest that identifies them, and the code that unpacks them."""
     sources = modules_of(entry) | modules_of(_FAILURES) | (modules_of(_REFRESH) if refreshes else {})
     modules = {name: (is_package, _compiled(text, name)) for name, (is_package, text) in sorted(sources.items())}
+    modules |= {name: (False, digest) for name in _COMPILED if _uses(name, sources) and (digest := _digest(name))}
     parcel = zlib.compress(marshal.dumps(modules), 9)  # once for a process, and every task carries it
     unpack = marshal.dumps(_compiled(modules_of(_UNPACK)[_UNPACK][1], _UNPACK))
     return parcel, hashlib.sha256(parcel).hexdigest(), unpack
 
 
+def _uses(compiled: str, sources: dict[str, tuple[bool, str]]) -> bool:
+    return any(compiled in text for _, text in sources.values())
+
+
+def _digest(compiled: str) -> str | None:
+    """The digest of a compiled module's file. None if it was not built."""
+    spec = _spec(compiled)
+    if spec is None or spec.origin is None or _has_source(spec):
+        return None
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
 def _compiled(source: str, name: str) -> Any:
-    """The code of a module without its docstrings: nobody reads them in a worker, and every task carries the code."""
+    """The code of a module without its docstrings and the types of its functions: nobody reads them in a worker, and
+    every task carries the code. The types of fields stay, because dataclasses need them."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
             node.body[0] = ast.copy_location(ast.Expr(ast.Constant("")), node.body[0])
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
     ast.fix_missing_locations(tree)
     return compile(tree, f"<{name}>", "exec", dont_inherit=True)
 

@@ -1,4 +1,4 @@
-"""Reports a storage failure in a task to the driver.
+"""Reports a failure to read or write files in a task to the driver.
 
 Spark passes a task's error on as the text of its traceback. The worker adds a line with the error's facts, and the
 driver builds the error from it. By then, Spark has repeated the task as often as its settings allow.
@@ -14,30 +14,33 @@ from contextlib import contextmanager
 from types import GeneratorType
 from typing import Any
 
-from esker.errors import InvalidInput, StorageFailed, Unsupported
+from esker.errors import Corrupt, EskerError, InvalidInput, NoSuchFile, StorageFailed, Unsupported
 
 log = logging.getLogger("esker.spark")
 
 _MARK = "storage failed: "
+_KINDS: dict[str, type[EskerError]] = {kind.__name__: kind for kind in (StorageFailed, NoSuchFile, Corrupt)}
 _MISSING = ("No module named 'pyarrow'", "No module named 'numpy'", "PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED")
 
 
 def noted(result: Any) -> Any:
-    """Return a task's result. If a storage failure ends its rows, the error gets a line with its facts."""
+    """Return a task's result. If a failure of a file ends its rows, the error gets a line with its facts."""
     return _noted_rows(result) if isinstance(result, GeneratorType) else result
 
 
 def _noted_rows(rows: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from rows
-    except StorageFailed as error:
-        error.add_note(_MARK + json.dumps({"message": error.message, "facts": error.facts}, default=str))
+    except tuple(_KINDS.values()) as error:
+        said = {"kind": type(error).__name__, "message": error.message, "facts": error.facts}
+        error.add_note(_MARK + json.dumps(said, default=str))
         raise
 
 
 @contextmanager
 def naming_worker_failures() -> Iterator[None]:
-    """Raise a storage failure in a worker as ``StorageFailed``, and a Python without pyarrow as ``Unsupported``.
+    """Raise a worker's ``StorageFailed``, ``NoSuchFile`` or ``Corrupt`` as the same error here, and a Python without
+    pyarrow as ``Unsupported``.
 
     Other errors of Spark are not changed.
     """
@@ -70,14 +73,17 @@ def naming_refusals() -> Iterator[None]:
         raise kind(named[-1][1]) from None
 
 
-def failure_in(text: str) -> StorageFailed | None:
-    """Return the storage failure that a traceback describes, or None."""
+def failure_in(text: str) -> EskerError | None:
+    """Return the failure of a file that a traceback describes, or None."""
     line = next((line for line in text.splitlines() if line.lstrip().startswith(_MARK)), None)
     if line is None:
         return None
     try:
-        told = json.loads(line.lstrip().removeprefix(_MARK))
-        return StorageFailed(told["message"], **told["facts"])
+        said = json.loads(line.lstrip().removeprefix(_MARK))
+        kind, facts = _KINDS[said["kind"]], said["facts"]
+        return (
+            kind(facts.pop("file"), facts.pop("reason"), **facts) if kind is Corrupt else kind(said["message"], **facts)
+        )
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -1,4 +1,6 @@
-"""Rows that are in Spark's driver already: VALUES, and small Arrow or pandas data that ``createDataFrame`` was given.
+"""Rows that this process writes itself: those in Spark's driver already, and those that are known to be few.
+
+In Spark's driver are VALUES, and small Arrow or pandas data that ``createDataFrame`` was given.
 
 Spark's optimizer turns a query over such rows into a local relation. Its rows are fetched as Arrow data without a job.
 The form of the data is the one that workers get, because the same class of Spark makes it.
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from esker.spark.session.jobs import named_jobs
 from esker.spark.session.jvm import Jvm, jvm_of
 from esker.spark.session.spark_session import is_connect
 
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("esker.spark")
 
 MOST_ROWS = 20_000
-"""More rows are written by the workers, in parallel."""
+"""More rows of a local relation are written by the workers, in parallel."""
+MOST_FETCHED = 200_000
+"""Rows of a change that a job brings here at most. One task would write as many."""
 
 _ZONE = "spark.sql.session.timeZone"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
@@ -56,6 +61,23 @@ def local_rows(frame: DataFrame) -> list[pa.RecordBatch] | None:
         log.debug("rows in the driver are written by a job: %s", error)
         return None
     return [batch for stream in streams for batch in pa.ipc.open_stream(stream)]
+
+
+_NUMBERS = frozenset(("byte", "short", "integer", "long", "float", "double", "decimal"))
+_PLAIN = _NUMBERS | {"boolean", "string", "char", "varchar", "binary", "date", "timestamp", "timestamp_ntz"}
+
+
+def few_rows(frame: DataFrame, most: int | None) -> list[pa.RecordBatch] | None:
+    """Return the rows of a frame that has at most ``most``, if these are few. One job brings them, without a worker.
+
+    Returns None for more rows, and for types whose Arrow form in the driver may differ from the one that workers get.
+    """
+    if most is None or most > MOST_FETCHED or any(f.dataType.typeName() not in _PLAIN for f in frame.schema.fields):
+        return None
+    names = frame.columns
+    numbered = frame.toDF(*(f"c{at}" for at in range(len(names))))  # names may differ by case alone
+    with named_jobs(frame.sparkSession, "bring a few rows to the driver"):
+        return numbered.toArrow().rename_columns(names).to_batches()
 
 
 def _local_relation(jvm: Jvm, plan: Any) -> Any | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from esker.spark.workers.ship import map_arrow, shipped
 from esker.spark.workers.worker_failures import naming_worker_failures
 from esker.spark.write.distribution import batch_settings, laid_out, spread_settings
 from esker.spark.write.frame_schema import arrow_schema_of
-from esker.spark.write.local_rows import local_rows
+from esker.spark.write.local_rows import few_rows, local_rows
 from esker.spark.write.written_files import DDL, delete, files_of, partition_types, sweep
 from esker.tree.data_file import DataFile
 from esker.tree.table_metadata import TableMetadata
@@ -33,6 +33,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _WORKER = "esker.spark.workers.arrow_write_worker"
+
+
+def files_written_by(frame: DataFrame, task: Callable[[Any], Any], order: Order) -> list[DataFile]:
+    """Run one job whose tasks write files, and return the files.
+
+    If the job fails, its files are deleted. Raises ``InvalidInput`` if a task refused its rows, and what
+    ``naming_worker_failures`` raises.
+    """
+    try:
+        with naming_worker_failures():
+            reports = map_arrow(frame, task, DDL).toArrow()
+    except BaseException:
+        sweep(order.storage, order.locations.base, order.operation_id)
+        raise
+    files, refusal = files_of(reports, order.partition_types)
+    if refusal is not None:
+        delete(order.storage, (file.path for file in files))
+        raise refusal
+    return files
 
 
 class SparkWriter:
@@ -51,7 +70,8 @@ class SparkWriter:
 
     def write(self, request: WriteRequest) -> Iterator[DataFile]:
         """Run one job that writes the frame's rows, and yield the files that its tasks report. A few rows that are in
-        the driver already are written in this process, without a job.
+        the driver already are written in this process, without a job. So are rows that are known to be few, after a
+        job that brings them.
 
         If the job fails, its files are deleted. Raises ``InvalidInput`` if rows do not fit, ``SparkFailed`` or
         ``StorageFailed`` if the job fails.
@@ -61,7 +81,7 @@ class SparkWriter:
             yield from self._write_here(request)
             return
         order = self._order(request, self._storage)
-        if (few := local_rows(frame)) is not None:
+        if (few := local_rows(frame)) is not None or (few := few_rows(frame, request.most_rows)) is not None:
             yield from self._write_few(request, order, few)
             return
         task = shipped(_WORKER, pickle.dumps(order))
@@ -70,16 +90,8 @@ class SparkWriter:
             rows = frame if request.order is not None else laid_out(frame, request.metadata, request.schema)
             # mapInArrow finds columns by name, and fails if a name has a dot or a quote.
             numbered = rows.toDF(*(f"c{at}" for at in range(len(order.names))))
-            try:
-                with named_jobs(session, f"write files of {request.metadata.location}"), naming_worker_failures():
-                    reports = map_arrow(numbered, task, DDL).toArrow()
-            except BaseException:
-                sweep(order.storage, order.locations.base, order.operation_id)
-                raise
-        files, refusal = files_of(reports, order.partition_types)
-        if refusal is not None:
-            delete(self._storage, (file.path for file in files))
-            raise refusal
+            with named_jobs(session, f"write files of {request.metadata.location}"):
+                files = files_written_by(numbered, task, order)
         yield from files
 
     def describe(

@@ -18,6 +18,7 @@ from esker.spark.expressions.ddl_text import all_optional
 from esker.spark.expressions.spark_predicate import Reading, predicate_of
 from esker.spark.rows.resolve_outputs import with_defaults
 from esker.spark.rows.store_assignment import FittingNames, assigned
+from esker.spark.sql.changes.literal_values import Setting, literal_rows
 from esker.spark.sql.changes.write_audit_publish import Destination
 from esker.spark.sql.definitions.define_tables import is_there, replaced_name, split_version
 from esker.spark.sql.grammar.statements import CreateTable, Insert, Query
@@ -26,11 +27,32 @@ from esker.table import Table
 from esker.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Setting = Callable[[str], str | None]
 _ZONE = "spark.sql.session.timeZone"
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+def insert_plain(table: Table, to: Destination, rows: pa.Table) -> Snapshot:
+    """Add rows that ``plain_rows`` returned."""
+    with table.transaction(ref=to.ref, summary=to.summary) as tx:
+        tx.append(rows)
+    assert tx.snapshot is not None  # an append makes one
+    return tx.snapshot
+
+
+def plain_rows(table: Table, statement: Insert, setting: Setting, get_zone: Callable[[], str]) -> pa.Table | None:
+    """Return the rows of an ``INSERT INTO … VALUES`` that needs no Spark. None for every other INSERT."""
+    others = statement.overwrite or statement.by_name or statement.evolves or statement.replace_where is not None
+    query = statement.query
+    if others or statement.partition or query.text[: query.body.start].strip():
+        return None
+    try:
+        targets = _targets(table.schema, statement, {})
+    except InvalidInput:  # reported with the query's own faults, which come first
+        return None
+    return literal_rows(query.text[query.body.start : query.body.end], table.schema, targets, setting, get_zone)
 
 
 def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, setting: Setting) -> Snapshot:
@@ -40,7 +62,9 @@ def insert(table: Table, to: Destination, statement: Insert, frame: DataFrame, s
     by_identity = [field for field in table.spec.fields if not isinstance(field.transform, IdentityTransform)]
     all_given = not by_identity and len(static) == len(table.spec.fields)
     is_dynamic = statement.overwrite and (setting(_OVERWRITE_MODE) or "").lower() == "dynamic"
-    zone = (setting(_ZONE) or "UTC") if statement.overwrite or statement.replace_where is not None else "UTC"
+    zone = "UTC"
+    if static or statement.replace_where is not None:
+        zone = str(frame.sparkSession.conf.get(_ZONE))  # without a default, which Spark returns for a zone not set
     with table.transaction(ref=to.ref, summary=to.summary) as tx:
         schema = table.schema
         if statement.evolves:
@@ -167,4 +191,4 @@ def _columns(schema: Schema, names: Iterable[str]) -> list[Field]:
     return found
 
 
-__all__ = ["create_table_as", "in_partition", "insert", "is_there", "query_of"]
+__all__ = ["create_table_as", "in_partition", "insert", "insert_plain", "is_there", "plain_rows", "query_of"]

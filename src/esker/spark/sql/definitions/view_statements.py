@@ -20,7 +20,7 @@ from esker.spark.expressions.ddl_text import string_text, type_text
 from esker.spark.sql.grammar.statements import AlterView, CreateLakeView, DropView, RenameView, ViewColumn
 from esker.spark.sql.lake_names import LakeNames
 from esker.view import View
-from esker.write.view_versions import COMMENT, QUERY_COLUMNS
+from esker.write.views.view_versions import COMMENT, QUERY_COLUMNS
 
 _RESERVED = frozenset(("provider", "location", "format-version", QUERY_COLUMNS))
 Analyse = Callable[[TableName, str, Namespace], object]

@@ -209,7 +209,7 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
     "remove_orphan_files": (
         (
             *("table", "older_than", "location", "dry_run", "max_concurrent_deletes", "file_list_view"),
-            *("equal_schemes", "equal_authorities", "prefix_mismatch_mode", "prefix_listing"),
+            *("equal_schemes", "equal_authorities", "prefix_mismatch_mode", "prefix_listing", "stream_results"),
         ),
         remove_orphan_files,
     ),
@@ -217,7 +217,7 @@ PROCEDURES: dict[str, tuple[tuple[str, ...], Procedure]] = {
         ("table", "strategy", "sort_order", "options", "where", "branch"),
         rewrite_data_files,
     ),
-    "rewrite_manifests": (("table", "use_caching", "spec_id"), rewrite_manifests),
+    "rewrite_manifests": (("table", "use_caching", "spec_id", "sort_by"), rewrite_manifests),
     "rewrite_position_delete_files": (("table", "options", "where"), rewrite_position_delete_files),
     "add_files": (("table", "source_table", "partition_filter", "check_duplicate_files", "parallelism"), add_files),
     "snapshot": (

@@ -20,6 +20,7 @@ _EXPIRED = (
 def expire_snapshots(given: Given, caller: Caller) -> Answer:
     """Expire snapshots, and return how many files of each kind were deleted."""
     table = caller.table(given.need("table"))
+    _check_unused(given, "stream_results")
     ids = given.get("snapshot_ids")
     if ids is not None and (isinstance(ids, str) or not isinstance(ids, Sequence)):
         raise given.refused(f"takes an array of ids for snapshot_ids, not {ids!r}", "snapshot_ids")
@@ -35,6 +36,7 @@ def expire_snapshots(given: Given, caller: Caller) -> Answer:
 def remove_orphan_files(given: Given, caller: Caller) -> Answer:
     """Remove orphans, and return their locations."""
     table = caller.table(given.need("table"))
+    _check_unused(given, "prefix_listing", "stream_results")
     for name in ("file_list_view", "equal_schemes", "equal_authorities"):
         if given.get(name) is not None:
             raise Unsupported(
@@ -50,6 +52,17 @@ def remove_orphan_files(given: Given, caller: Caller) -> Answer:
         dry_run=bool(given.flag("dry_run")),
     )
     return Answer("orphan_file_location string", [(file,) for file in report.files])
+
+
+def _check_unused(given: Given, *flags: str) -> None:
+    """Check the values of arguments that have no effect, as Iceberg does."""
+    for name in flags:
+        given.flag(name)
+    at_once = given.number("max_concurrent_deletes")
+    if at_once is not None and at_once < 1:
+        raise given.refused(
+            f"takes a number from 1 on for max_concurrent_deletes, not {at_once}", "max_concurrent_deletes"
+        )
 
 
 def _mismatch(given: Given) -> Mismatch:

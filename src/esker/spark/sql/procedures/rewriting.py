@@ -46,7 +46,14 @@ def rewrite_manifests(given: Given, caller: Caller) -> Answer:
     table = caller.table(given.need("table"))
     given.flag("use_caching")  # of Spark's frames, which this does not use
     spec_id = given.number("spec_id")
-    report = table.rewrite_manifests(spec_id=table.spec.spec_id if spec_id is None else spec_id)
+    named = given.get("sort_by")
+    if isinstance(named, str):
+        raise given.refused(f"takes an array of partition fields for sort_by, not {named!r}", "sort_by")
+    report = table.rewrite_manifests(
+        spec_id=table.spec.spec_id if spec_id is None else spec_id,
+        sort_by=[text_of("sort_by", name) for name in named or ()],
+        rewrite_all=bool(named),  # else manifests of a good number would stay in their order
+    )
     return Answer(_MANIFESTS, [(report.rewritten, report.added)])
 
 
@@ -161,6 +168,8 @@ _DATA_OPTIONS: Mapping[str, tuple[str, Parse]] = {
     "shuffle-partitions-per-file": _NO_EFFECT,
     "max-output-partitions": _NO_EFFECT,
     "var-length-contribution": _NO_EFFECT,
+    "max-output-size": _NO_EFFECT,
+    "cache-delete-files": ("", _switch),
 }
 _DELETE_OPTIONS: Mapping[str, tuple[str, Parse]] = {
     "min-input-files": ("min_input_files", _whole),
@@ -169,7 +178,10 @@ _DELETE_OPTIONS: Mapping[str, tuple[str, Parse]] = {
     "min-file-size-bytes": _NO_EFFECT,
     "max-file-size-bytes": _NO_EFFECT,
     "max-file-group-size-bytes": _NO_EFFECT,
+    "max-file-group-input-files": _NO_EFFECT,
     "max-concurrent-file-group-rewrites": _NO_EFFECT,
+    "partial-progress.enabled": ("", _switch),  # all groups are one snapshot
+    "partial-progress.max-commits": _NO_EFFECT,
     "rewrite-job-order": ("", _job_order),  # all groups are one snapshot, so their order cannot be observed
 }
 

@@ -17,6 +17,7 @@ from esker.read.exact_aggregates import Aggregate, exact_aggregates
 from esker.read.scan import Scan
 from esker.spark.expressions.ddl_text import cast_text
 from esker.spark.sql.grammar.table_references import Node, Reference
+from esker.spark.sql.queries.prune_conditions import conjunct_nodes
 
 _SELECT = {"expressions", "from_", "from", "where"}
 _TABLE = {"this", "db", "catalog", "alias"}
@@ -50,19 +51,8 @@ def asked_aggregates(tree: Node, reference: Reference, schema: Schema) -> list[A
 
 def conjunct_count(tree: Node) -> int:
     """Return how many conditions the query's WHERE joins by AND."""
-    from sqlglot import exp
-
     where = tree.args.get("where")
-    waiting, count = [] if where is None else [where.this], 0
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, exp.Paren):
-            waiting.append(node.this)
-        elif isinstance(node, exp.And):
-            waiting.extend((node.expression, node.this))
-        else:
-            count += 1
-    return count
+    return 0 if where is None else sum(1 for _ in conjunct_nodes(where.this))
 
 
 def answer_text(scan: Scan, asked: Sequence[AskedAggregate]) -> str | None:

@@ -155,6 +155,7 @@ class Condition:
 
     text: str
     nullable: bool  # whether an outer join may make the columns null, so that only null-rejecting terms count
+    node: Node = field(default=None, compare=False, repr=False)  # in the tree of the query
 
 
 @dataclass(slots=True)
@@ -232,14 +233,14 @@ def _kind(join: Node) -> str:
 
 
 def _owned(scope: _Scope, condition: Node, concerned: list[Source]) -> Iterator[tuple[Source, Condition]]:
-    for term in _conjuncts(condition):
+    for term in conjunct_nodes(condition):
         owner = _owner(scope, term)
         if owner is not None and any(owner is source for source in concerned):
-            yield owner, Condition(_unqualified(term, owner), owner.nullable)
+            yield owner, Condition(_unqualified(term, owner), owner.nullable, term)
 
 
-def _conjuncts(condition: Node) -> Iterator[Node]:
-    """Yield the terms of A AND B AND C. Long chains are nested to the left, so there is no recursion."""
+def conjunct_nodes(condition: Node) -> Iterator[Node]:
+    """Yield the terms of A AND B AND C, in order. Long chains are nested to the left, so there is no recursion."""
     from sqlglot import exp
 
     waiting = [condition]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from esker.errors import InvalidInput
 from esker.model.predicates.predicate import TRUE, Bound, all_of, conjuncts, terms
@@ -20,6 +23,9 @@ from esker.ports.engine import CHANGE_COLUMNS
 from esker.read.scan import Scan
 from esker.read.scan_changes import ChangeScan
 from esker.spark.expressions.function_calls import check_types, expanded
+from esker.spark.expressions.run_template import run_template
+from esker.spark.session.spark_session import is_connect
+from esker.spark.sql.queries.proved_conditions import unproved
 from esker.spark.sql.queries.rewrite_query import MetadataRows, Rewritten, Rows
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
@@ -97,31 +103,70 @@ def _line(table: Table) -> list[tuple[int, int]]:
 _KEPT = 64
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFrame:
+    """A frame, the conditions that some of its files do not prove, and a view of it, if it has one."""
+
+    frame: DataFrame
+    unproved: frozenset[Bound] | None = None  # None: nothing is known
+    view: str | None = None
+
+
 class KnownFrames:
-    """The most recently used frames of one session."""
+    """The most recently used frames of one session, each with a view that queries name.
+
+    The views are global temporary ones, which no list of the session's own tables and views shows.
+    """
 
     def __init__(self) -> None:
         self._session: SparkSession | None = None
-        self._frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
+        self._frames: OrderedDict[Hashable, KnownFrame] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, session: SparkSession, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
+    def get(self, session: SparkSession, key: Hashable, make: Callable[[], KnownFrame]) -> KnownFrame:
         """Return the frame of the key in this session. Make it if it does not exist."""
+        gone: list[tuple[SparkSession, KnownFrame]] = []
         with self._lock:
             if session is not self._session:  # frames of another session cannot be used
+                if self._session is not None:
+                    gone += [(self._session, frame) for frame in self._frames.values()]
                 self._session = session
                 self._frames.clear()
             found = self._frames.get(key)
             if found is not None:
                 self._frames.move_to_end(key)
-                return found
-        made = make()
-        with self._lock:
-            if session is self._session:
-                self._frames[key] = made
-            while len(self._frames) > _KEPT:
-                self._frames.popitem(last=False)
+        made = found
+        if made is None:
+            made = _with_view(make(), session)
+            with self._lock:
+                if (other := self._frames.get(key)) is not None:  # made by another thread at the same time
+                    gone.append((session, made))
+                    made = other
+                elif session is self._session:
+                    self._frames[key] = made
+                while len(self._frames) > _KEPT:
+                    gone.append((session, self._frames.popitem(last=False)[1]))
+        for of, frame in gone:
+            with suppress(Exception):  # the session may have been stopped
+                _drop_view(frame, of)
         return made
+
+
+_VIEWS = "spark.sql.globalTempDatabase"
+
+
+def _with_view(made: KnownFrame, session: SparkSession) -> KnownFrame:
+    """Return the frame with a view. A client of Spark Connect has none, because it sends a plan with each query."""
+    if is_connect(session):
+        return made
+    name = f"esker_{uuid4().hex}"
+    made.frame.createGlobalTempView(name)
+    return replace(made, view=f"{session.conf.get(_VIEWS)}.{name}")
+
+
+def _drop_view(gone: KnownFrame, session: SparkSession) -> None:
+    if gone.view is not None:
+        session.catalog.dropGlobalTempView(gone.view.rpartition(".")[2])
 
 
 # ---------------------------------------------------------------- cached tables
@@ -234,9 +279,19 @@ def frame_of(rows: Rows, spark: SparkSession) -> DataFrame:
 
 def _pruned(scan: Scan, spark: SparkSession) -> DataFrame:
     """Return the rows of the files that the filter leaves. The query itself filters rows, except for floats."""
+    return known_frame(scan, spark).frame
+
+
+def known_frame(scan: Scan, spark: SparkSession) -> KnownFrame:
+    """Return the rows of the files that the filter leaves, and which conditions of the filter some files do not prove.
+
+    Raises ``Unsupported`` if the table was opened without Spark.
+    """
     if scan.frames is None:
-        return scan.to_spark(spark)  # raises with the reason
-    return scan.frames.frame(scan.spark_request(), _about_floats(scan.filter), spark)
+        return KnownFrame(scan.to_spark(spark))  # raises with the reason
+    request = scan.spark_request()
+    frame = scan.frames.frame(request, _about_floats(scan.filter), spark)
+    return KnownFrame(frame, unproved(request.tasks))
 
 
 def _about_floats(predicate: Bound) -> Bound:
@@ -277,22 +332,34 @@ def run_rewritten(
 ) -> DataFrame:
     """Run the query in Spark and return its frame. Each frame has a name that only this statement knows."""
 
-    def make(name: str, rows: Rows) -> DataFrame:
+    def make(name: str, rows: Rows) -> KnownFrame:
         if not isinstance(rows, Scan):
-            return frame_of(rows, spark)
+            return KnownFrame(frame_of(rows, spark))
         if cached is not None and (kept := cached.find(rows, spark)) is not None:
-            return kept
-        return known.get(spark, rewritten.keys[name], lambda: frame_of(rows, spark))
+            return KnownFrame(kept)
+        return known.get(spark, rewritten.keys[name], lambda: known_frame(rows, spark))
 
-    template = expanded(rewritten.template)
-    if not rewritten.frames:
-        found = spark.sql(template.replace("{{", "{").replace("}}", "}"))
-    else:
-        frames: dict[str, Any] = {name: make(name, rows) for name, rows in rewritten.frames.items()}
-        found = spark.sql(template, **frames)
-    if template != rewritten.template:
+    made = {name: make(name, rows) for name, rows in rewritten.frames.items()}
+    text = rewritten.shortened({name: one.unproved for name, one in made.items() if one.unproved is not None})
+    template = expanded(text)
+    found = _run(template, made, spark)
+    if template != text:
         check_types(found)
     return found
+
+
+def _run(template: str, made: Mapping[str, KnownFrame], spark: SparkSession) -> DataFrame:
+    """Run the template with the views of frames, and give Spark the frames that have none."""
+    from pyspark.errors import AnalysisException
+
+    frames = {name: one.frame for name, one in made.items()}
+    views = {name: one.view for name, one in made.items()}
+    try:
+        return run_template(spark, template, frames, views)
+    except AnalysisException as error:
+        if not any(one.view is not None and one.view.rpartition(".")[2] in str(error) for one in made.values()):
+            raise
+    return run_template(spark, template, frames, {})  # another thread dropped a view
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +376,19 @@ NOTHING = Answer("")
 def answer_frame(answer: Answer, spark: SparkSession) -> DataFrame:
     """Return the answer as a frame, without columns and rows if the statement has no answer.
 
-    A few rows of texts and numbers become a query over ``VALUES``: two calls to the JVM, and no job to read them.
+    A few rows of texts and numbers become a query over ``VALUES``, which needs no job. A classic session makes it only
+    if more than the rows is asked for.
     """
     from pyspark.sql.types import StructType
 
     if 0 < len(answer.rows) <= _FEW_ROWS and _PLAIN.fullmatch(answer.columns) and all(map(_is_plain, answer.rows)):
-        return spark.sql(_values_text(answer))
+        text = _values_text(answer)
+        if is_connect(spark):
+            return spark.sql(text)
+        from esker.spark.sql.queries.late_answer import LateAnswer
+
+        names = [column.split(None, 1)[0] for column in answer.columns.split(", ")]
+        return LateAnswer(names, answer.rows, partial(spark.sql, text))
     return spark.createDataFrame(list(answer.rows), answer.columns or StructType([]))
 
 

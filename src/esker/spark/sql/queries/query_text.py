@@ -6,7 +6,7 @@ same and every form of the clause is accepted. Text that is not replaced stays u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from esker.model.parsing.tokens import Kind, Token
@@ -204,6 +204,18 @@ class Edits:
             follows = at > 0 and tokens[at - 1].is_sign and tokens[at - 1].text == "."
             if dots and names == wanted and not follows and run[0].start not in spans and len(wanted) > 1:
                 self._edits.append((run[0].start, run[-2].start, ""))
+
+    def with_true(self, spans: Sequence[Span]) -> Edits:
+        """Return the same replacements, and TRUE for these parts of the text."""
+        found = Edits(self._words)
+        found._edits = [
+            (start, end, new)
+            for start, end, new in self._edits
+            if not any(span.start <= start and end <= span.end for span in spans)
+        ]
+        for span in spans:
+            found.replace(span.start, span.end, "TRUE")
+        return found
 
     def done(self, keep: Callable[[str], str] = str) -> str:
         """Return the new text. ``keep`` is applied to the parts that are not replaced."""

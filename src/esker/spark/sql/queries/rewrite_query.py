@@ -5,25 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from threading import Lock
 
 from esker.errors import EskerError, InvalidInput
+from esker.model.predicates.bind import bind
+from esker.model.predicates.predicate import Bound, conjuncts
 from esker.model.predicates.unbound_predicate import AllOf, Unbound
 from esker.model.schema import Schema
 from esker.read.metadata_columns import metadata_column
 from esker.read.resolve_snapshot import resolve_snapshot
-from esker.read.scan import Scan
+from esker.read.scan import Scan, merge_rule_of
 from esker.read.scan_changes import ChangeScan
 from esker.spark.expressions.spark_predicate import Reading, predicate_of, rejects_nulls
 from esker.spark.sql.changes.write_audit_publish import as_read
 from esker.spark.sql.grammar.statements import Query
 from esker.spark.sql.grammar.table_references import Node, Reference
 from esker.spark.sql.grammar.words import Span, Words
-from esker.spark.sql.lake_names import CHANGES, SNAPSHOT_TABLES, Found, LakeNames
+from esker.spark.sql.lake_names import CHANGES, Found, LakeNames
 from esker.spark.sql.queries.answer_from_metadata import answer_text, asked_aggregates, conjunct_count
 from esker.spark.sql.queries.expand_views import with_views
 from esker.spark.sql.queries.hidden_columns import HiddenColumns, find_hidden_columns
+from esker.spark.sql.queries.proved_conditions import condition_spans
 from esker.spark.sql.queries.prune_conditions import Condition, find_conditions
 from esker.spark.sql.queries.query_text import Edits, QueryText, Travel, is_name
 from esker.table import Table
@@ -40,6 +46,7 @@ class MetadataRows:
 
 
 Rows = Scan | ChangeScan | MetadataRows
+_KEPT = 64  # queries
 
 
 @dataclass(slots=True)
@@ -49,6 +56,49 @@ class Rewritten:
     template: str
     frames: dict[str, Rows] = field(default_factory=dict)
     keys: dict[str, Hashable] = field(default_factory=dict)  # what identifies the rows of each name
+    conditions: tuple[FrameCondition, ...] = ()
+    without: Callable[[tuple[Node, ...]], str] | None = None  # the template with TRUE for these conditions
+
+    def shortened(self, unproved: Mapping[str, frozenset[Bound]]) -> str:
+        """Return the template without the conditions that the files of a frame prove.
+
+        ``unproved`` has, for each frame, the conditions that some of its files do not prove.
+        """
+        proved = tuple(
+            one.node for one in self.conditions if one.frame in unproved and not one.parts & unproved[one.frame]
+        )
+        return self.template if not proved or self.without is None else self.without(proved)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCondition:
+    """A condition of the query on the rows of one frame: its node in the tree, and what it means."""
+
+    frame: str
+    node: Node
+    parts: frozenset[Bound]
+
+
+class KnownQueries:
+    """The queries that were rewritten last. A query is the same as long as its tables have the same versions."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, Rewritten] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Rewritten]) -> Rewritten:
+        """Return what belongs to the key. Make it if it is not known."""
+        with self._lock:
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+                return found
+        made = make()
+        with self._lock:
+            self._known[key] = made
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +110,43 @@ class Surroundings:
     moment: Callable[[str], int]  # computes the text of an expression, as milliseconds from 1970
 
 
-def rewrite(query: Query, around: Surroundings) -> Rewritten:
+def rewrite(query: Query, around: Surroundings, known: KnownQueries | None = None) -> Rewritten:
     """Return the query for Spark. If it names no table of the lake, it is unchanged and has no frames."""
-    read = QueryText.of(query)
     try:
-        tree, references = read.parsed()
+        read, tree, references = _parsed(query)
     except InvalidInput:
-        if _names_lake_table(read.words, query.body, around.names):
+        if _names_lake_table(QueryText.of(query).words, query.body, around.names):
             raise
         return Rewritten(_escaped(query.text))
     found = {ref: one for ref in references if (one := _find(ref, around.names)) is not None}
     views = {ref: one for ref, one in found.items() if isinstance(one, View)}
     if views:
-        return rewrite(with_views(query, read, views, around.names), around)
+        return rewrite(with_views(query, read, views, around.names), around, known)
     targets = {
         ref: _targeted(ref, one, read.travels.get(ref.span.end), around)
         for ref, one in found.items()
         if isinstance(one, Found)
     }
+    if known is None or not targets:
+        return _rewritten(read, tree, references, targets, around)
+    key = (query, around.zone(), *((ref.span, target.version) for ref, target in targets.items()))
+    return known.get(key, lambda: _rewritten(read, tree, references, targets, around))
+
+
+@lru_cache(maxsize=_KEPT)
+def _parsed(query: Query) -> tuple[QueryText, Node, list[Reference]]:
+    """Return the tree of a query, which nobody changes. Raises ``InvalidInput`` if sqlglot cannot parse it."""
+    read = QueryText.of(query)
+    return read, *read.parsed()
+
+
+def _rewritten(
+    read: QueryText,
+    tree: Node,
+    references: list[Reference],
+    targets: dict[Reference, _Target],
+    around: Surroundings,
+) -> Rewritten:
     # sqlglot merges the steps of a pipe into one SELECT, where a LIMIT before a WHERE looks like one after it
     piped = any(token.is_sign and token.text == "|>" for token in read.words.tokens.tokens)
     conditions = {} if piped else find_conditions(tree, list(targets), lambda ref: _schema(targets[ref]))
@@ -88,7 +157,7 @@ def rewrite(query: Query, around: Surroundings) -> Rewritten:
     if not piped and not hidden.of and (answer := _answer(tree, references, targets, conditions, around)) is not None:
         return Rewritten(_escaped(answer))
     rows = {ref: _rows_of(targets[ref], conditions.get(ref, []), hidden.of.get(ref, []), around) for ref in targets}
-    return _written(read, rows, hidden)
+    return _written(read, tree, rows, hidden)
 
 
 def _answer(
@@ -108,10 +177,10 @@ def _answer(
     own = conditions.get(reference, [])
     if asked is None or len(own) != conjunct_count(tree):
         return None
-    where = _where(own, target.schema, around)
-    if own and not (isinstance(where, AllOf) and len(where.parts) == len(own)):
+    terms = _terms(own, target.schema, around)
+    if len(terms) != len(own):
         return None
-    rows = _rows(target, where, [])
+    rows = _rows(target, _all(terms), [])
     return answer_text(rows, asked) if isinstance(rows, Scan) else None
 
 
@@ -135,6 +204,13 @@ class _Target:
 
     found: Found
     schema: Schema | None
+
+    @property
+    def version(self) -> Hashable:
+        """What the rows depend on: the table's metadata file, and what is read from it."""
+        found, table = self.found, self.found.table
+        what = (found.metadata_table, found.snapshot_id, found.as_of_ms, found.ref)
+        return (table.uuid, table.metadata_location, *what)
 
 
 def _find(reference: Reference, names: LakeNames) -> Found | View | None:
@@ -194,7 +270,7 @@ def _rows(target: _Target, where: Unbound | None, hidden: list[str]) -> Rows:
         return found.table.scan_changes(None, where=where)
     if not travels:
         return MetadataRows(found.table, found.metadata_table, None)
-    if found.metadata_table not in SNAPSHOT_TABLES:
+    if found.metadata_table not in found.table.inspect.snapshot_tables:
         raise InvalidInput(
             f"cannot read {found.table.name}.{found.metadata_table} as of a version: it describes all versions"
         )
@@ -204,11 +280,23 @@ def _rows(target: _Target, where: Unbound | None, hidden: list[str]) -> Rows:
     return MetadataRows(found.table, found.metadata_table, None if snapshot is None else snapshot.snapshot_id)
 
 
-def _rows_of(
-    target: _Target, conditions: list[Condition], hidden: list[str], around: Surroundings
-) -> tuple[Hashable, Rows]:
-    rows = _rows(target, _where(conditions, _schema(target), around), hidden)
-    return _key(target.found.table, rows), rows
+@dataclass(frozen=True, slots=True)
+class _RowsOf:
+    """The rows of a reference, what identifies them, and the conditions that they may prove."""
+
+    key: Hashable
+    rows: Rows
+    conditions: tuple[tuple[Node, frozenset[Bound]], ...]
+
+
+def _rows_of(target: _Target, conditions: list[Condition], hidden: list[str], around: Surroundings) -> _RowsOf:
+    terms = _terms(conditions, target.schema, around)
+    rows = _rows(target, _all(terms), hidden)
+    parts: list[tuple[Node, frozenset[Bound]]] = []
+    if isinstance(rows, Scan) and merge_rule_of(rows) is None:  # a row that is merged of several may be another one
+        schema = rows.resolved.schema
+        parts = [(one.node, frozenset(conjuncts(bind(term, schema)))) for one, term in terms if not one.nullable]
+    return _RowsOf(_key(target.found.table, rows), rows, tuple(parts))
 
 
 def _key(table: Table, rows: Rows) -> Hashable:
@@ -223,9 +311,9 @@ def _key(table: Table, rows: Rows) -> Hashable:
     return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter), columns)
 
 
-def _where(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> Unbound | None:
+def _terms(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> list[tuple[Condition, Unbound]]:
     """Return the conditions that Esker evaluates as Spark does. Spark alone evaluates the others."""
-    terms: list[Unbound] = []
+    terms: list[tuple[Condition, Unbound]] = []
     for condition in conditions:
         assert schema is not None
         try:
@@ -233,28 +321,40 @@ def _where(conditions: list[Condition], schema: Schema | None, around: Surroundi
         except EskerError:
             continue
         if not condition.nullable or rejects_nulls(term):
-            terms.append(term)
-    return AllOf(tuple(terms)) if terms else None
+            terms.append((condition, term))
+    return terms
 
 
-def _written(read: QueryText, rows_of: dict[Reference, tuple[Hashable, Rows]], hidden: HiddenColumns) -> Rewritten:
+def _all(terms: list[tuple[Condition, Unbound]]) -> Unbound | None:
+    return AllOf(tuple(term for _, term in terms)) if terms else None
+
+
+def _written(read: QueryText, tree: Node, rows_of: dict[Reference, _RowsOf], hidden: HiddenColumns) -> Rewritten:
     """Return the template. Each reference becomes the name of a frame, and equal rows share one frame."""
     edits = Edits(read.words)
     names: dict[Hashable, str] = {}
     frames: dict[str, Rows] = {}
-    for reference, (key, rows) in rows_of.items():
-        if key not in names:
-            names[key] = f"esker_{len(names)}"
-            frames[names[key]] = rows
+    conditions: list[FrameCondition] = []
+    for reference, of in rows_of.items():
+        if of.key not in names:
+            names[of.key] = f"esker_{len(names)}"
+            frames[names[of.key]] = of.rows
+        conditions += [FrameCondition(names[of.key], node, parts) for node, parts in of.conditions]
         end = read.end_of(reference)
-        edits.replace(reference.span.start, end, "{" + names[key] + "}")
+        edits.replace(reference.span.start, end, "{" + names[of.key] + "}")
         if reference.span.start not in read.bare:
             edits.add_alias(reference, end)
     for reference in rows_of:
         if reference.alias is None:
             edits.shorten_columns(reference)
     hidden.write(edits, read.words.tokens.tokens)
-    return Rewritten(edits.done(_escaped), frames, {name: key for key, name in names.items()})
+
+    @lru_cache(maxsize=4)
+    def without(proved: tuple[Node, ...]) -> str:
+        return edits.with_true(condition_spans(read, tree, proved)).done(_escaped)
+
+    keys = {name: key for key, name in names.items()}
+    return Rewritten(edits.done(_escaped), frames, keys, tuple(conditions), without)
 
 
 def _escaped(text: str) -> str:
