@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -26,11 +26,13 @@ class FakeClient:
     def __init__(self, **source: Any) -> None:
         self.source = Source(config={}, subscription=Topics(("t",)), **source)
         self.held: dict[Partition, Bounds] = {}
+        self.read: Mapping[Partition, int] = {}  # what the last caller had reached
 
     def cluster_id(self) -> str:
         return "here"
 
-    def bounds(self) -> dict[Partition, Bounds]:
+    def bounds(self, read: Mapping[Partition, int]) -> dict[Partition, Bounds]:
+        self.read = dict(read)
         return dict(self.held)
 
 
@@ -125,3 +127,16 @@ def test_a_gap_stops_the_feed_and_moves_nothing(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="from offset 3: the broker no longer has offsets before 4"):
             feed.next(3)
         assert checkpoint.positions("here") == {Partition("t", 0): 3}
+
+
+def test_the_feed_says_how_far_it_is_so_that_a_broker_that_starts_is_asked_again(tmp_path: Path) -> None:
+    client = FakeClient()
+    client.held = {Partition("t", 0): Bounds(0, 5)}
+    with opened(tmp_path, client) as (checkpoint, feed):
+        taken = feed.next(3)
+        assert taken is not None
+        planned(checkpoint, taken)
+        for ask in (lambda: feed.next(3), feed.stop_at_now):
+            client.read = {}
+            ask()
+            assert client.read == {Partition("t", 0): 3}

@@ -58,6 +58,18 @@ def spark() -> Any:
     return start_session()
 
 
+def begun(writer: Any) -> Any:
+    """Start a query whose source runs. Spark gives a Python process ten seconds to start, and not more: a machine that
+    is busy needs longer at times, before anything of the source has run."""
+    for _ in range(5):
+        query = writer.start()
+        while query.isActive and "nitializ" in query.status["message"]:
+            time.sleep(0.1)
+        if "worker failed to connect back" not in reasons(query):
+            break
+    return query
+
+
 class Readers:
     """One topic, and a lake for each way to read it."""
 
@@ -82,10 +94,11 @@ class Readers:
         """The query of ``esker_kafka`` into the telemetry tables."""
         esker.spark.register(self.spark, self.stream)
         source = self.spark.readStream.format("esker_kafka").option("bootstrap.servers", self.kafka.address)
-        frame = source.option("subscribe", self.topic).option("startingOffsets", "earliest").load()
+        patient = source.option("kafkaConsumer.pollTimeoutMs", str(WAIT_S * 1000))  # a broker may start slowly
+        frame = patient.option("subscribe", self.topic).option("startingOffsets", "earliest").load()
         sink = telemetry_sink(self.stream, receipts=self.folder / "receipts")
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.folder / "spark"))
-        self.query = writer.trigger(**trigger).start()
+        self.query = begun(writer.trigger(**trigger))
         return self.query
 
     def drain(self, **limits: Any) -> tuple[Account, Account]:
@@ -157,6 +170,11 @@ def test_what_retention_took_is_counted(kafka: RealBroker, readers: Readers) -> 
         assert (account.received, account.oddities["skipped_offsets"], account.holds) == (1, 2, True)
 
 
+def reasons(*queries: Any) -> str:
+    """Why queries ended, as a text: pytest cuts an object of an assertion, and not a text."""
+    return "\n\n".join(str(query.exception()) for query in queries if query.exception() is not None)
+
+
 @contextmanager
 def following(readers: Readers) -> Iterator[Callable[[], list[Account]]]:
     """All three readers, on and on; gives a function that ends them and has the accounts of the first two."""
@@ -177,12 +195,12 @@ def following(readers: Readers) -> Iterator[Callable[[], list[Account]]]:
         stack.callback(stream.stop)
 
         def end() -> list[Account]:
-            assert (query.isActive, stream.isActive) == (True, True), (query.exception(), stream.exception())
+            assert (query.isActive, stream.isActive) == (True, True), reasons(query, stream)
             stop.set()
             thread.join(WAIT_S)
             query.end()
             stream.stop()
-            assert (query.exception(), stream.exception()) == (None, None)
+            assert not reasons(query, stream), reasons(query, stream)
             return [*accounts, query.account]
 
         yield end
@@ -222,7 +240,7 @@ def test_partitions_that_are_added_and_a_broker_that_is_killed_cost_nothing(
             for start in starting:
                 if start.done():
                     start.result()  # raises with the log of the broker, where it did not start
-            assert readers.query.isActive, readers.query.exception()
+            assert readers.query.isActive, reasons(readers.query)
             return readers.found() == expected
 
         sent(1)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from esker.errors import InvalidInput, StorageFailed, Unsupported
-from esker.kafka.subscription import SERVERS, Assigned, Bounds, Partition, Pattern, Source, Topics
+from esker.kafka.subscription import SERVERS, Assigned, Bounds, Partition, Pattern, Positions, Source, Topics
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
@@ -33,6 +34,8 @@ _DEFAULTS: dict[str, Any] = {
 
 
 _SLICE_S = 0.5  # librdkafka ignores signals while it waits: after this time Python checks whether to stop
+_FIRST_CALL_S = 2.0  # a question is sent again after this time, then after twice this time, and so on
+_NOTHING: Positions = MappingProxyType({})
 
 
 class Client:
@@ -42,6 +45,7 @@ class Client:
         self.source = source
         self._stop = stop or Event()
         self._last_error = ""
+        self._lacking: set[Partition] = set()  # what was waited for in vain is not waited for again
         self.consumer = self._made()
 
     def _made(self) -> Consumer:
@@ -77,15 +81,17 @@ class Client:
             found = self._metadata()
         return str(found.cluster_id or self.source.servers)
 
-    def partitions(self) -> list[Partition]:
+    def partitions(self, read: Positions = _NOTHING) -> list[Partition]:
         """Return the subscribed partitions that exist now.
 
-        Raises ``InvalidInput`` if a topic does not exist, and ``StorageFailed`` if no broker answers.
+        If a partition in ``read`` is missing, the broker is asked again until the time to wait is over: a broker that
+        starts may not know all of its topics yet. Raises ``InvalidInput`` if a topic does not exist, and
+        ``StorageFailed`` if no broker answers.
         """
         from confluent_kafka import KafkaError
 
         with self._asking("the topics"):
-            topics = self._settled_topics()
+            topics = self._settled_topics(read)
         for name in self._named():
             known = topics.get(name)
             if known is None or (known.error and known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -121,22 +127,36 @@ class Client:
                 if left <= _SLICE_S or self._stop.is_set():
                     raise
 
-    def _settled_topics(self) -> Any:
-        """Return the topics, once none of those that are subscribed waits for its leader, or the time is over."""
+    def _settled_topics(self, read: Positions) -> Any:
+        """Return the topics, once each that is subscribed has its leader and its partitions, or the time is over."""
+        known = {place for place in read if self._is_subscribed(place.topic)}
         for _ in self._tries():
             topics = self._metadata().topics
-            found = (topics[name].error for name in self._named() if name in topics)
-            if not any(error is not None and _passes(error) for error in found):
-                break
+            missing = {place for place in known if not _has(topics, place)}
+            self._lacking -= known - missing
+            if missing <= self._lacking and not any(_waits(topics, name) for name in self._named()):
+                return topics
+        if self._stop.is_set() and missing:
+            raise self.gone("the topics", "the reader was stopped before the broker reported all partitions")
+        self._lacking |= missing
         return topics
 
-    def _tries(self) -> Iterator[None]:
-        """Try, and again after a short time, until the time to wait is over."""
+    def _is_subscribed(self, topic: str) -> bool:
+        match self.source.subscription:
+            case Pattern(text):
+                return re.fullmatch(text, topic) is not None
+            case _:
+                return topic in self._named()
+
+    def _tries(self) -> Iterator[float]:
+        """Try, and again after a short time, until the time to wait is over. Yields how long a try may take."""
         end = time.monotonic() + self.source.timeout_s
-        yield
-        while time.monotonic() < end and not self._stop.is_set():
-            time.sleep(_SLICE_S)
-            yield
+        longest = _FIRST_CALL_S
+        yield min(longest, self.source.timeout_s)
+        while (left := end - time.monotonic()) > 0 and not self._stop.is_set():
+            time.sleep(min(_SLICE_S, left))
+            longest *= 2
+            yield max(_SLICE_S, min(longest, left))
 
     def _named(self) -> list[str]:
         match self.source.subscription:
@@ -147,33 +167,45 @@ class Client:
             case Assigned(places):
                 return sorted({place.topic for place in places})
 
-    def bounds(self) -> dict[Partition, Bounds]:
-        """Return the offsets that the broker has, for each subscribed partition."""
-        return {place: self.bounds_of(place) for place in self.partitions()}
+    def bounds(self, read: Positions = _NOTHING) -> dict[Partition, Bounds]:
+        """Return the offsets that the broker has, for each subscribed partition.
 
-    def bounds_of(self, place: Partition) -> Bounds:
+        ``read`` has the positions that the caller has reached. If a partition is missing or has fewer offsets, the
+        broker is asked again until the time to wait is over. Only then it is what the broker has.
+        """
+        return {place: self.bounds_of(place, at_least=read.get(place, 0)) for place in self.partitions(read)}
+
+    def bounds_of(self, place: Partition, *, at_least: int = 0) -> Bounds:
         """Return the offsets that the broker has for a partition. Messages of open transactions are not included.
 
-        A broker that starts again, or that chooses a leader, is asked again. Raises ``StorageFailed`` if it does not
-        answer in time.
+        A broker that starts again, that chooses a leader, or that has fewer offsets than ``at_least``, is asked again.
+        Raises ``StorageFailed`` if it does not answer in time.
         """
         from confluent_kafka import KafkaException, TopicPartition
 
-        asked, failed = TopicPartition(place.topic, place.number), None
-        for _ in self._tries():
+        asked = TopicPartition(place.topic, place.number)
+        found: tuple[int, int] | None = None
+        failed: KafkaException | None = None
+        for limit_s in self._tries():
             try:
-                found = self.consumer.get_watermark_offsets(asked, timeout=self.source.timeout_s)
+                found, failed = self.consumer.get_watermark_offsets(asked, timeout=limit_s), None
             except KafkaException as error:
                 failed = error
-                if not _passes(error.args[0]):
+                if not passes(error.args[0]):
                     break
-            else:
-                if found is None:
-                    raise self.gone(str(place), "the broker did not report its offsets in time")
+                continue
+            if found is not None and found[1] >= at_least:
+                self._lacking.discard(place)
                 return Bounds(*found)
-        with self._asking(str(place)):
-            assert failed is not None  # else it has returned
-            raise failed
+            if found is not None and place in self._lacking:
+                return Bounds(*found)
+        if failed is not None:
+            with self._asking(str(place)):
+                raise failed
+        if found is None or self._stop.is_set():
+            raise self.gone(str(place), "the broker did not report its offsets in time")
+        self._lacking.add(place)
+        return Bounds(*found)
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
@@ -198,20 +230,48 @@ class Client:
         )
 
 
-def _passes(error: KafkaError) -> bool:
-    """Whether an error ends by itself: the broker starts, or a partition gets its leader."""
+def passes(error: KafkaError) -> bool:
+    """Return whether an error ends by itself: a broker starts, or a partition gets its leader.
+
+    ``KafkaError.retriable`` is set for errors of transactions only.
+    """
     from confluent_kafka import KafkaError as Codes
 
     return error.code() in (
         Codes._TRANSPORT,
         Codes._ALL_BROKERS_DOWN,
+        Codes._RESOLVE,  # the name of a broker that is started again may be unknown for a moment
+        Codes._TIMED_OUT,
+        Codes._UNKNOWN_PARTITION,  # also: no broker is known that leads it
+        Codes._UNKNOWN_TOPIC,
+        Codes._DESTROY_BROKER,  # the broker that was asked is no longer in the metadata
+        Codes._NODE_UPDATE,
+        Codes.UNKNOWN_TOPIC_OR_PART,  # a broker that starts does not know all of its topics yet
+        Codes.UNKNOWN_TOPIC_ID,
         Codes.LEADER_NOT_AVAILABLE,
         Codes.NOT_LEADER_FOR_PARTITION,
+        Codes.REPLICA_NOT_AVAILABLE,
         Codes.BROKER_NOT_AVAILABLE,
+        Codes.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far the others are
         Codes.UNKNOWN_LEADER_EPOCH,
         Codes.FENCED_LEADER_EPOCH,
         Codes.REQUEST_TIMED_OUT,
+        Codes.NETWORK_EXCEPTION,
+        Codes.KAFKA_STORAGE_ERROR,
+        Codes.REBOOTSTRAP_REQUIRED,
     )
+
+
+def _has(topics: Mapping[str, Any], place: Partition) -> bool:
+    return place.topic in topics and place.number in topics[place.topic].partitions
+
+
+def _waits(topics: Mapping[str, Any], name: str) -> bool:
+    """Whether a topic has an error that passes. A topic that does not exist is not one."""
+    from confluent_kafka import KafkaError as Codes
+
+    error = topics[name].error if name in topics else None
+    return error is not None and error.code() != Codes.UNKNOWN_TOPIC_OR_PART and passes(error)
 
 
 def check_installed() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from esker.kafka.client import Client
+from esker.kafka.client import Client, passes
 from esker.kafka.progress import Loss
 from esker.kafka.subscription import OffsetRange
 
@@ -158,17 +158,15 @@ class RangeReader:
                     self._look_for_loss()
             case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE:
                 self._look_for_loss()
-            case KafkaError._TRANSPORT | KafkaError._ALL_BROKERS_DOWN | KafkaError._TIMED_OUT:
+            case _ if passes(error) or error.retriable():
                 self._client.heard(error)  # librdkafka tries again by itself, and __iter__ limits the wait
-            case _ if error.retriable():
-                self._client.heard(error)
             case _:
                 raise self._client.gone(str(self._wanted.place), error.str())
 
     def _look_for_loss(self) -> None:
         """Check whether the next offsets are gone. If so, skip them or raise, as the source says."""
-        low, high = self._client.bounds_of(self._wanted.place)
         end = self._wanted.end
+        low, high = self._client.bounds_of(self._wanted.place, at_least=end)
         if low <= self._at and end <= high:
             self._seek()  # the offsets exist after all
             return

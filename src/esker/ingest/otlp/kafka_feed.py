@@ -15,7 +15,7 @@ from esker.ingest.checkpoint import Checkpoint, Plan
 from esker.ingest.files.planner import now_us
 from esker.kafka.client import Client
 from esker.kafka.progress import first_positions, next_step
-from esker.kafka.subscription import Bounds, OffsetRange, Partition, Starting
+from esker.kafka.subscription import Bounds, OffsetRange, Partition, Positions, Starting
 
 log = logging.getLogger("esker.ingest")
 
@@ -63,12 +63,14 @@ class KafkaFeed:
 
     def stop_at_now(self) -> None:
         """Leave messages that are sent from now on to another run."""
-        self._last = {place: found.high for place, found in self._client.bounds().items()}
+        bounds = self._client.bounds(self._checkpoint.positions(self.cluster))
+        self._last = {place: found.high for place, found in bounds.items()}
 
     def next(self, most: int) -> Taken | None:
         """The next offsets, at most ``most``; None if there is nothing new."""
-        bounds = self._bounds()
-        positions = self._begun(bounds)
+        reached = self._checkpoint.positions(self.cluster)
+        bounds = self._bounds(reached)
+        positions = self._begun(reached, bounds)
         step = next_step(positions, bounds, most=most, fail_on_loss=self._client.source.fail_on_loss)
         self.waiting = sum(bounds[place].high - end for place, end in step.ends.items())
         if not step.ranges:
@@ -84,8 +86,8 @@ class KafkaFeed:
         )
         return Taken(ranges=tuple(step.ranges), passed=passed)
 
-    def _bounds(self) -> dict[Partition, Bounds]:
-        bounds = self._client.bounds()
+    def _bounds(self, reached: Positions) -> dict[Partition, Bounds]:
+        bounds = self._client.bounds(reached)
         if self._last is None:
             return bounds
         return {
@@ -94,11 +96,11 @@ class KafkaFeed:
             if place in self._last
         }
 
-    def _begun(self, bounds: Mapping[Partition, Bounds]) -> dict[Partition, int]:
+    def _begun(self, reached: Positions, bounds: Mapping[Partition, Bounds]) -> dict[Partition, int]:
         """Where each partition stands. Where a topic begins is written down before anything of it is read: what is
         the latest now is not the latest later."""
         topics = {place.topic for place in bounds}
-        known = {place: at for place, at in self._checkpoint.positions(self.cluster).items() if place.topic in topics}
+        known = {place: at for place, at in reached.items() if place.topic in topics}
         new = {place: found for place, found in bounds.items() if place.topic not in {one.topic for one in known}}
         if new:
             begins = first_positions(_within(self._client.source.starting, new), new)

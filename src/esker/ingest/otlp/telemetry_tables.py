@@ -17,7 +17,7 @@ from esker.model.types import MapType, StringType, VariantType
 from esker.otlp.decoding.promote import Promotion, promotions
 from esker.otlp.schemas import DEAD_LETTER, NAMESPACE, TABLES, Profile, TelemetryTable
 from esker.table import Table
-from esker.write.view_versions import QUERY_COLUMNS
+from esker.write.views.view_versions import QUERY_COLUMNS
 
 # ---------------------------------------------------------------- views
 #
