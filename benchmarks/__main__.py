@@ -21,6 +21,7 @@ from benchmarks import (
     paimon_planning,
     pipeline,
     planning,
+    serve,
     spark_read,
     spark_write,
     tpch,
@@ -37,6 +38,7 @@ SUITES: dict[str, Suite] = {
     "expiry": expiry.compare,
     "otlp": otlp.compare,
     "ingest": ingest.compare,
+    "serve": serve.compare,
 }
 SCALED_SUITES = {
     "arrow_scan": arrow_scan.compare,

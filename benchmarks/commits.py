@@ -17,7 +17,7 @@ from esker.wiring import connect
 PEER = "PyIceberg 0.12"
 
 _ROW = """
-import pyarrow as pa, statistics
+import os, pyarrow as pa, statistics, threading
 row = pa.table({"id": pa.array([1], pa.int64()), "name": ["x"], "ts": pa.array([0], pa.timestamp("us", "UTC"))})
 
 def timed(work, times):
@@ -27,54 +27,102 @@ def timed(work, times):
         work()
         found.append(time.perf_counter() - begun)
     return found
+
+def spent(work):  # wall and CPU time
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+def by_threads(threads, appends):
+    def work():
+        own = lake.table(table.name)
+        for _ in range(appends):
+            own.append(row)
+    begun = [threading.Thread(target=work) for _ in range(threads)]
+    for thread in begun: thread.start()
+    for thread in begun: thread.join()
 """
 
 
-def compare(scratch: Path, *, snapshots: int = 300, appends: int = 1000, history: int = 5000) -> Iterator[Comparison]:
-    """An append at 300 snapshots, the 1,000th against the 10th, a load at 5,000, and 2,000 columns against 1,000."""
+def compare(scratch: Path, *, appends: int = 5000, history: int = 5000) -> Iterator[Comparison]:
+    """Appends at 300 and 1,000 snapshots, the 5,000th against the 10th, 16 threads against one, a load at 5,000, and
+    2,000 columns against 1,000."""
     folder = scratch / f"commits-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
-    yield _append(folder, snapshots)
-    yield _growth(folder, appends)
+    yield _append(folder, 300, times=10)
+    yield _append(folder, 1000, times=30)
+    yield from _growth(folder, appends)
+    yield _threads(folder)
     yield _load(folder, history)
     yield _width(folder)
 
 
-def _append(folder: Path, snapshots: int) -> Comparison:
-    name = "bench.appended"
+def _append(folder: Path, snapshots: int, *, times: int) -> Comparison:
+    name = f"bench.appended{snapshots}"
     _make(folder, name)
     measure(_ours(folder, name), f"timed(lambda: table.append(row), {snapshots})\nanswer = 0")
     ours = measure(_ours(folder, name), "answer = statistics.median(timed(lambda: table.append(row), 22)[1:])").answer
     theirs = measure(
         _theirs(folder, name), "answer = statistics.median(timed(lambda: table.append(row), 8)[1:])"
     ).answer
-    return _faster(f"one-row append at {snapshots} snapshots, {PEER}", ours, theirs, 10)
+    return _faster(f"one-row append at {snapshots:,} snapshots, {PEER}", ours, theirs, times)
 
 
-def _growth(folder: Path, appends: int) -> Comparison:
-    """Early and late appends in turns, so that what else the machine does falls on both."""
+def _growth(folder: Path, appends: int) -> Iterator[Comparison]:
+    """Early and late appends in turns, so that what else the machine does falls on both. Threads make the history."""
     _make(folder, "bench.grown")
     young = [f"bench.young{at}" for at in range(7)]
     for name in young:
         _make(folder, name)
-    measure(_ours(folder, "bench.grown"), f"timed(lambda: table.append(row), {appends - 11})\nanswer = 0")
+    rest = (appends - 11) % 16
+    measure(
+        _ours(folder, "bench.grown"),
+        f"by_threads(16, {(appends - 11) // 16})\ntimed(lambda: table.append(row), {rest})\nanswer = 0",
+    )
     work = (
         f"young = [lake.table(name) for name in {young!r}]\n"
         "for one in young:\n"
         "    timed(lambda: one.append(row), 8)\n"
         "timed(lambda: table.append(row), 1)\n"
-        "turns = [(timed(lambda: one.append(row), 1)[0], timed(lambda: table.append(row), 1)[0])"
+        "turns = [spent(lambda: one.append(row)) + spent(lambda: table.append(row))"
         " for _ in range(3) for one in young]\n"
         "answer = [statistics.median(turn) for turn in zip(*turns)]"
     )
-    early, late = measure(_ours(folder, "bench.grown"), work).answer  # type: ignore[misc]
+    answer: list[float] = measure(_ours(folder, "bench.grown"), work).answer  # type: ignore[assignment]
+    for what, early, late in (("", answer[0], answer[2]), (", CPU time", answer[1], answer[3])):
+        yield Comparison(
+            f"append number {appends:,} beside number 10{what}, the median of 21 around each",
+            f"{late * 1e3:.1f} ms",
+            f"{early * 1e3:.1f} ms",
+            late / early,
+            "at most 1.5 times",
+            late / early <= 1.5,
+        )
+
+
+def _threads(folder: Path, *, threads: int = 16, appends: int = 50) -> Comparison:
+    """Appends of several threads, which are committed in groups, beside those of one thread."""
+    _make(folder, "bench.alone")
+    _make(folder, "bench.together")
+    counted = (
+        "syncs, fsync = [0], os.fsync\ndef counted(handle):\n    syncs[0] += 1\n    fsync(handle)\nos.fsync = counted\n"
+    )
+    every = threads * appends
+    one = f"{counted}wall, _ = spent(lambda: timed(lambda: table.append(row), {every}))\nanswer = [wall, syncs[0]]"
+    many = f"{counted}wall, _ = spent(lambda: by_threads({threads}, {appends}))\nanswer = [wall, syncs[0]]"
+    alone, alone_syncs = measure(_ours(folder, "bench.alone"), one).answer  # type: ignore[misc]
+    together, syncs = measure(_ours(folder, "bench.together"), many).answer  # type: ignore[misc]
+    lake = connect(f"sqlite:///{folder}/catalog.db")
+    for name in ("bench.alone", "bench.together"):
+        table = lake.table(name)
+        assert (len(table.snapshots), table.scan().count()) == (every, every)
     return Comparison(
-        f"append number {appends:,} beside number 10, the median of 21 around each",
-        f"{late * 1e3:.1f} ms",
-        f"{early * 1e3:.1f} ms",
-        late / early,
-        "at most 1.5 times",
-        late / early <= 1.5,
+        f"{threads} threads, {appends} one-row appends each, beside one thread with as many",
+        f"{every / together:.0f} a second, {syncs / every:.1f} syncs each",
+        f"{every / alone:.0f} a second, {alone_syncs / every:.1f} syncs each",
+        alone / together,
+        "at least as many",
+        alone >= together,
     )
 
 
@@ -88,7 +136,7 @@ def _load(folder: Path, history: int) -> Comparison:
     theirs_again = f"answer = statistics.median(timed(lambda: catalog.load_table({name!r}), 7))"
     ours = measure(_ours(folder, name), ours_again).answer
     theirs = measure(_theirs(folder, name), theirs_again).answer
-    return _faster(f"loading a table with {history:,} snapshots, {PEER}", ours, theirs, 10)
+    return _faster(f"loading a table with {history:,} snapshots, {PEER}", ours, theirs, 40)
 
 
 def _width(folder: Path) -> Comparison:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -15,6 +17,7 @@ class Measured:
     seconds: float
     peak_bytes: int
     answer: object
+    cpu: float  # of all threads, in seconds
 
 
 _FRAME = """
@@ -34,25 +37,32 @@ def watch():
 
 thread = threading.Thread(target=watch, daemon=True)
 thread.start()
-began = time.perf_counter()
+began, cpu = time.perf_counter(), time.process_time()
 {work}
-seconds = time.perf_counter() - began
+seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
 peak[0] = max(peak[0], resident())
 going[0] = False
-print(json.dumps([seconds, peak[0] - before, answer]))
+print(json.dumps([seconds, peak[0] - before, answer, cpu]))
 """
 
 
-def measure(setup: str, work: str, *, runs: int = 1) -> Measured:
-    """The best of several cold runs; ``work`` must leave its result in ``answer``."""
-    results = []
+def measure(setup: str, work: str, *, runs: int = 1, environ: Mapping[str, str] | None = None) -> Measured:
+    """The best of several cold runs; ``work`` must leave its result in ``answer``. ``environ`` adds variables. Decoded
+    manifests of other runs are not used unless it names a folder."""
+    results, around = [], {**os.environ, "ESKER_MANIFEST_CACHE": "off"}
     for _ in range(runs):
         script = _FRAME.format(setup=setup, work=work)
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=around | dict(environ or {}),
+        )
         if done.returncode:
             raise RuntimeError(f"a measurement failed:\n{done.stderr}")
-        seconds, peak, answer = json.loads(done.stdout.strip().splitlines()[-1])
-        results.append(Measured(seconds, peak, answer))
+        seconds, peak, answer, cpu = json.loads(done.stdout.strip().splitlines()[-1])
+        results.append(Measured(seconds, peak, answer, cpu))
     return min(results, key=lambda result: result.seconds)
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import struct
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +39,7 @@ from esker.tree.manifest_list import ManifestFile
 
 ROWS = 10_000
 SNAPSHOT_ID = 4_242_424_242
+REGION = 30  # manifests
 KINDS: tuple[Type, ...] = (LONG, STRING, DOUBLE, TIMESTAMP)
 
 
@@ -48,8 +51,13 @@ def synthesise(
     columns: int = 20,
     partitioned: bool = False,
     layout: str = "esker",
+    copies: int = 1,
 ) -> Path:
-    """Write the table below ``directory``; the answer is its metadata file. One that is there already is kept."""
+    """Write the table below ``directory``; the answer is its metadata file. One that is there already is kept.
+
+    ``copies`` lists each manifest so often, under names of its own: a very large table takes minutes otherwise. Its
+    data files are then listed as often.
+    """
     place = directory.resolve() / "metadata"
     target = place / "v1.metadata.json"
     if target.exists():
@@ -59,10 +67,11 @@ def synthesise(
     form = ManifestForm.of(schema, _spec(schema, partitioned))
     with ProcessPoolExecutor() as pool:
         write = partial(_write_manifest, place, form, files=files, layout=layout)
-        listed = list(pool.map(write, range(manifests), chunksize=16))
+        made = list(pool.map(write, range(manifests), chunksize=16))
+    listed = [*made, *(_copied(place, manifest, number) for number in range(1, copies) for manifest in made)]
     snapshot_list = place / f"snap-{SNAPSHOT_ID}.avro"
     snapshot_list.write_bytes(encode_manifest_list(listed, snapshot_id=SNAPSHOT_ID, sequence_number=1))
-    target.write_text(json.dumps(_metadata(place.parent, form, snapshot_list, manifests * files)))
+    target.write_text(json.dumps(_metadata(place.parent, form, snapshot_list, manifests * files * copies)))
     return target
 
 
@@ -132,6 +141,13 @@ def _write_manifest(place: Path, form: ManifestForm, number: int, *, files: int,
     )
 
 
+def _copied(place: Path, manifest: ManifestFile, number: int) -> ManifestFile:
+    name = manifest.path.rpartition("/")[2]
+    path = place / f"copy-{number:03}-{name}"
+    os.link(place / name, path)
+    return replace(manifest, path=path.as_uri())
+
+
 def _entries(root: Path, form: ManifestForm, number: int, files: int) -> Iterator[ManifestEntry]:
     for at in range(number * files, (number + 1) * files):
         yield ManifestEntry(
@@ -140,7 +156,7 @@ def _entries(root: Path, form: ManifestForm, number: int, files: int) -> Iterato
                 file_format="parquet",
                 record_count=ROWS,
                 file_size=50_000_000 + at,
-                partition=(number % 50,) if form.spec.fields else (),
+                partition=(number // REGION,) if form.spec.fields else (),
                 metrics=_metrics(form.schema, at),
                 split_offsets=(4,),
                 sort_order_id=0,
@@ -213,8 +229,9 @@ def main() -> None:
     parser.add_argument("--manifests", type=int, default=1000)
     parser.add_argument("--files", type=int, default=100, help="data files per manifest")
     parser.add_argument("--columns", type=int, default=20, help="columns with statistics")
-    parser.add_argument("--partitioned", action="store_true", help="by region, one of 50 per manifest")
+    parser.add_argument("--partitioned", action="store_true", help=f"by region, {REGION} manifests in a row each")
     parser.add_argument("--layout", choices=["esker", *LAYOUTS], default="esker", help="whose blocks")
+    parser.add_argument("--copies", type=int, default=1, help="how often each manifest is listed, under other names")
     given = parser.parse_args()
     print(
         synthesise(
@@ -224,6 +241,7 @@ def main() -> None:
             columns=given.columns,
             partitioned=given.partitioned,
             layout=given.layout,
+            copies=given.copies,
         )
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.jvm.quotes import quote_reports
 from benchmarks.jvm.rows import CHANGES, ROWS, SOURCE, TABLES, Row
 from benchmarks.jvm.sides import EskerSide, JavaSide, Side, both_sides, compacting_on_spark
 from benchmarks.turns import say
@@ -74,6 +75,7 @@ def main() -> int:
                 met &= measured.ratio <= measured.row.most
     if chosen.write:
         store(PAGE, lines, _command(chosen))
+        quote_reports()
     return 0 if met else 1
 
 
@@ -155,7 +157,7 @@ def store(page: Path, lines: Sequence[str], command: str) -> None:
     known = {_name(line): line for line in old.splitlines() if _name(line) in ROWS}
     known |= {_name(line): line for line in lines if _name(line) in ROWS}
     table = "\n".join([HEADER, *(known[name] for name in ROWS if name in known)])
-    page.write_text(f"{before}{BEGIN}\nLast command: `{command}`\n\n{table}\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\nLast command:\n`{command}`\n\n{table}\n{END}{after}")
 
 
 def _name(line: str) -> str:

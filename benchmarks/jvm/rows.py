@@ -87,7 +87,7 @@ ROWS: dict[str, Row] = {
         "INSERT … SELECT, unpartitioned", (_FILL.format("made"),), "none", (_MADE, _create("made", 2)), _rows_of("made")
     ),
     "insert_days": Row(
-        "the same by day, 30 partitions",
+        "INSERT … SELECT by day, 30 partitions",
         (_FILL.format("made"),),
         "none",
         (_MADE, _create("made", 2, "PARTITIONED BY (day)")),
@@ -107,11 +107,11 @@ ROWS: dict[str, Row] = {
     "delete_mor": Row(
         "DELETE of 1 %, merge-on-read (v3)", (_DELETE.format("v3"),), "v3", (), _rows_of("v3"), rolls_back=True
     ),
-    "scan_mor": Row("scan after it", (_rows_of("v3"),), "v3", after=(_DELETE.format("v3"),)),
+    "scan_mor": Row("scan after that DELETE (v3)", (_rows_of("v3"),), "v3", after=(_DELETE.format("v3"),)),
     "delete_v2": Row(
         "DELETE of 1 %, merge-on-read (v2)", (_DELETE.format("v2"),), "v2", (), _rows_of("v2"), rolls_back=True
     ),
-    "scan_v2": Row("scan after it", (_rows_of("v2"),), "v2", after=(_DELETE.format("v2"),)),
+    "scan_v2": Row("scan after that DELETE (v2)", (_rows_of("v2"),), "v2", after=(_DELETE.format("v2"),)),
     "update_mor": Row(
         "UPDATE of 1 %, merge-on-read (v3)",
         ("UPDATE {c}.v3 SET weight = weight + 1 WHERE id % 100 = 8",),

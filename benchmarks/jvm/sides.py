@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,19 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CpuClock:
+    """The CPU time of a process and all below it, this one by default, without some of those below."""
+
+    process: int | None = None
+    without: tuple[int, ...] = ()
+
+    def seconds(self) -> float:
+        """Return the CPU time so far, of Python, the JVM and its workers."""
+        others = sum(sum(processes(other).values()) for other in self.without)
+        return (sum(processes(self.process).values()) - others) / os.sysconf("SC_CLK_TCK")
 
 
 class Side(Protocol):
@@ -79,7 +92,7 @@ class EskerSide:
             self.sql(f"CALL system.rollback_to_snapshot('bench.{table}', {snapshot_id})")
 
     def cpu_seconds(self) -> float:
-        return (sum(processes().values()) - sum(processes(self.peer).values())) / os.sysconf("SC_CLK_TCK")
+        return CpuClock(without=(self.peer,)).seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,32 +114,43 @@ class JavaSide:
         self.sql(f"CALL java.system.rollback_to_snapshot('bench.{table}', {snapshot_id})")
 
     def cpu_seconds(self) -> float:
-        return sum(processes(self.peer.pid).values()) / os.sysconf("SC_CLK_TCK")
+        return CpuClock(self.peer.pid).seconds()
 
 
 @contextmanager
 def both_sides(scratch: Path, environment: Path) -> Iterator[tuple[EskerSide, JavaSide]]:
     """Start both, with empty catalogs. The environment has the jars and a PySpark that they fit."""
-    scratch.mkdir(parents=True, exist_ok=True)
+    with java_peer(scratch, environment) as peer, esker_session(peer.version) as spark:
+        lake = esker.connect(f"sqlite:///{scratch}/esker.db", warehouse=str(scratch / "esker"))
+        lake.create_namespace("bench")
+        java = JavaSide(peer)
+        java.sql("CREATE NAMESPACE {c}")
+        yield EskerSide(lake, spark, peer.pid), java
+
+
+@contextmanager
+def java_peer(folder: Path, environment: Path) -> Iterator[Peer]:
+    """Start Iceberg's runtime with the catalog ``java`` in the folder."""
     catalog = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "jdbc",
-        ".uri": f"jdbc:sqlite:{scratch}/java.db",
-        ".warehouse": str(scratch / "java"),
+        ".uri": f"jdbc:sqlite:{folder}/java.db",
+        ".warehouse": str(folder / "java"),
     }
     settings = {f"spark.sql.catalog.java{key}": value for key, value in catalog.items()}
-    settings |= {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "spark")}
+    with spark_peer(folder, environment, settings) as peer:
+        yield peer
+
+
+@contextmanager
+def spark_peer(folder: Path, environment: Path, settings: Mapping[str, str]) -> Iterator[Peer]:
+    """Start a Spark in another process, with the benchmark's settings and these."""
+    folder.mkdir(parents=True, exist_ok=True)
     script = Path("tests/interop_jvm/spark_peer.py").resolve()
-    peer = Peer(environment / "bin" / "python", script, environment / "jars", settings, scratch)
+    own = {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "spark"), **settings}
+    peer = Peer(environment / "bin" / "python", script, environment / "jars", own, folder)
     try:
-        with _session() as spark:
-            if spark.version != peer.version:
-                raise RuntimeError(f"two releases of Spark: {spark.version} and {peer.version}")
-            lake = esker.connect(f"sqlite:///{scratch}/esker.db", warehouse=str(scratch / "esker"))
-            lake.create_namespace("bench")
-            java = JavaSide(peer)
-            java.sql("CREATE NAMESPACE {c}")
-            yield EskerSide(lake, spark, peer.pid), java
+        yield peer
     finally:
         peer.close()
 
@@ -143,7 +167,8 @@ def compacting_on_spark() -> Iterator[None]:
 
 
 @contextmanager
-def _session() -> Iterator[Any]:
+def esker_session(version: str) -> Iterator[Any]:
+    """Start the Spark of this process. ``RuntimeError`` if its release is not this one."""
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.builder
@@ -151,6 +176,8 @@ def _session() -> Iterator[Any]:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
+        if spark.version != version:
+            raise RuntimeError(f"two releases of Spark: {spark.version} and {version}")
         yield spark
     finally:
         spark.stop()
