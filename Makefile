@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs
 CODE := src tests benchmarks examples docs/_site
+QUICK := "not slow and not interop and not spark and not cluster"
 JVM_VENV := .venv-jvm
 JVM_STAMP := $(JVM_VENV)/.installed
 include tests/interop_jvm/versions.mk
 
-.PHONY: demo demo-cluster test test-cluster test-corpus check bench bench-jvm bench-jvm-rows conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
+.PHONY: demo demo-cluster test test-cluster test-corpus check quick-modules bench bench-jvm bench-jvm-rows bench-jvm-tpch bench-jvm-queries conformance java interop-jvm interop-jvm-tests golden golden-tables sanitize coverage docs examples format clean help
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch] src/esker/arrow/flat/_*.[ch])
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/esker/avro/_shred*.[ch] src/esker/otlp/_*.[ch] src/esker/arrow/flat/_*.[ch] src/esker/iceberg/metadata/_*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Esker needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip setuptools wheel
@@ -41,19 +42,22 @@ test-cluster: $(STAMP) java  ## what starts Spark in programs of its own: Connec
 test-corpus: $(STAMP) java  ## of the suite, the modules that read the corpus of other projects' tables (beside the project, or $$ESKER_CORPUS)
 	$(BIN)/python -m pytest -n 2 -m corpus
 
-check: $(STAMP)  ## the same without the slow tests: under a minute, no JVM
+check: $(STAMP)  ## lint, types, import rules and the quickest tests: under a minute, no JVM
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 -m "not slow and not interop and not spark"
+	HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -n 2 -m $(QUICK) @tests/left_out_of_check.txt
+
+quick-modules: $(STAMP)  ## measure the quick tests, and write the list of modules that make check leaves out again
+	PYTHONPATH=tests/support HYPOTHESIS_PROFILE=glance $(BIN)/python -m pytest -p quick_modules -m $(QUICK)
 
 sanitize: $(STAMP)  ## the C code under ASan and UBSan: its tests, and a fuzz of FUZZ_ROUNDS=300 rounds from FUZZ_SEED=7
 	$(BIN)/python tests/sanitize/run.py
 
 coverage: $(STAMP)  ## branch coverage of the quick tests, the processes they start included; the report is build/coverage/index.html
 	$(BIN)/coverage erase
-	HYPOTHESIS_PROFILE=glance $(BIN)/coverage run -m pytest -m "not slow and not interop and not spark and not cluster"
+	HYPOTHESIS_PROFILE=glance $(BIN)/coverage run -m pytest -m $(QUICK)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report --format=total | sed 's/^/Branch coverage in per cent: /'
@@ -80,6 +84,15 @@ bench-jvm-rows: $(STAMP) $(JVM_STAMP)
 	PYTHONPATH=$$(echo $(abspath $(JVM_VENV))/lib/python*/site-packages):.:tests/support $(BIN)/python -m benchmarks.jvm \
 		$(ROWS) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS)) $(if $(WRITE),--write) --environment $(JVM_VENV)
 
+bench-jvm-tpch: $(STAMP)  ## TPC-H beside Iceberg's own Spark runtime and plain Parquet; QUERIES='q01 q06' SCALE=0.1 RUNS=3 SCRATCH=folder choose, WRITE=1 stores the report
+	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \
+	case $$status in 0) $(MAKE) --no-print-directory bench-jvm-queries ;; 75) ;; *) exit $$status ;; esac
+
+bench-jvm-queries: $(STAMP) $(JVM_STAMP)
+	PYTHONPATH=$$(echo $(abspath $(JVM_VENV))/lib/python*/site-packages):.:tests/support $(BIN)/python -m benchmarks.jvm.tpch \
+		$(QUERIES) $(if $(SCALE),--scale $(SCALE)) $(if $(RUNS),--runs $(RUNS)) $(if $(SCRATCH),--scratch $(SCRATCH)) \
+		$(if $(WRITE),--write) --environment $(JVM_VENV)
+
 conformance: $(STAMP)  ## write the tests column of docs/conformance.md again
 	$(BIN)/python tests/support/conformance.py
 
@@ -104,8 +117,13 @@ $(JVM_STAMP): tests/interop_jvm/versions.mk
 	$(JVM_VENV)/bin/python -m pip install --quiet pyspark==$(JVM_PYSPARK)
 	@touch $@
 
-interop-jvm-tests: $(STAMP) $(JVM_STAMP)
-	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 2400 $(BIN)/python -m pytest tests/interop_jvm
+$(JVM_VENV)/pypaimon/.installed $(JVM_VENV)/pypaimon-rust/.installed: tests/interop_jvm/versions.mk $(STAMP)
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet $(if $(findstring rust,$@),$(PYPAIMON_RUST),$(PYPAIMON)) && touch $@ || \
+		{ rm -rf $(@D); echo "$(notdir $(@D)) cannot be installed for this Python: the tests with it are skipped."; }
+
+interop-jvm-tests: $(STAMP) $(JVM_STAMP) $(JVM_VENV)/pypaimon/.installed $(JVM_VENV)/pypaimon-rust/.installed
+	ESKER_JVM_ENVIRONMENT=$(JVM_VENV) timeout 3000 $(BIN)/python -m pytest tests/interop_jvm
 
 golden: $(STAMP)  ## make the golden tables of tests/golden again; where Maven cannot bring the jars, they stay as they are
 	@$(BIN)/python tests/interop_jvm/jars.py $(JVM_VENV)/jars $(JVM_JARS); status=$$?; \

@@ -62,6 +62,9 @@ SLOW = (
     "tests/write/test_deletes_beside_files.py::test_a_delete_of_100_rows_in_1000_files",
 )
 
+# The tests of the cache name a folder of their own. No test writes to the user's cache directory.
+os.environ["ESKER_MANIFEST_CACHE"] = "off"
+
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("glance", settings.get_profile("quick"), max_examples=20)

@@ -133,7 +133,7 @@ CHECKED = (
     "src/esker/write/detect_conflicts.py",
     "src/esker/write/exactly_once.py",
     "src/esker/write/existing_files.py",
-    "src/esker/write/make_view.py",
+    "src/esker/write/group_commit.py",
     "src/esker/write/properties.py",
     "src/esker/write/refs",
     "src/esker/write/remove.py",
@@ -141,7 +141,7 @@ CHECKED = (
     "src/esker/write/summary.py",
     "src/esker/write/table_changes.py",
     "src/esker/write/verbs.py",
-    "src/esker/write/view_versions.py",
+    "src/esker/write/views",
 )  # fmt: skip
 
 # A word or phrase, whole and in any case, and what to write instead. Code between backticks is not prose.

@@ -30,7 +30,7 @@ def test_a_wheel_is_built_as_readme_says_and_has_the_compiled_parts(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     [wheel] = (tmp_path / "dist").glob("esker-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for module in ("arrow/flat/_parquet", "avro/_shred", "otlp/_walk", "otlp/_variants"):
+    for module in ("arrow/flat/_parquet", "avro/_shred", "iceberg/metadata/_split", "otlp/_walk", "otlp/_variants"):
         assert any(name.startswith(f"esker/{module}.") and name.endswith((".so", ".pyd")) for name in names), module
     sources = {f"esker/{path.relative_to(ROOT / 'src/esker')}" for path in (ROOT / "src/esker").rglob("*.py")}
     assert sources <= names

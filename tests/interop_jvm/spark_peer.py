@@ -7,10 +7,11 @@ values, or with what went wrong. It ends when the other side does.
 from __future__ import annotations
 
 import sys
+import time
 from multiprocessing.connection import Client, Connection
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import VariantVal
 
 SETTINGS = {
@@ -51,15 +52,19 @@ def _serve(client: Connection, spark: SparkSession) -> None:
         except EOFError:
             return
         try:
-            client.send(_answer(spark.sql(text)))
+            client.send(_answer(spark, text))
         except Exception as error:  # whatever it is, the other side is told and decides
             client.send({"error": f"{type(error).__name__}: {error}"})
 
 
-def _answer(found: DataFrame) -> dict[str, Any]:
+def _answer(spark: SparkSession, text: str) -> dict[str, Any]:
+    began = time.perf_counter()
+    found = spark.sql(text)
+    rows = found.collect()
     return {
+        "seconds": time.perf_counter() - began,
         "columns": [(field.name, field.dataType.simpleString()) for field in found.schema.fields],
-        "rows": [tuple(_plain(value) for value in row) for row in found.collect()],
+        "rows": [tuple(_plain(value) for value in row) for row in rows],
     }
 
 

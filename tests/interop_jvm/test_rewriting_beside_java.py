@@ -102,6 +102,27 @@ def test_rewrite_data_files_leaves_as_many_files(
     assert len(rows[0]) == 53
 
 
+LIMITED = {
+    "some files": "options => map('max-files-to-rewrite', '4', 'min-input-files', '2')",
+    "one partition": "where => 'region = \"eu\"', options => map('rewrite-all', 'true')",
+    "in an order": (
+        "options => map('rewrite-all', 'true', 'rewrite-job-order', 'files-desc', 'partial-progress.enabled', 'true', "
+        "'partial-progress.max-commits', '2')"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_limited_rewriting_takes_as_many_files(sqlite: Any, name: str) -> None:
+    tables = [made(sqlite, table, 3, ("region",)) for table in ("o", "j")]
+    call = f"CALL {{system}}.rewrite_data_files(table => '{{t}}', {LIMITED[name]})"
+    ((*mine, _),), ((*theirs, _),) = both(sqlite, call)
+    assert mine == theirs
+    found = [counts(table) for table in tables]
+    assert (found[0]["data"], found[0]["snapshots"]) == (found[1]["data"], found[1]["snapshots"])
+    assert len(sqlite.assert_same("o")) == len(sqlite.assert_same("j")) == 53
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_rewrite_manifests_leaves_as_many_manifests(sqlite: Any, version: int) -> None:
     tables = [made(sqlite, table, version) for table in ("o", "j")]

@@ -65,7 +65,8 @@ def test_both_readers_of_spark_give_the_rows_that_arrow_gives(seen: dict[str, An
 def test_an_explanation_says_who_reads_and_why(seen: dict[str, Any]) -> None:
     assert seen["explained"] == [
         "on Spark   Spark's own reader through s3a for 12 files, Arrow in the workers for 2 files: Spark's readers "
-        "cannot read them exactly",
+        "cannot read them exactly; deleted positions of 10 files by bitmaps in the plan; equality deletes of 11 files "
+        "by joins",
         "on Spark   Arrow in the workers for 14 files: read.spark.reader is arrow",
     ]
 

@@ -22,3 +22,6 @@ REST_KIT := $(REST_SERVER) org.apache.iceberg:iceberg-open-api:1.11.0:jar:tests 
 # Paimon's own library, and the parts of Hadoop that it needs.
 PAIMON := org.apache.paimon:paimon-bundle:1.4.2 org.apache.hadoop:hadoop-client-api:3.4.2 \
 	org.apache.hadoop:hadoop-client-runtime:3.4.2
+# Other readers of Paimon tables in Python. They need older versions of Arrow, so each has an environment of its own.
+PYPAIMON := pypaimon==2.1.0
+PYPAIMON_RUST := pypaimon-rust==0.4.0 pyarrow

@@ -1,7 +1,7 @@
 """Statements on a cluster while an executor is killed in each. Run as a program: folder, master, rounds, seed.
 
 Prints one JSON document: of each statement and round the rows that came of it, how many snapshots it made, and whether
-an executor was killed while it ran. In the first round the executor dies right after rows were kept, later at random.
+an executor was killed while it ran. In the first round it dies right after the rows are known, later at random.
 Executors have pyarrow and no Esker.
 """
 
@@ -25,6 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, os.environ.pop("ESKER_SOURCE"))  # executors do not have it
     warnings.simplefilter("ignore")
 
+from esker.spark.rows.decide import Places
 from esker.spark.rows.row_keeper import RowKeeper
 
 ROWS = int(os.environ.get("ESKER_ROWS", "100000"))
@@ -88,16 +89,18 @@ class Killer(threading.Thread):
 
 
 @contextmanager
-def killing_after_rows_are_kept(killer: Killer) -> Iterator[None]:
-    """One executor dies each time rows were kept, and takes along whatever it held."""
-    keep = RowKeeper.keep
+def killing_after_the_rows_are_known(killer: Killer, statement: str) -> Iterator[None]:
+    """One executor dies each time rows were kept, and takes along whatever it held. A DELETE keeps no rows: there it
+    dies once the places of the rows are known, before files are written."""
+    owner, name = (Places, "of") if statement == "delete" else (RowKeeper, "keep")
+    real = getattr(owner, name)
 
-    def kept(*given: Any) -> Any:
-        frame = keep(*given)
+    def known(*given: Any) -> Any:
+        found = real(*given)
         killer.kill()
-        return frame
+        return found
 
-    with patch.object(RowKeeper, "keep", kept):
+    with patch.object(owner, name, known):
         yield
 
 
@@ -182,7 +185,7 @@ def main(folder: Path, master: str, rounds: int, seed: int) -> None:
                 killer.start()
             began, error = time.monotonic(), None
             try:
-                with nullcontext() if is_random else killing_after_rows_are_kept(killer):
+                with nullcontext() if is_random else killing_after_the_rows_are_known(killer, statement):
                     STATEMENTS[statement](lake, spark, name)
             except Exception as raised:
                 error = f"{type(raised).__module__}.{type(raised).__name__}: {str(raised)[:300]}"

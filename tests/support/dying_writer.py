@@ -50,15 +50,20 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "update": lambda table: table.update({"id": "id + 100"}, "id in (1, 4)"),
     "upsert": lambda table: table.upsert(_rows([1, 10], "eu"), on=["id"]),
     "compact": lambda table: table.compact(rewrite_all=True, partial_progress=True, max_concurrent_groups=1),
+    "manifests": lambda table: table.rewrite_manifests(),
+    "position deletes": lambda table: table.rewrite_position_deletes(),
+    "merge files": lambda table: table.compact(),  # of a Paimon table
+    "expire oldest": lambda table: table.expire_snapshots(retain_last=1),
     "expire": lambda table: table.expire_snapshots(older_than=1 << 60),
     "orphans": lambda table: table.remove_orphans(older_than=1 << 60, under_24_hours=True),
 }
-REMOVING = ("expire", "orphans")  # for these, a delete of a file is a step, too
+REMOVING = ("expire", "expire oldest", "orphans")  # for these, a delete of a file is a step, too
 LAKE_VERBS: dict[str, Callable[[Lake, str], object]] = {
     "create": lambda lake, name: lake.create_table(name, "id bigint not null, region string, n int"),
     "drop": lambda lake, name: lake.drop_table(name),
     "purge": lambda lake, name: lake.drop_table(name, purge=True),
     "transaction": lambda lake, name: _both(lake, name),
+    "appends": lambda lake, name: _appends(lake, name),
 }
 
 
@@ -68,13 +73,40 @@ def _both(lake: Lake, name: str) -> None:
         tx.table(f"{name}_totals").delete("id in (1, 4)")
 
 
+def _appends(lake: Lake, name: str) -> None:
+    """Appends of several threads, which are committed in groups. The trace has each one that was acknowledged."""
+
+    begun = threading.Barrier(6)
+
+    def work(id_: int) -> None:
+        with lake.table(name).transaction() as tx:
+            tx.append(_rows([id_], "jp"))
+            begun.wait()
+        os.write(TRACE[0], f"acknowledged {id_}\n".encode())
+
+    threads = [threading.Thread(target=work, args=(id_,)) for id_ in range(10, 16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+TRACE: list[int] = []  # where steps are written to, in a fork
+
+
 class Steps:
     """Counts steps, tells them, and dies at one; with ``lag``, so many seconds after the call has begun."""
 
     def __init__(self, trace: int, at: int | None, lag: float = 0) -> None:
         self._trace = trace
+        TRACE[:] = [trace]
         self._at = at
         self._lag = lag
+        self._count = 0
+
+    def begin(self, at: int | None) -> None:
+        """Count from here, up to another step."""
+        self._at = at
         self._count = 0
 
     def step(self, label: str) -> None:
@@ -169,8 +201,10 @@ def kind_of(path: str) -> str:
         return "data"
     if file.endswith(".metadata.json"):
         return "metadata"
-    if file == "version-hint.text":
+    if file in ("version-hint.text", "LATEST", "EARLIEST"):
         return "hint"
+    if file.startswith("snapshot-"):
+        return "snapshot"
     return "list" if file.startswith("snap-") else "manifest"
 
 

@@ -25,6 +25,7 @@ class Answer:
 
     columns: list[tuple[str, str]]
     rows: list[tuple[Any, ...]]
+    seconds: float  # until Spark's rows were in the peer's Python
 
     def dicts(self) -> list[dict[str, Any]]:
         """Rows by column name."""
@@ -67,7 +68,7 @@ class Peer:
         answer = self._receive(ANSWER_SECONDS)
         if "error" in answer:
             raise Refused(f"{answer['error']}\nin: {text}")
-        return Answer(answer["columns"], answer["rows"])
+        return Answer(answer["columns"], answer["rows"], answer["seconds"])
 
     @property
     def pid(self) -> int:

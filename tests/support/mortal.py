@@ -26,11 +26,16 @@ class Mortal:
 
     def run(self, **command: Any) -> tuple[int, list[str]]:
         """Exit status and the steps taken; what dies at a step has taken it last."""
+        answer = self.answer(**command)
+        return answer["status"], answer["steps"]
+
+    def answer(self, **command: Any) -> dict[str, Any]:
+        """All that the program says of a command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(command), file=self._process.stdin, flush=True)
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer["status"], answer["steps"]
+        return answer
 
     def close(self) -> None:
         """Let it end."""
