@@ -209,3 +209,19 @@ def test_a_native_reader_gets_a_path_it_can_open(tmp_path: Path) -> None:
 def test_a_directory_in_place_of_a_file_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(NoSuchFile, match="it is a directory"):
         LocalStorage().read(str(tmp_path))
+
+
+def test_pieces_are_complete_where_the_system_writes_little_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "writev", lambda handle, pieces: write(handle, b"".join(pieces)[:7]))
+    pieces = [b"a" * 20, b"", b"b", b"c" * 6, b"d" * 7, b"e"]
+    LocalStorage().write_pieces(f"{tmp_path}/file", pieces)
+    assert (tmp_path / "file").read_bytes() == b"".join(pieces)
+
+
+def test_more_pieces_than_one_call_may_have(tmp_path: Path) -> None:
+    pieces = [b"%d," % n for n in range(5000)]
+    LocalStorage().write_pieces(f"{tmp_path}/file", pieces)
+    assert (tmp_path / "file").read_bytes() == b"".join(pieces)

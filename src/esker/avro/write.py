@@ -101,19 +101,26 @@ def prepend(
     if header.codec != "deflate" or _fields(header.metadata) != _fields(ours.metadata):
         return None
     rows, body = _encode(schema, records)
-    carried = 0
-    blocks: list[bytes] = []
+    (_, start), carried, joins = source.position, 0, True
     while source.remaining:
-        count, data = source.long("a block's count"), bytes(source.take(source.long("a block's size"), "a block"))
-        if bytes(source.take(SYNC, "a sync marker")) != header.sync or count < 0:
-            raise Corrupt(file, "a block does not end at its recorded size")
+        count, data = _next_block(source, header.sync)
+        joins = joins and count < FULL_BLOCK and rows < FULL_BLOCK
+        if joins:
+            rows, body = rows + count, body + _inflate(bytes(data), file)
+            _, start = source.position
         carried += count
-        if not blocks and count < FULL_BLOCK and rows < FULL_BLOCK:
-            rows, body = rows + count, body + _inflate(data, file)
-        else:
-            blocks.append(_block(count, data, ours.sync))
-    first = _block(rows, _deflate(body), ours.sync) if rows else b""
-    return Prepended(b"".join((fresh, first, *blocks)), carried)
+    first = _block(rows, _deflate(body), header.sync) if rows else b""
+    # With the sync marker of the old container, its full blocks are copied as one piece.
+    return Prepended(b"".join((fresh[:-SYNC], header.sync, first, memoryview(old)[start:])), carried)
+
+
+def _next_block(source: Memory, sync: bytes) -> tuple[int, memoryview]:
+    """The number of rows of the next block, and its data."""
+    count, size = source.long("a block's count"), source.long("a block's size")
+    data = source.take(size, "a block")
+    if source.take(SYNC, "a sync marker") != sync or count < 0:
+        raise Corrupt(source.file, "a block does not end at its recorded size")
+    return count, data
 
 
 def _fields(metadata: Mapping[str, bytes]) -> Any:

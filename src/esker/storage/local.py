@@ -6,9 +6,11 @@ import errno
 import io
 import os
 import stat
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+_MOST_PIECES = 1024  # for one call of the system
 
 
 class LocalStorage:
@@ -100,7 +103,7 @@ class LocalStorage:
 
     def write_pieces(self, location: str, pieces: Sequence[bytes]) -> None:
         with self.open_new(location) as file:
-            file.writelines(pieces)
+            _write_at_once(file.fileno(), pieces)
 
     @contextmanager
     def open_new(self, location: str) -> Iterator[BinaryIO]:
@@ -265,6 +268,23 @@ def _link(draft: Path, path: Path, location: str) -> None:
             feature="hard links",
             file=location,
         ) from error
+
+
+def _write_at_once(handle: int, pieces: Sequence[bytes]) -> None:
+    """Write all pieces with as few calls as possible. A buffered file makes a call for each and takes twice as long."""
+    if not hasattr(os, "writev"):
+        with open(handle, "wb", closefd=False) as file:
+            file.writelines(pieces)
+        return
+    rest = deque(memoryview(piece) for piece in pieces if piece)
+    while rest:
+        written = os.writev(handle, list(islice(rest, _MOST_PIECES)))
+        while written:
+            first = rest.popleft()
+            if written < len(first):  # the system may write less than it was given
+                rest.appendleft(first[written:])
+                break
+            written -= len(first)
 
 
 def _make_folders(folder: Path) -> None:
