@@ -16,6 +16,7 @@ import esker
 from esker.lake import Lake
 from esker.spark.rows import resolve
 from esker.spark.rows.resolve import DecidingQuery
+from esker.spark.rows.row_keeper import RowKeeper
 from esker.spark.session.jobs import without_call_sites
 from esker.spark.write import local_rows, spark_writer
 
@@ -147,12 +148,51 @@ def test_few_rows_are_written_without_a_worker_as_workers_write_them(
         patched.setattr(spark_writer, "files_written_by", _refuse)
         lake.sql(UPDATE.format("here"))
     with monkeypatch.context() as patched:
+        patched.setattr(local_rows, "MOST_AT_ONCE", 19)
         patched.setattr(local_rows, "MOST_FETCHED", 19)
         patched.setattr(spark_writer.SparkWriter, "_write_few", _refuse)
         lake.sql(UPDATE.format("there"))
     found = [table.refresh().scan().to_arrow().sort_by("id") for table in (here, there)]
     assert found[0].equals(found[1])
     assert described(here) == described(there)
+
+
+def test_an_update_of_a_few_rows_is_one_job_and_of_more_rows_the_same(
+    lake: Lake, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"write.update.mode": "merge-on-read", "write.delete.mode": "merge-on-read"}
+    found = []
+    for name, most in (("at_once", 19), ("kept", 18)):  # 19 rows change
+        table = lake.create_table(f"a.{name}", COLUMNS_OF_MANY_TYPES, format_version=3, properties=properties)
+        lake.sql(f"INSERT INTO {table.name} {ROWS_OF_MANY_TYPES}")
+        table.delete("id = 3")
+        with monkeypatch.context() as patched:
+            patched.setattr(local_rows, "MOST_AT_ONCE", most)
+            if name == "at_once":
+                patched.setattr(RowKeeper, "keep", _refuse)
+            answer = lake.sql(UPDATE.format(name)).drop("snapshot_id").collect()
+        rows = (
+            table.refresh()
+            .scan(columns=[*(field.name for field in table.schema.fields), "_row_id"])
+            .to_arrow()
+            .sort_by("id")
+        )
+        found.append((answer, rows, described(table), table.current_snapshot.rows_updated))
+    assert found[0][1].equals(found[1][1])
+    assert (found[0][0], *found[0][2:]) == (found[1][0], *found[1][2:])
+    assert found[0][3] == 19
+
+
+def test_rows_at_once_are_all_rows_or_none(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = spark.range(30, numPartitions=3).selectExpr("id", "id AS ID2", "rand() AS r")
+    monkeypatch.setattr(local_rows, "MOST_AT_ONCE", 30)
+    rows = local_rows.rows_at_once(frame, 3)
+    assert rows is not None
+    assert sorted(rows.column("id").to_pylist()) == list(range(30))
+    assert local_rows.rows_at_once(frame, local_rows.MOST_TASKS + 1) is None
+    assert local_rows.rows_at_once(frame.selectExpr("array(id) AS l"), 3) is None
+    monkeypatch.setattr(local_rows, "MOST_AT_ONCE", 29)
+    assert local_rows.rows_at_once(frame, 3) is None
 
 
 def test_more_rows_and_nested_rows_go_to_the_workers(spark: Any) -> None:

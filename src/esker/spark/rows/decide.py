@@ -27,6 +27,7 @@ from esker.spark.rows.target_rows import TargetRows
 from esker.spark.scan.file_scan import NUMBER, POSITION
 from esker.spark.scan.stored_columns import quoted
 from esker.spark.session.jobs import named_jobs
+from esker.spark.write.local_rows import rows_at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +41,7 @@ class DecidedOnSpark(RowDecisions):
     target: TargetRows
     changes: DataFrame | None  # a row for each row that goes, changes or comes, kept; None where none is to be written
     places: Places
+    fetched: pa.Table | None = None  # the rows of ``changes``, if these are in this process and not kept
 
     @property
     def rewritten(self) -> list[int]:
@@ -73,6 +75,8 @@ def decide(view: RowView, resolved: ResolvedOnSpark, frames: SparkFrames, keeper
     rows = target.matching(view.predicate)
     what = f"the rows that change in a {change.label}"
     kept = None
+    if (found := _decided_at_once(view, resolved, target, rows)) is not None:
+        return found
     if resolved.query.in_two_steps:
         decided = kept = _kept_in_two_steps(resolved, rows, partial(keeper.keep, metadata=view.metadata, what=what))
     elif resolved.query.writing:
@@ -89,6 +93,23 @@ def decide(view: RowView, resolved: ResolvedOnSpark, frames: SparkFrames, keeper
         with named_jobs(session, "look for keys that are there twice"):
             _check_unique(kept.where(f"{NUMBER} IS NULL"), change.key)
     return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=kept, places=places)
+
+
+def _decided_at_once(
+    view: RowView, resolved: ResolvedOnSpark, target: TargetRows, rows: DataFrame
+) -> DecidedOnSpark | None:
+    """The decision of an update that changes a few rows and rewrites no file, by one job. None for any other change."""
+    if resolved.change.source is not None or not resolved.query.writing:
+        return None
+    if any(view.rewrites(task.data_file.path) for task in view.tasks):
+        return None
+    size = sum(task.data_file.file_size for task in view.tasks)
+    decided = resolved.decided(rows)
+    fetched = rows_at_once(decided, len(view.tasks) + size // _SPLIT)
+    if fetched is None:
+        return None
+    places = Places.plain(fetched)
+    return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=decided, places=places, fetched=fetched)
 
 
 def _kept_in_two_steps(
@@ -140,6 +161,7 @@ def _matched_twice(target: TargetRows, resolved: ResolvedOnSpark, number: int, p
 
 
 _BITS = 16
+_SPLIT = 32 << 20  # bytes of a file that one task reads at least
 MOST_PLAIN = 8_000_000  # rows, each of 20 bytes
 
 
@@ -154,12 +176,13 @@ class Places:
     def of(cls, changes: DataFrame, most_rows: int | None) -> Places:
         """One job brings the positions, at most so many. None: any number."""
         if most_rows is not None and most_rows <= MOST_PLAIN:
-            return cls._plain(changes)
+            return cls.plain(changes.select(CLAUSE, NUMBER, POSITION).toArrow())
         return cls._in_blocks(changes)
 
     @classmethod
-    def _plain(cls, changes: DataFrame) -> Places:
-        rows = changes.select(CLAUSE, NUMBER, POSITION).toArrow().combine_chunks()
+    def plain(cls, changes: pa.Table) -> Places:
+        """The places of rows that are in this process."""
+        rows = changes.select([CLAUSE, NUMBER, POSITION]).combine_chunks()
         clauses, counts = np.unique(rows.column(CLAUSE).to_numpy(), return_counts=True)
         there = rows.filter(rows.column(NUMBER).is_valid())
         numbers, positions = (there.column(name).to_numpy().astype(np.int64) for name in (NUMBER, POSITION))

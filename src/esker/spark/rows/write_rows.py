@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from esker.arrow.deletes.deleted_positions import bitmap_of
 from esker.ports.engine import Writer, WriteRequest
 from esker.ports.row_changes import RowDelta
@@ -78,5 +81,18 @@ def _written(decided: DecidedOnSpark, frame: DataFrame, writer: Writer) -> tuple
         data=fitted,
         operation_id=view.operation_id,
         most_rows=decided.places.rows if not decided.rewritten and _tasks(decided, []) == 1 else None,
+        fetched=_fetched(decided),
     )
     return tuple(writer.write(request))
+
+
+def _fetched(decided: DecidedOnSpark) -> pa.Table | None:
+    """The same rows as ``_new_rows``, if they are in this process."""
+    found, query = decided.fetched, decided.resolved.query
+    if found is None:
+        return None
+    written = found.filter(pc.is_in(found.column(CLAUSE), pa.array(query.writing, found.column(CLAUSE).type)))
+    names = [field.name for field in written_fields(decided.view.metadata.schema)]
+    if not query.with_lineage:
+        return written.select(names)
+    return written.select([*names, ROW_ID]).append_column(LAST, pa.nulls(written.num_rows, pa.int64()))

@@ -81,7 +81,7 @@ class SparkWriter:
             yield from self._write_here(request)
             return
         order = self._order(request, self._storage)
-        if (few := local_rows(frame)) is not None or (few := few_rows(frame, request.most_rows)) is not None:
+        if (few := _rows_here(request)) is not None:
             yield from self._write_few(request, order, few)
             return
         task = shipped(_WORKER, pickle.dumps(order))
@@ -137,3 +137,11 @@ class SparkWriter:
         embedded = ArrowWriter(self._storage)
         rows = embedded.fit(request.metadata, request.schema, gathered(request.data))
         yield from embedded.write(replace(request, data=rows))
+
+
+def _rows_here(request: WriteRequest) -> list[pa.RecordBatch] | None:
+    """Return the rows if they are in this process, or few enough to be brought to it."""
+    if request.fetched is not None:
+        return request.fetched.to_batches()
+    few = local_rows(request.data)
+    return few if few is not None else few_rows(request.data, request.most_rows)
