@@ -24,6 +24,7 @@ WORTH_ROWS, WORTH_MANIFESTS = 1024, 16
 """A slab with fewer files and fewer manifests is not stored: to open many small ones takes as long as to decode."""
 WAITING = 64 << 20
 """Slabs of so many bytes wait to be stored until the plan has ended. More are stored at once, so memory is bounded."""
+_REST = 0.03  # seconds
 _LISTS = 16
 _MOST_METRICS = 16  # columns whose statistics are kept together
 
@@ -185,6 +186,7 @@ class ManifestCache:
         return slab
 
     def _store_all(self, waiting: list[tuple[Slab, str]]) -> None:
+        threading.Event().wait(_REST)  # the plan is about to end: first come those who wait for it
         for slab, folder in waiting:
             try:
                 self._store(slab, folder)
