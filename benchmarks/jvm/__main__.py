@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.jvm.quotes import quote_reports
 from benchmarks.jvm.rows import CHANGES, ROWS, SOURCE, TABLES, Row
 from benchmarks.jvm.sides import EskerSide, JavaSide, Side, both_sides, compacting_on_spark
+from benchmarks.synthesise import synthesise
 from benchmarks.turns import say
 
 PAGE = Path("docs/benchmarks.md")
@@ -90,6 +91,8 @@ def compare(ours: EskerSide, theirs: JavaSide, scratch: Path, chosen: argparse.N
     first: dict[str, tuple[int, int]] = {}
     for name in chosen.rows or ROWS:
         row = ROWS[name]
+        if row.table == "planned" and not ours.planned:
+            ours.planned = theirs.planned = str(synthesise(scratch / "esker" / "planned", layout="pyiceberg"))
         if row.table not in first:
             for text in TABLES[row.table]:
                 _both(sides, text)
@@ -115,6 +118,8 @@ def _measured(
             _both(sides, text)
         answers: dict[int, Any] = {}
         for at in (0, 1) if run % 2 else (1, 0):
+            if row.forgets:
+                sides[at].forget()
             cost, answers[at] = _cost(sides[at], row.work)
             if run >= chosen.warm:
                 taken[at].append(cost)

@@ -1,5 +1,5 @@
 """The rows of the comparison: what both sides do, in SQL that both understand. ``{c}`` is the catalog and namespace,
-``{system}`` where the procedures are."""
+``{system}`` where the procedures are, ``{planned}`` the metadata of a large table without data files."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Row:
     rolls_back: bool = False  # whether the table returns to its first snapshot before each time
     after: tuple[str, ...] = ()  # statements that run once before the row
     on_spark: bool = False  # whether Esker compacts on Spark, which it does by itself above 1 GiB
+    forgets: bool = False  # whether each side forgets before each time what it knows of tables
 
 
 _MOR = "'write.delete.mode'='merge-on-read','write.update.mode'='merge-on-read','write.merge.mode'='merge-on-read'"
@@ -50,6 +51,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "v3": (_create("v3", 3, properties=_MOR), _FILL.format("v3")),
     "cow": (_create("cow", 3, properties=_COW), _FILL.format("cow")),
     "small": (_create("small", 2),),
+    "planned": ("CALL {system}.register_table(table => 'bench.planned', metadata_file => '{planned}')",),
     "files": (_create("files", 2), "INSERT INTO {c}.files SELECT /*+ REPARTITION(60) */ * FROM source"),
 }
 _DELETE = "DELETE FROM {{c}}.{0} WHERE id % 100 = 7"
@@ -59,6 +61,9 @@ _MERGE = (
     "WHEN MATCHED THEN UPDATE SET weight = s.weight WHEN NOT MATCHED THEN INSERT (id, weight) VALUES (s.id, s.weight)"
 )
 _MADE = "DROP TABLE IF EXISTS {c}.made"
+
+
+_PLAN = "SELECT count(*), max(c1) FROM {c}.planned WHERE c0 = -1"  # reads all manifests, and no data file
 
 
 def _rows_of(name: str) -> str:
@@ -129,6 +134,8 @@ ROWS: dict[str, Row] = {
     "inserts": Row(
         "20 one-row INSERT … VALUES", tuple(map(_values, range(20))), "small", (), _rows_of("small"), most=0.3
     ),
+    "plan_first": Row("plan of 100,000 files of PyIceberg's making, first", (_PLAN,), "planned", forgets=True),
+    "plan_again": Row("the same again", (_PLAN,), "planned", most=0.3),
     "compact": _compact("rewrite_data_files, bin-pack"),
     "compact_spark": _compact("rewrite_data_files, bin-pack", on_spark=True),
     "compact_sort": _compact("rewrite_data_files, sort", _SORT),

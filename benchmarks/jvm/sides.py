@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
 from jvm_peer import Peer
 
 import esker
 from benchmarks.turns import processes
+from esker import wiring
 from esker.engines import choose_engine
 
 MEMORY = "3g"
@@ -61,6 +64,9 @@ class Side(Protocol):
     def roll_back(self, table: str, snapshot_id: int) -> None:
         """Return to an older snapshot."""
 
+    def forget(self) -> None:
+        """Forget what is known of tables, as if the process had just begun."""
+
     def cpu_seconds(self) -> float:
         """Return the CPU time so far, of Python, the JVM and its workers."""
 
@@ -68,16 +74,19 @@ class Side(Protocol):
 _NEWEST = "SELECT snapshot_id FROM {{c}}.{0}.snapshots ORDER BY committed_at DESC LIMIT 1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EskerSide:
     """A lake with a catalog in SQLite, and a session without any jar."""
 
+    open: Callable[[], esker.Lake]
     lake: esker.Lake
     spark: Any
     peer: int  # the process of the other side, which is below this one
 
+    planned: str = ""  # the metadata of a large table
+
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        found = self.lake.sql(text.format(c="bench", system="system"))
+        found = self.lake.sql(text.format(c="bench", system="system", planned=self.planned))
         return [] if found is None else [tuple(row) for row in found.collect()]
 
     def view(self, name: str, text: str) -> None:
@@ -91,18 +100,26 @@ class EskerSide:
         if self.snapshot(table) != snapshot_id:
             self.sql(f"CALL system.rollback_to_snapshot('bench.{table}', {snapshot_id})")
 
+    def forget(self) -> None:
+        if (cache := wiring._manifest_cache()) is not None:
+            cache.flush()
+        wiring._manifest_cache.cache_clear()
+        rmtree(os.environ["ESKER_MANIFEST_CACHE"], ignore_errors=True)
+        self.lake = self.open()
+
     def cpu_seconds(self) -> float:
         return CpuClock(without=(self.peer,)).seconds()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JavaSide:
     """Iceberg's runtime with its JDBC catalog in SQLite."""
 
     peer: Peer
+    planned: str = ""
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        return self.peer.sql(text.format(c="java.bench", system="java.system")).rows
+        return self.peer.sql(text.format(c="java.bench", system="java.system", planned=self.planned)).rows
 
     def view(self, name: str, text: str) -> None:
         self.peer.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}")
@@ -113,6 +130,9 @@ class JavaSide:
     def roll_back(self, table: str, snapshot_id: int) -> None:
         self.sql(f"CALL java.system.rollback_to_snapshot('bench.{table}', {snapshot_id})")
 
+    def forget(self) -> None:
+        self.peer.sql("REFRESH TABLE java.bench.planned")  # it keeps the metadata of tables, and no manifests
+
     def cpu_seconds(self) -> float:
         return CpuClock(self.peer.pid).seconds()
 
@@ -121,11 +141,13 @@ class JavaSide:
 def both_sides(scratch: Path, environment: Path) -> Iterator[tuple[EskerSide, JavaSide]]:
     """Start both, with empty catalogs. The environment has the jars and a PySpark that they fit."""
     with java_peer(scratch, environment) as peer, esker_session(peer.version) as spark:
-        lake = esker.connect(f"sqlite:///{scratch}/esker.db", warehouse=str(scratch / "esker"))
+        os.environ["ESKER_MANIFEST_CACHE"] = str(scratch / "manifests")
+        connect = partial(esker.connect, f"sqlite:///{scratch}/esker.db", warehouse=str(scratch / "esker"))
+        lake = connect()
         lake.create_namespace("bench")
         java = JavaSide(peer)
         java.sql("CREATE NAMESPACE {c}")
-        yield EskerSide(lake, spark, peer.pid), java
+        yield EskerSide(connect, lake, spark, peer.pid), java
 
 
 @contextmanager
