@@ -22,6 +22,7 @@ from esker.errors import Conflict, Corrupt, InvalidInput, NoSuchSnapshot, Outcom
 from esker.iceberg import format as iceberg_format
 from esker.maintain import reachable_files
 from esker.maintain.expire_snapshots import is_journal
+from esker.model.table_names import TableName
 from esker.ports.catalog import Unanswered
 from esker.table import Table
 from esker.tree.table_metadata import StatisticsFile
@@ -182,6 +183,25 @@ def test_statistics_of_an_expired_snapshot_go_with_it() -> None:
     assert [file.path for file in table.metadata.statistics] == paths[1:]
     assert paths[0] not in objects_of(table)
     assert paths[1] in objects_of(table)
+
+
+@pytest.mark.parametrize("what", ["data", "manifest", "metadata"])
+def test_statistics_in_a_file_that_the_table_still_needs_stay(what: str) -> None:
+    """A Puffin file may have both sketches and deletion vectors, and crafted metadata may name any file."""
+    table = orders(2)
+    places = {
+        "data": table.inspect.data_files().column("file_path")[0].as_py(),
+        "manifest": table.inspect.manifests().column("path")[0].as_py(),
+        "metadata": table._state.metadata_location,
+    }
+    file = StatisticsFile(snapshot_id=table.snapshots[0].snapshot_id, path=places[what], file_size=1, footer_size=1)
+    home = table._at_home()
+    home.catalog.swap(home.name, table._state, replace(table.metadata, statistics=(file,)))
+    report = table.refresh().expire_snapshots(older_than=LATE)
+    assert "statistics" not in report.files
+    assert table.metadata.statistics == ()
+    assert places[what] in objects_of(table)
+    assert table.verify().ok
 
 
 def test_schemas_and_specs_that_nothing_uses_go_when_asked() -> None:
@@ -402,12 +422,29 @@ def test_two_expiries_at_once_delete_each_file_and_fail_neither(monkeypatch: pyt
     assert table.verify().ok
 
 
-def test_a_journal_of_another_table_is_refused() -> None:
+def test_a_journal_of_another_table_is_left_alone() -> None:
+    """A dropped table that had the same folder leaves one. The expiries of this table must go on."""
     table = orders(2)
     storage = table._workings.storage
-    storage.write_new(f"{table.location}/metadata/expired-x.files.jsonl", b'{"table-uuid": "other"}\n["data", "x"]\n')
-    with pytest.raises(Corrupt, match="it is of table other"):
+    live = table.inspect.data_files().column("file_path")[0].as_py()
+    place = f"{table.location}/metadata/expired-x.files.jsonl"
+    text = f'{{"table-uuid": "other"}}\n["data", "{live}"]\n["data", "{table.location}/data/x"]\n'.encode()
+    storage.write_new(place, text)
+    storage.write_new(f"{table.location}/data/x", b"x")
+    report = table.expire_snapshots(older_than=LATE)
+    assert (report.snapshots_after, report.finished, report.failed) == (1, 0, ())
+    assert storage.read(place) == text
+    assert storage.size(f"{table.location}/data/x") == 1
+    assert table.verify().ok
+
+
+@pytest.mark.parametrize("text", [b"", b"[]\n", b"{}\n", b'{"table-uuid": "0'])
+def test_a_file_that_is_no_journal_though_it_has_the_name_is_refused(text: bytes) -> None:
+    table = orders(2)
+    table._workings.storage.write_new(f"{table.location}/metadata/expired-x.files.jsonl", text)
+    with pytest.raises(Corrupt, match="expired-x"):
         table.expire_snapshots(older_than=LATE)
+    assert len(table.refresh().snapshots) == 2
 
 
 def test_files_that_are_gone_already_are_no_error() -> None:
@@ -500,6 +537,30 @@ def test_f34_a_table_made_again_under_the_name_is_left_alone(monkeypatch: pytest
     with pytest.raises(Conflict, match="dropped and another table has its name"):
         table.expire_snapshots(older_than=LATE)
     assert there <= files(table)
+
+
+def test_f34_a_table_that_gets_another_name_after_the_commit_keeps_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name then leads to another table, which reaches none of the files."""
+    table = orders(3)
+    home = table._at_home()
+    swap = home.catalog.swap
+
+    def renamed(*given: Any) -> Any:
+        answer = swap(*given)
+        monkeypatch.undo()
+        home.catalog.rename(home.name, TableName(("s",), "moved"))
+        made = replace(table.metadata, uuid="0" * 32, snapshots=(), refs={}, current_snapshot_id=None)
+        home.catalog.create(home.name, made)
+        return answer
+
+    there = files(table)
+    monkeypatch.setattr(home.catalog, "swap", renamed)
+    with pytest.raises(Conflict, match="the snapshots have expired, but another table has its name"):
+        table.expire_snapshots(older_than=LATE)
+    assert there <= files(table)
+    moved = home.catalog.load(TableName(("s",), "moved"))
+    assert len(moved.metadata.snapshots) == 1
+    assert reachable(table._workings.storage, moved.metadata) <= files(table)
 
 
 def test_f33_a_change_that_began_before_an_expiry_fails_closed() -> None:

@@ -200,6 +200,13 @@ def test_a_step_that_the_table_refuses_does_not_stop_the_others(dry_run: bool) -
     assert len(table.refresh().inspect.data_files()) == (30 if dry_run else 1)
 
 
+def test_a_table_that_refuses_to_look_for_orphans_is_maintained_without() -> None:
+    table = orders(30, properties={"gc.enabled": "false"})
+    report = table.maintain(orphans=True)
+    assert [(s.verb, (s.skipped or "")[:8]) for s in report.steps][-1] == ("remove_orphans", "refused:")
+    assert len(table.inspect.data_files()) == 1
+
+
 def test_a_table_opened_by_its_path_has_a_health_and_no_maintenance(tmp_path: Any) -> None:
     lake = esker.connect(f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/w")
     lake.create_namespace("s")
@@ -261,6 +268,18 @@ def test_dangling_deletes_and_a_late_hint_are_repaired(tmp_path: Any) -> None:
     assert {finding.snapshot_id for finding in result.findings} <= {s.snapshot_id for s in table.snapshots[:-1]}
     assert table.inspect.delete_files().num_rows == 0
     assert rows_of(table) == [1, 2]
+
+
+def test_a_late_hint_of_an_empty_table_is_repaired(tmp_path: Any) -> None:
+    lake = esker.connect(f"file://{tmp_path}/w")
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", "id bigint")
+    with table.alter() as change:
+        change.set_properties({"x": "1"})
+    (tmp_path / "w/s/t/metadata/version-hint.text").write_text("1")
+    result = table.verify(repair=True)
+    assert (result.repaired, result.findings) == (("stale-hint",), ())
+    assert table.snapshots == ()
 
 
 def test_a_sound_table_is_not_changed_by_a_repair() -> None:

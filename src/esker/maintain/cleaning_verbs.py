@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, Unsupported
 from esker.read.resolve_snapshot import AsOf, to_epoch_ms
 from esker.write.commit import refreshed
 from esker.write.table_changes import next_ms
@@ -106,14 +106,22 @@ class CleaningVerbs:
         """
         from esker.maintain.table_health import Budget, maintain
 
+        def measure() -> Health:
+            try:
+                return self.health(orphans=orphans)
+            except (InvalidInput, Unsupported):  # the table refuses to look for orphans; the step reports it
+                return self.health()
+
         self._at_home()
         start_ms = next_ms(self._state.metadata)
         until_ms = None if max_seconds is None else start_ms + int(max_seconds * 1000)
         self._verb("refresh")()
+        before = measure()
         return maintain(
-            self.health(orphans=orphans),
+            before,
             self._verb,
-            lambda: self.health(orphans=orphans),
+            measure,
+            asked=("remove_orphans",) if orphans and not before.has("orphans") else (),
             budget=Budget(max_bytes=max_bytes, until_ms=until_ms),
             clock_ms=lambda: next_ms(self._state.metadata),
             dry_run=dry_run,

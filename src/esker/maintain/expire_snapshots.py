@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Literal
 from uuid import uuid4
 
-from esker.errors import Corrupt, InvalidInput, NoSuchFile, NoSuchSnapshot, Unsupported
+from esker.errors import Conflict, Corrupt, InvalidInput, NoSuchFile, NoSuchSnapshot, Unsupported
 from esker.maintain.reachable_files import DATA, Losses, LostFile, OwnPlaces, equality_ids, every_manifest, reached
 from esker.maintain.tended_table import TendedTable, in_groups, log
 from esker.model.display_text import card, show_bytes
@@ -22,7 +22,7 @@ from esker.model.table_names import TableName
 from esker.ports.catalog import Catalog, SelfTending, TableState
 from esker.ports.storage import Storage, delete_each
 from esker.tree.table_metadata import TableMetadata
-from esker.write.commit import commit
+from esker.write.commit import commit, refreshed
 from esker.write.context import metadata_folder
 from esker.write.properties import switch
 from esker.write.refs.branches_and_tags import MetadataChange
@@ -188,7 +188,7 @@ def expire(
     committed = commit(catalog, name, table.state, MetadataChange(apply))
     before = based_on[-1]
     # The newest version decides what is removed: others may have committed since.
-    now = replace(table, state=catalog.load(name))
+    now = replace(table, state=_newest(catalog, name, committed))
     losses = Losses(now, before, [])
     tally = _Tally(OwnPlaces.of(before), failed=finished.failed)
     journal = None
@@ -200,6 +200,19 @@ def expire(
         journal = journal if failed else None
     report = tally.result(table, before, committed.metadata, done=True, unreadable=losses.unreadable)
     return replace(report, journal=journal, finished=finished.deleted, failed=tuple(tally.failed)), now.state
+
+
+def _newest(catalog: Catalog, name: TableName, committed: TableState) -> TableState:
+    """The newest version of the table. Raises ``Conflict`` if another table has its name by now: that one says nothing
+    about the files of this table, which may have another name (F34)."""
+    try:
+        return refreshed(catalog, name, committed)
+    except Conflict as error:
+        raise Conflict(
+            f"cannot delete files of expired snapshots of {name}: the snapshots have expired, but another table has "
+            "its name now; no file was deleted; if the table was renamed, remove_orphans() finds the files",
+            table=str(name),
+        ) from error
 
 
 def _same_definitions(one: TableMetadata, other: TableMetadata) -> bool:
@@ -305,13 +318,17 @@ def is_journal(location: str) -> bool:
 
 
 def finish_journals(table: TendedTable, catalog: Catalog, name: TableName) -> _Tally:
-    """Delete the files of journals that earlier runs left, except files that the table reaches now."""
+    """Delete the files of journals that earlier runs left, except files that the table reaches now.
+
+    Journals of another table, such as a dropped one that had this folder, are left alone.
+    """
     tally = _Tally(OwnPlaces.of(table.metadata))
     folder = metadata_folder(table.metadata)
-    waiting = [file.location for file in table.storage.list(folder) if is_journal(file.location)]
+    journals = [file.location for file in table.storage.list(folder) if is_journal(file.location)]
+    waiting = [location for location in journals if not _is_foreign(table, location)]
     if not waiting:
         return tally
-    now = replace(table, state=catalog.load(name))
+    now = replace(table, state=refreshed(catalog, name, table.state))
     there = reached(now)
 
     def unreached(files: list[LostFile]) -> list[LostFile]:
@@ -323,6 +340,22 @@ def finish_journals(table: TendedTable, catalog: Catalog, name: TableName) -> _T
     for location in waiting:
         tally.failed += _delete_journal(now, location, unreached)
     return tally
+
+
+def _is_foreign(table: TendedTable, location: str) -> bool:
+    """Whether a journal is of another table. A file that is no journal is none of another table."""
+    try:
+        with table.storage.open(location) as journal:
+            head = json.loads(journal.readline())
+    except NoSuchFile:
+        return True  # another run has finished it meanwhile
+    except ValueError:
+        return False
+    uuid = head.get("table-uuid") if isinstance(head, dict) else None
+    if uuid is None or uuid == table.metadata.uuid:
+        return False
+    log.warning("left %s alone: it lists files of another table (%s)", location, uuid)
+    return True
 
 
 def _delete_journal(table: TendedTable, location: str, chosen: Callable[[list[LostFile]], list[LostFile]]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from esker.errors import Corrupt, EskerError, NoSuchFile
-from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, name_key, path_key, place_of
+from esker.maintain.tended_table import KeySet, TendedTable, in_groups, keys_of, log, name_key, place_of
 from esker.ports.table_format import EntryColumns
 from esker.tree.data_file import FileContent
 from esker.tree.manifest import Entries
@@ -150,7 +150,7 @@ def every_location(table: TendedTable) -> Iterator[list[str]]:
     Raises what the storage and the reader raise: if a list or manifest cannot be read, nothing is known.
     """
     metadata = table.metadata
-    yield [table.state.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)]
+    yield _versions(table)
     yield list(_statistics(metadata))
     yield [place for snapshot in metadata.snapshots for place in _list_of(snapshot)]
     manifests, _ = every_manifest(table, metadata.snapshots)
@@ -165,6 +165,11 @@ def reached(table: TendedTable) -> KeptFiles:
     for locations in every_location(table):
         kept.add(locations)
     return kept
+
+
+def _versions(table: TendedTable) -> list[str]:
+    """The metadata files of the current version and of those in the log."""
+    return [table.state.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
 
 
 def _statistics(metadata: TableMetadata) -> dict[str, int]:
@@ -193,20 +198,19 @@ class Losses:
         after = self.table.metadata
         kept_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
         expired = [snapshot for snapshot in self.before.snapshots if snapshot.snapshot_id not in kept_ids]
-        if expired:
-            manifests, kept = every_manifest(self.table, after.snapshots)
-            candidates = self._candidates(expired, manifests)
-            if candidates:  # else every file of the expired snapshots is in a retained manifest
-                keep_live(self.table, list(manifests.values()), kept)
-            kept.add(list(_statistics(after)))
-            yield from self._lost_data(candidates, kept)
-            lost = [LostFile(MANIFEST, manifest.path, manifest.length) for manifest in candidates]
-            yield from _not_in(kept, lost)
-            lists = [LostFile(MANIFEST_LIST, place) for snapshot in expired for place in _list_of(snapshot)]
-            yield from _not_in(kept, lists)
-        there = keys_of(_statistics(after))
-        gone = [LostFile(STATISTICS, place, size) for place, size in _statistics(self.before).items()]
-        yield from (file for file in gone if path_key(file.location) not in there)
+        there = set(_statistics(after))
+        gone = [LostFile(STATISTICS, *file) for file in _statistics(self.before).items() if file[0] not in there]
+        if not expired and not gone:
+            return
+        manifests, kept = every_manifest(self.table, after.snapshots)
+        candidates = self._candidates(expired, manifests)
+        if candidates or gone:  # else every file of the expired snapshots is in a retained manifest
+            keep_live(self.table, list(manifests.values()), kept)
+        kept.add([*there, *_versions(self.table)])
+        yield from self._lost_data(candidates, kept)
+        lost = [LostFile(MANIFEST, manifest.path, manifest.length) for manifest in candidates]
+        lost += [LostFile(MANIFEST_LIST, place) for snapshot in expired for place in _list_of(snapshot)]
+        yield from _not_in(kept, [*lost, *gone])
 
     def _candidates(self, expired: Sequence[Snapshot], kept: Mapping[str, ManifestFile]) -> list[ManifestFile]:
         """The manifests of expired snapshots that no retained snapshot lists."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -88,6 +88,10 @@ class Health:
         """The measures that need an action, the most important first."""
         bad = [measure for measure in self.measures if measure.needs_action]
         return tuple(sorted(bad, key=lambda one: (one.score - 100) * one.weight))
+
+    def has(self, name: str) -> bool:
+        """Whether there is a measure of this name."""
+        return any(measure.name == name for measure in self.measures)
 
     def __repr__(self) -> str:
         return f"<Health of {self.name}: {self.score} of 100, {len(self.findings)} findings>"
@@ -391,18 +395,19 @@ def maintain(
     verb_of: Callable[[str], Callable[..., Any]],
     measure: Callable[[], Health],
     *,
+    asked: Sequence[str] = (),
     budget: Budget,
     clock_ms: Callable[[], int],
     dry_run: bool,
 ) -> Maintenance:
-    """Run the verbs that the findings name, each once. ``verb_of`` gives the verb of a name.
+    """Run the verbs that the findings name, and those in ``asked``, each once. ``verb_of`` gives the verb of a name.
 
     A step that loses against other writers, or that the table refuses, is reported and does not stop the others.
     """
     steps: list[Step] = []
     for name in ORDER:
         found = [finding for finding in before.findings if finding.action == name]
-        if not found:
+        if not found and name not in asked:
             continue
         arguments = {key: value for finding in found for key, value in finding.arguments.items()}
         arguments |= budget.limits(name)
@@ -422,7 +427,7 @@ def maintain(
             Step(
                 verb=name,
                 arguments=arguments,
-                why="; ".join(f"{finding.name} {finding.score}: {finding.said}" for finding in found),
+                why="; ".join(f"{finding.name} {finding.score}: {finding.said}" for finding in found) or "asked for",
                 effect="; ".join(finding.effect or "" for finding in found),
                 plan=plan,
                 report=report,

@@ -18,6 +18,7 @@ from esker.tree.snapshot import extended
 from esker.write.build_snapshot import SnapshotChange
 from esker.write.commit import Proposal, commit
 from esker.write.context import Home, MetadataNames, Scratch
+from esker.write.table_changes import next_ms
 
 REPAIR = "esker.repair"  # in the summary of the snapshot
 
@@ -48,10 +49,10 @@ class _RightTotals:
     _inner: SnapshotChange | None = None
 
     def propose(self, base: TableState, attempt: int) -> Proposal | None:
-        """The same files and the right totals. None if the table is empty."""
+        """The same files and the right totals. A table without snapshots gets a version for its hint alone."""
         head = base.metadata.current_snapshot
         if head is None:
-            return None
+            return Proposal(metadata=replace(base.metadata, last_updated_ms=next_ms(base.metadata)))
         tools = self.home.tools
         self._inner = SnapshotChange(
             tools=tools,
