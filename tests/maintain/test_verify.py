@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,11 @@ class Lying:
     row: Callable[[ManifestFile], ManifestFile] = lambda manifest: manifest
     batch: Callable[[Entries], Entries] = lambda entries: entries
     repeats: int = 1
+    only: int | None = None  # the snapshot whose list is changed; None: all
 
     def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        if self.only not in (None, snapshot.snapshot_id):
+            return self.inner.manifests(metadata, snapshot)
         return tuple(map(self.row, self.inner.manifests(metadata, snapshot))) * self.repeats
 
     def entries(
@@ -165,6 +170,94 @@ def test_counts_of_lists_and_manifests_must_agree(field: str) -> None:
     assert found(orders(), lies={"row": lie}) == [expected]  # fewer entries than listed: the end of a file is missing
 
 
+OTHER_ROWS = {
+    "added_rows": (9, "wrong-count"),
+    "length": (7, "wrong-length"),
+    "min_sequence_number": (2, "sequence-number"),
+    "sequence_number": (2, "sequence-number"),
+    "first_row_id": (5, "row-ids"),
+}
+
+
+@pytest.mark.parametrize("field", OTHER_ROWS)
+def test_a_manifest_that_another_list_describes_wrongly_is_found(field: str) -> None:
+    """The manifest of the first snapshot is right in the first list, and wrong in the second."""
+    table = orders(version=3, **{"commit.manifest-merge.enabled": "false"})
+    first = table._workings.format.manifests(table.metadata, table.snapshots[0])[0].path
+    wrong, rule = OTHER_ROWS[field]
+
+    def lie(manifest: ManifestFile) -> ManifestFile:
+        return replace(manifest, **{field: wrong}) if manifest.path == first else manifest
+
+    result = seen(table, lies={"row": lie, "only": table.snapshots[1].snapshot_id})
+    assert {(finding.rule, finding.file) for finding in result.findings} == {(rule, first)}
+
+
+def by_region(rows: Sequence[Any], kind: str = "string", term: str = "r") -> Table:
+    """A table with a row of each region, partitioned by it."""
+    lake = esker.connect("memory:")
+    lake.create_namespace("s")
+    table = lake.create_table("s.t", f"id bigint, r {kind}", partition_by=[term])
+    table.append(pa.table({"id": pa.array(range(len(rows)), pa.int64()), "r": pa.array(rows)}))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "changed", "said"),
+    [
+        (["a", "c"], "string", {"upper_bound": b"b"}, "a lower highest value"),
+        (["a", "c"], "string", {"lower_bound": b"b"}, "a higher lowest value"),
+        (["a", None], "string", {"contains_null": False}, "no null"),
+        ([1.0, float("nan")], "double", {"contains_nan": False}, "no NaN"),
+        ([-3.0, 2.0], "double", {"lower_bound": bytes(8)}, "a higher lowest value"),
+    ],
+)
+def test_partitions_must_be_within_the_summaries(
+    rows: list[Any], kind: str, changed: dict[str, Any], said: str
+) -> None:
+    table = by_region(rows, kind)
+    assert table.verify(deep=True).findings == ()
+
+    def lie(manifest: ManifestFile) -> ManifestFile:
+        assert manifest.partitions is not None
+        return replace(manifest, partitions=tuple(replace(one, **changed) for one in manifest.partitions))
+
+    (finding,) = seen(table, lies={"row": lie}).findings
+    assert finding.rule == "wrong-bounds"
+    assert finding.why == f"for the partition field r of its files, its manifest list records {said}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "term", "other"),
+    [
+        (["a", "ab"], "string", "truncate(1, r)", "b"),
+        (["a"], "string", "r", None),
+        ([None], "string", "r", "a"),
+        ([datetime(2026, 1, 1), datetime(2026, 1, 31)], "timestamp_ntz", "month(r)", 671),
+        ([float("nan")], "double", "r", 1.0),
+        ([7, 7], "bigint", "bucket(4, r)", 2),
+        ([Decimal("1.25")], "decimal(9,2)", "truncate(100, r)", Decimal("2.00")),
+        ([True], "boolean", "r", False),
+        ([b"\x01\x02"], "binary", "truncate(1, r)", b"\x02"),
+    ],
+)
+def test_deep_compares_the_partition_with_the_rows(rows: list[Any], kind: str, term: str, other: Any) -> None:
+    table = by_region(rows, kind, term)
+    assert table.verify(deep=True).findings == ()
+
+    def moved(entries: Entries) -> Entries:
+        column = entries.partition[0]
+        return replace(entries, partition=(pa.array([other] * len(entries), column.type),))
+
+    def blind(manifest: ManifestFile) -> ManifestFile:
+        return replace(manifest, partitions=None)
+
+    (finding,) = seen(table, deep=True, lies={"batch": moved, "row": blind}).findings
+    assert finding.rule == "wrong-partition"
+    assert f" = {other!r}, which its manifest records, by its r" in finding.why
+    assert found(table, lies={"batch": moved, "row": blind}) == []  # only the rows say so
+
+
 def test_totals_of_summaries_must_be_the_sums() -> None:
     table = orders()
     last = table.snapshots[-1]
@@ -240,6 +333,17 @@ def test_refs_schemas_and_specs_must_be_of_the_table() -> None:
     assert found(table, snapshots=(*table.snapshots, last)) == ["sequence-number", "unknown-snapshot"]
     assert found(table, snapshots=(*table.snapshots[:-1], replace(last, schema_id=9))) == ["unknown-schema"]
     assert "unknown-spec" in found(table, lies={"row": lambda m: replace(m, spec_id=9)})
+
+
+def test_row_ids_of_files_must_not_overlap() -> None:
+    table = orders(version=3)
+
+    def same(entries: Entries) -> Entries:
+        return replace(entries, rest={**entries.rest, "first_row_id": pa.array([5] * len(entries), pa.int64())})
+
+    result = seen(table, lies={"batch": same})
+    assert [(f.rule, f.snapshot_id) for f in result.findings] == [("row-ids", table.snapshots[1].snapshot_id)]
+    assert result.findings[0].file in (data_file(table, 0), data_file(table, 1))
 
 
 def test_row_ids_must_not_overlap() -> None:

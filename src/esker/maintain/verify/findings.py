@@ -30,10 +30,11 @@ RULES: Mapping[str, str] = {
     "unknown-spec": "The table has the partition spec of every manifest.",
     "unknown-schema": "The table has the schema of every snapshot.",
     "unknown-snapshot": "Refs and the current snapshot are snapshots of the table.",
-    "row-ids": "Row ids of snapshots do not overlap and are below the table's next row id.",
+    "row-ids": "Row ids of snapshots and files do not overlap and are below the table's next row id.",
     "stale-hint": "The version hint names the current version.",
     "wrong-rows": "A data file has as many rows, nulls and NaNs as its manifest records.",
-    "wrong-bounds": "The values of a column are between the recorded bounds.",
+    "wrong-bounds": "The values of a column or of a partition field are between the recorded bounds.",
+    "wrong-partition": "The rows of a data file belong to the partition that its manifest records.",
 }
 """What is checked, by the name that findings have."""
 

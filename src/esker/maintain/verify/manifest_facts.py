@@ -4,23 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from esker.errors import EskerError
 from esker.maintain.tended_table import TendedTable, keys_of, path_key
+from esker.model.arrow_arrays import numbers_of
+from esker.model.partition_and_sort import PartitionSpec, fields_of_all, partition_value_type
+from esker.model.pruning.orderable import Orderable, from_values, is_orderable
+from esker.model.types import Type, is_floating
 from esker.ports.table_format import EntryColumns
 from esker.read.attach_deletes import DELETE_FILE_PATH_ID, only_target
 from esker.tree.data_file import DataFile, FileContent
 from esker.tree.manifest import Entries, EntryStatus
 from esker.tree.manifest_list import ManifestContent, ManifestFile
+from esker.tree.table_metadata import TableMetadata
 from esker.write.steps import listed_name
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Keys = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRange:
+    """The values of one partition field over the live files of a manifest, in the form in which they are compared."""
+
+    type: Type
+    has_null: bool = False
+    has_nan: bool = False
+    lowest: Any = None  # None: there is no value
+    highest: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +54,8 @@ class ManifestFacts:
     is_vector: npt.NDArray[np.bool_]  # for each target, whether the delete is a vector
     names: tuple[str, ...]  # of the targets
     deletes: tuple[str, ...]  # the delete file of each target
+    row_ids: Keys  # for each live file, its first row id and the one after its last; -1: it has none
+    partitions: tuple[FieldRange, ...]  # for each field of the manifest's spec
     manifest: ManifestFile
 
 
@@ -53,7 +71,7 @@ def read_each(
             yield manifest, error
 
 
-def facts_of(manifest: ManifestFile, batches: Sequence[Entries]) -> ManifestFacts:
+def facts_of(metadata: TableMetadata, manifest: ManifestFile, batches: Sequence[Entries]) -> ManifestFacts:
     """The facts of one manifest."""
     files, rows = [0, 0, 0], [0, 0, 0]
     for batch in batches:
@@ -78,7 +96,46 @@ def facts_of(manifest: ManifestFile, batches: Sequence[Entries]) -> ManifestFact
         is_vector=np.array([delete.is_deletion_vector for delete, _ in named], np.bool_),
         names=tuple(target for _, target in named),
         deletes=tuple(delete.path for delete, _ in named),
+        row_ids=_row_ids(live if is_data else ()),
+        partitions=_ranges(metadata, live),
         manifest=manifest,
+    )
+
+
+def _row_ids(live: Sequence[Entries]) -> Keys:
+    parts = [np.empty((0, 2), np.int64)]
+    for batch in live:
+        column = batch.rest.get("first_row_id")
+        first = np.full(len(batch), -1) if column is None else numbers_of(column, null=-1)
+        parts.append(np.stack([first, first + batch.record_count], axis=1))
+    return np.concatenate(parts)
+
+
+def _ranges(metadata: TableMetadata, live: Sequence[Entries]) -> tuple[FieldRange, ...]:
+    """The values of each partition field. Empty without files, and if a value cannot be of its type."""
+    sources = fields_of_all(metadata.schemas)
+    spec = live[0].spec if live else PartitionSpec()
+    found: list[FieldRange] = []
+    for at, field in enumerate(spec.fields):
+        type_ = partition_value_type(field, sources)
+        try:
+            parts = [from_values(type_, batch.partition[at]) for batch in live if is_orderable(type_)]
+        except ValueError:
+            return ()
+        found.append(_range(type_, parts))
+    return tuple(found)
+
+
+def _range(type_: Type, parts: Sequence[Orderable]) -> FieldRange:
+    known = [part.values[part.known] for part in parts]
+    nans = [values != values if is_floating(type_) else np.zeros(len(values), np.bool_) for values in known]
+    values = [value for part, is_nan in zip(known, nans, strict=True) for value in part[~is_nan].tolist()]
+    return FieldRange(
+        type=type_,
+        has_null=any(not part.known.all() for part in parts),
+        has_nan=any(is_nan.any() for is_nan in nans),
+        lowest=min(values, default=None),
+        highest=max(values, default=None),
     )
 
 

@@ -82,7 +82,7 @@ class _RightTotals:
         for manifest, outcome in read_each(table, manifests, full_metrics=False):
             if isinstance(outcome, EskerError):
                 raise outcome
-            facts.append(facts_of(manifest, outcome))
+            facts.append(facts_of(base.metadata, manifest, outcome))
         return {key: str(value) for key, value in totals_of(facts).items()}
 
     def abandon(self) -> None:

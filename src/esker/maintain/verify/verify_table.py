@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from esker.errors import EskerError, NoSuchFile, StorageFailed
 from esker.maintain.tended_table import KeySet, TendedTable, ask_each, in_groups, log, path_key
 from esker.maintain.verify.check_metadata import check_metadata, check_statistics
 from esker.maintain.verify.findings import Finding, Severity, Verification
 from esker.maintain.verify.manifest_facts import ManifestFacts, facts_of, read_each
+from esker.model.arrow_arrays import binary_array
+from esker.model.pruning.orderable import decode
+from esker.model.types import Type
 from esker.ports.table_format import EntryColumns
 from esker.tree.manifest import Entries
 from esker.tree.manifest_list import ManifestContent, ManifestFile
@@ -66,6 +69,7 @@ class _Walk:
     rows_read: int = 0
     facts: dict[str, ManifestFacts | None] = field(default_factory=dict)  # by path; None: cannot be read
     seen: KeySet = field(default_factory=KeySet)
+    rows: dict[str, list[ManifestFile]] = field(default_factory=dict)  # how lists describe each manifest, by path
 
     def findings(self) -> Iterator[Finding]:
         """Top-down: metadata, lists, manifests, files, and then the totals of each snapshot."""
@@ -83,18 +87,37 @@ class _Walk:
                 continue
             yield from check_list(metadata, snapshot, manifests)
             lists[snapshot.snapshot_id] = [manifest.path for manifest in manifests]
-            new = [m for m in manifests if m.path not in self.facts and m.path not in waiting]
+            new = [manifest for manifest in manifests if self._is_new(manifest)]
             waiting |= {manifest.path: manifest for manifest in new}
             if len(waiting) >= _AT_ONCE:
                 yield from self._read(list(waiting.values()))
                 waiting.clear()
         yield from self._read(list(waiting.values()))
+        yield from self._check_other_rows()
         for snapshot in metadata.snapshots:
             paths = lists.get(snapshot.snapshot_id)
             known = [self.facts.get(path) for path in paths or ()]
             if paths is not None and None not in known:
                 yield from check_snapshot(snapshot, [facts for facts in known if facts is not None], self._name)
         log.info("verified %d files", self.files)
+
+    def _is_new(self, manifest: ManifestFile) -> bool:
+        """Whether no list has named the manifest before. A row that differs from earlier ones is checked later."""
+        known = self.rows.setdefault(manifest.path, [])
+        if manifest not in known:
+            known.append(manifest)
+            return len(known) == 1
+        return False
+
+    def _check_other_rows(self) -> Iterator[Finding]:
+        """Lists of several snapshots describe one manifest, and each description must be right."""
+        for path, rows in self.rows.items():
+            facts = self.facts.get(path)
+            if facts is not None and len(rows) > 1:
+                yield from self._check_lengths(rows[1:])
+                for row in rows[1:]:
+                    yield from check_manifest(self.table.metadata, row, facts)
+                    yield from _check_inherited(rows[0], row)
 
     def _read(self, manifests: Sequence[ManifestFile]) -> Iterator[Finding]:
         for group in in_groups(manifests, _AT_ONCE):
@@ -104,7 +127,7 @@ class _Walk:
                     self.facts[manifest.path] = None
                     yield _broken(outcome, manifest.path)
                     continue
-                facts = facts_of(manifest, outcome)
+                facts = facts_of(self.table.metadata, manifest, outcome)
                 self.facts[manifest.path] = facts
                 yield from check_manifest(self.table.metadata, manifest, facts)
                 for batch in outcome:
@@ -212,6 +235,7 @@ def check_manifest(metadata: TableMetadata, manifest: ManifestFile, facts: Manif
             if listed is not None and listed != count:
                 why = f"it has {count} {status} {what} where its manifest list records {listed}"
                 yield Finding(rule="wrong-count", file=manifest.path, why=why)
+    yield from _check_summaries(metadata, manifest, facts)
     if metadata.format_version == 1:
         return
     if facts.lowest is not None and facts.lowest != manifest.min_sequence_number:
@@ -222,6 +246,46 @@ def check_manifest(metadata: TableMetadata, manifest: ManifestFile, facts: Manif
     if facts.highest is not None and facts.highest > manifest.sequence_number:
         why = f"a file has sequence number {facts.highest}, above {manifest.sequence_number} of its manifest"
         yield Finding(rule="sequence-number", file=manifest.path, why=why)
+
+
+def _check_inherited(one: ManifestFile, other: ManifestFile) -> Iterator[Finding]:
+    """Files inherit these numbers, so two lists must record the same. A list from before version 3 has no row id."""
+    if one.sequence_number != other.sequence_number:
+        why = f"one manifest list records sequence number {one.sequence_number}, another {other.sequence_number}"
+        yield Finding(rule="sequence-number", file=one.path, why=why)
+    if None not in (one.first_row_id, other.first_row_id) and one.first_row_id != other.first_row_id:
+        why = f"one manifest list records first row id {one.first_row_id}, another {other.first_row_id}"
+        yield Finding(rule="row-ids", file=one.path, why=why)
+
+
+def _check_summaries(metadata: TableMetadata, manifest: ManifestFile, facts: ManifestFacts) -> Iterator[Finding]:
+    """The partitions of the live files are within the summaries, by which a scan leaves the manifest unread (C4)."""
+    spec = metadata.spec_by_id.get(manifest.spec_id)
+    if spec is None or manifest.partitions is None or len(manifest.partitions) != len(spec.fields):
+        return
+    for field_, seen, summary in zip(spec.fields, facts.partitions, manifest.partitions, strict=False):
+        wrong = []
+        if seen.has_null and not summary.contains_null:
+            wrong.append("no null")
+        if seen.has_nan and summary.contains_nan is False:
+            wrong.append("no NaN")
+        if seen.lowest is not None:
+            lower, upper = (_bound(seen.type, bound) for bound in (summary.lower_bound, summary.upper_bound))
+            if lower is not None and seen.lowest < lower:
+                wrong.append("a higher lowest value")
+            if upper is not None and seen.highest > upper:
+                wrong.append("a lower highest value")
+        if wrong:
+            why = f"for the partition field {field_.name} of its files, its manifest list records {', '.join(wrong)}"
+            yield Finding(rule="wrong-bounds", file=manifest.path, why=why)
+
+
+def _bound(type_: Type, bound: bytes | None) -> Any:
+    """A bound in the form in which partition values are compared. None: unknown."""
+    if bound is None:
+        return None
+    found = decode(type_, binary_array([bound]))
+    return found.values[0] if found.known[0] else None
 
 
 # ---------------------------------------------------------------- snapshots
@@ -245,6 +309,11 @@ def check_snapshot(snapshot: Snapshot, manifests: Sequence[ManifestFacts], name_
         why = "the snapshot has more than one deletion vector for it"
         yield Finding(rule="two-vectors", file=name, why=why, snapshot_id=snapshot.snapshot_id)
     yield from _check_targets(snapshot, manifests)
+    # Each row has its own id (v3).
+    for number, at in _overlapping([facts.row_ids for facts in manifests]):
+        name = name_of(manifests[number], at)
+        why = "its row ids are those of another file, too"
+        yield Finding(rule="row-ids", file=name, why=why, snapshot_id=snapshot.snapshot_id)
 
 
 def _check_totals(snapshot: Snapshot, manifests: Sequence[ManifestFacts]) -> Iterator[Finding]:
@@ -273,13 +342,34 @@ def _repeated(parts: Sequence[Keys]) -> list[tuple[int, int]]:
         return []
     keys = np.concatenate(parts)
     order = np.argsort(keys, kind="stable")
-    again = order[1:][keys[order][1:] == keys[order][:-1]]
-    ends = np.cumsum([len(part) for part in parts])
-    found = []
-    for place in np.sort(again):
+    return _places(order[1:][keys[order][1:] == keys[order][:-1]], [len(part) for part in parts])
+
+
+def _overlapping(parts: Sequence[Keys]) -> list[tuple[int, int]]:
+    """Where ranges are that begin before the end of one that begins earlier: the number of the part, the place in it.
+    A range is its first number and the one after its last; a first number below zero is none."""
+    import numpy as np
+
+    ranges = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
+    known = np.flatnonzero((ranges[:, 0] >= 0) & (ranges[:, 1] > ranges[:, 0]))
+    if len(known) < 2:
+        return []
+    order = known[np.argsort(ranges[known, 0], kind="stable")]
+    ends = np.maximum.accumulate(ranges[order, 1])
+    again = order[1:][ranges[order[1:], 0] < ends[:-1]]
+    return _places(again, [len(part) for part in parts])
+
+
+def _places(found: Keys, lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """The number of the part, and the place in it, of each place in all parts together."""
+    import numpy as np
+
+    ends = np.cumsum(lengths)
+    places = []
+    for place in np.sort(found):
         number = int(np.searchsorted(ends, place, side="right"))
-        found.append((number, int(place - (ends[number] - len(parts[number])))))
-    return found
+        places.append((number, int(place - (ends[number] - lengths[number]))))
+    return places
 
 
 def _check_targets(snapshot: Snapshot, manifests: Sequence[ManifestFacts]) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ from esker.model.types import (
     Type,
     UuidType,
 )
-from esker.model.values import unscaled
+from esker.model.values import from_unscaled, unscaled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -229,6 +229,20 @@ def from_values(type_: Type, column: pa.Array) -> Orderable:
             if not decode(type_, column).known[valid].all():
                 raise ValueError(f"a partition value is not a valid {type_}")
             return Orderable(_Raw.of(column).objects(), valid)
+
+
+def held_values(type_: Type, column: pa.Array) -> list[Any]:
+    """The values of a column without nulls in the held form."""
+    values = from_values(type_, column).values.tolist()
+    match type_:
+        case DecimalType(scale=scale):
+            return [from_unscaled(value, scale) for value in values]
+        case StringType():
+            return [value.decode() for value in values]
+        case BooleanType():
+            return [bool(value) for value in values]
+        case _:
+            return values
 
 
 def _integers(type_: Type, column: pa.Array) -> Ints:
