@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -258,6 +259,42 @@ def test_f46_a_table_of_another_catalog_in_the_folder_is_refused(tmp_path: Path,
     gone = set(mine.remove_orphans(other_tables="remove", **ALL).files)
     assert gone == {place for place in before if "/inner/" in place and not place.endswith("/v2.metadata.json")}
     refuses(orders(), "it takes error, remove", other_tables="delete")
+
+
+@pytest.mark.parametrize("without", ["mine", "theirs", "both"])
+def test_f46_a_table_without_a_uuid_is_another_one_by_its_location(without: str) -> None:
+    """Writers of format version 1 need not give a uuid."""
+    lake = lake_in_memory()
+    table = orders(lake, format_version=1)
+    inner = {"format-version": 1, "location": f"{table.location}/inner", "last-updated-ms": 1}
+    if without == "mine":
+        inner["table-uuid"] = "11111111-1111-1111-1111-111111111111"
+    if without != "theirs":
+        for written, (data, time_ms) in objects_of(table).items():
+            if written.endswith(".metadata.json"):
+                version = {key: value for key, value in json.loads(data).items() if key != "table-uuid"}
+                objects_of(table)[written] = (json.dumps(version).encode(), time_ms)
+        table = lake.table("s.t")
+        assert table.uuid is None
+        assert table.remove_orphans().files == ()
+    place = stray(table, "inner/metadata/00001-x.metadata.json", data=json.dumps(inner).encode())
+    file = stray(table, "inner/data/x.parquet")
+    refuses(table, "is metadata of another table")
+    assert set(table.remove_orphans(other_tables="remove").files) >= {place, file}
+
+
+def test_f46_a_view_of_another_catalog_in_the_folder_is_refused() -> None:
+    table = orders()
+    view = {"view-uuid": "11111111-1111-1111-1111-111111111111", "location": f"{table.location}/v"}
+    stray(table, "v/metadata/00001-x.metadata.json", data=json.dumps(view).encode())
+    refuses(table, "is metadata of another table")
+
+
+def test_a_version_of_the_table_itself_without_a_uuid_is_an_orphan() -> None:
+    table = orders()
+    old = {"format-version": 1, "location": f"{table.location}/", "last-updated-ms": 1}
+    place = stray(table, "metadata/00000-x.metadata.json", data=json.dumps(old).encode())
+    assert table.remove_orphans().files == (place,)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"null", b'{"table-uuid": 1}', b"\x1f\x8bx", b"\xff\xfe"])

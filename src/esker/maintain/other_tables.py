@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,7 @@ class _Version(msgspec.Struct):
     """What is read of a metadata file."""
 
     uuid: str | None = msgspec.field(name="table-uuid", default=None)
+    location: str | None = None
     updated_ms: int = msgspec.field(name="last-updated-ms", default=0)
     log: list[_Entry] = msgspec.field(name="metadata-log", default_factory=list)
 
@@ -48,18 +50,17 @@ def check_no_other_table(storage: Storage, state: TableState, files: Sequence[St
     ``files`` are metadata files that this table does not reach. A file that is no metadata is ignored. Raises
     ``StorageFailed`` if the storage does not answer.
     """
-    mine = state.metadata.uuid
-    if mine is None:
-        return
-    for file, uuid in zip(files, ask_each(storage, lambda one: _uuid_of(storage, one.location), files), strict=True):
-        if uuid is not None and uuid.lower() != mine.lower():
-            raise InvalidInput(
-                f"cannot {doing}: {file.location} is metadata of another table ({uuid}), which may need files here; "
-                "give a folder without it, with location=…; if that table is gone for good, allow it with "
-                "other_tables='remove'",
-                file=file.location,
-                other=uuid,
-            )
+    for file, found in zip(files, ask_each(storage, lambda one: _owner(storage, one.location), files), strict=True):
+        if found is None or found.is_of(state):
+            continue
+        other = found.uuid or found.location or "without a uuid"
+        raise InvalidInput(
+            f"cannot {doing}: {file.location} is metadata of another table ({other}), which may need files here; "
+            "give a folder without it, with location=…; if that table is gone for good, allow it with "
+            "other_tables='remove'",
+            file=file.location,
+            other=other,
+        )
 
 
 def check_no_other_history(storage: Storage, state: TableState, files: Sequence[StoredFile], doing: str) -> None:
@@ -106,19 +107,33 @@ def check_not_shared(catalog: Catalog, name: object, folders: Iterable[str], doi
             )
 
 
-def _uuid_of(storage: Storage, location: str) -> str | None:
-    """The uuid in a metadata file. None if it is no metadata, or is gone."""
+class _Owner(NamedTuple):
+    """The table that a metadata file is of. In format version 1 it may have no uuid, and a view never has one."""
+
+    uuid: str | None
+    location: str | None = None
+
+    def is_of(self, state: TableState) -> bool:
+        """Whether it is this table. Versions without a uuid are compared by their location."""
+        mine = state.metadata.uuid
+        if self.uuid is not None:
+            return mine is not None and self.uuid.lower() == mine.lower()
+        return self.location is None or path_key(self.location) == path_key(state.metadata.location)
+
+
+def _owner(storage: Storage, location: str) -> _Owner | None:
+    """The table of a metadata file. None if it is no metadata, or is gone."""
     try:
         with storage.open(location) as file:
             head = _inflated(file.read(_HEAD), _HEAD)
         if (found := _UUID.search(head)) is not None:
-            return found[1].decode("utf-8", "replace")
+            return _Owner(found[1].decode("utf-8", "replace"))
         version = _decoded(storage, location)
     except StorageFailed:
         raise
     except EskerError:
         return None
-    return None if version is None else version.uuid
+    return None if version is None else _Owner(version.uuid, version.location)
 
 
 def _versions(storage: Storage, files: Sequence[StoredFile], uuid: str | None) -> Iterator[tuple[StoredFile, _Version]]:
