@@ -190,6 +190,21 @@ def test_a_compaction_that_meets_conflicts_again_and_again_gives_up_with_nothing
     assert memory.files() == reachable(table)
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_one_commit_that_touches_many_groups_is_one_conflict(mode: str) -> None:
+    memory = MemoryLake()
+    table = orders(memory.lake(), partition_by=["region"], properties={"write.delete.mode": mode})
+    regions = [f"r{n}" for n in range(5)]
+    for at in (0, 10, 20):
+        table.append(pa.concat_tables([rows([at, at + 1], region) for region in regions]))
+    door = Interrupted(lambda: table.delete("id = 1"))
+    report = memory.lake(door).table(NAME).compact(min_input_files=2, max_retries=1)
+    assert (report.groups, len(report.snapshots)) == (5, 1)
+    assert len(door.of("begin")) == 10  # each group twice
+    assert rows_of(check_sound(memory.lake(), NAME)) == sorted([0, 10, 11, 20, 21] * 5)
+    assert memory.files() == reachable(memory.lake().table(NAME))
+
+
 def test_only_the_group_that_was_touched_is_written_again() -> None:
     memory = MemoryLake()
     table = orders(memory.lake(), partition_by=["region"])

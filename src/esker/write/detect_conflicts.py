@@ -23,7 +23,15 @@ from esker.tree.manifest_list import ManifestContent, ManifestFile
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
 from esker.write.rows.row_change_modes import is_serializable, isolation_property
-from esker.write.steps import ChangeRows, RemovePartitions, RemoveRows, ReplaceFiles, Replacement, Step
+from esker.write.steps import (
+    ChangeRows,
+    FileConflicts,
+    RemovePartitions,
+    RemoveRows,
+    ReplaceFiles,
+    Replacement,
+    Step,
+)
 from esker.write.table_changes import ancestors
 
 # ---------------------------------------------------------------- commits of others since a change began
@@ -291,8 +299,11 @@ def detect_conflicts(
     if changing:
         since = snapshots_since(metadata, start, head, f"{changing[0].verb} rows")
         check_row_changes(table_format, metadata, since, manifests, changing)
+    conflicts = FileConflicts()
     for replacement in (step for step in steps if isinstance(step, ReplaceFiles)):
-        _check_compaction(table_format, metadata, head, replacement)
+        with conflicts.collecting():
+            _check_compaction(table_format, metadata, head, replacement)
+    conflicts.raise_if_any()
     if replacing:
         since = snapshots_since(metadata, start, head, "overwrite")
         _check_replacing(table_format, metadata, since, manifests, replacing)

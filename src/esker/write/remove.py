@@ -21,6 +21,7 @@ from esker.write.steps import (
     AddFiles,
     ChangeRows,
     DeleteKeys,
+    FileConflicts,
     Outcome,
     Removal,
     RemoveDangling,
@@ -43,20 +44,37 @@ def apply_steps(
 ) -> Outcome:
     """Apply the steps in order. A removal applies to the base and to everything that earlier steps added."""
     outcome = Outcome()
+    conflicts = FileConflicts()
     for segment in _segments(steps):
-        if isinstance(segment, ChangeRows):
-            apply_change(tools, metadata, manifests, segment, outcome)
-        elif isinstance(segment, ReplaceFiles):
-            apply_replacement(tools, metadata, manifests, segment, outcome)
-        elif isinstance(segment, ReplaceDeletes):
-            apply_new_deletes(tools, metadata, manifests, segment, outcome)
-        elif isinstance(segment, ReplaceManifests):
-            apply_new_manifests(manifests, segment, outcome)
-        elif isinstance(segment, RemoveDangling):
-            remove_dangling(tools.format, metadata, manifests, outcome)
-        else:
-            _apply_segment(tools, rewriter, metadata, manifests, segment, outcome)
+        if isinstance(segment, ReplaceFiles):
+            with conflicts.collecting():
+                apply_replacement(tools, metadata, manifests, segment, outcome)
+        elif segment:
+            conflicts.raise_if_any()
+            _apply_one(tools, rewriter, metadata, manifests, segment, outcome)
+    conflicts.raise_if_any()
     return outcome
+
+
+def _apply_one(
+    tools: Tools,
+    rewriter: Rewriter,
+    metadata: TableMetadata,
+    manifests: Sequence[ManifestFile],
+    segment: _Alone | list[Step],
+    outcome: Outcome,
+) -> None:
+    match segment:
+        case ChangeRows():
+            apply_change(tools, metadata, manifests, segment, outcome)
+        case ReplaceDeletes():
+            apply_new_deletes(tools, metadata, manifests, segment, outcome)
+        case ReplaceManifests():
+            apply_new_manifests(manifests, segment, outcome)
+        case RemoveDangling():
+            remove_dangling(tools.format, metadata, manifests, outcome)
+        case list():
+            _apply_segment(tools, rewriter, metadata, manifests, segment, outcome)
 
 
 def _segments(steps: Sequence[Step]) -> Iterator[_Alone | list[Step]]:

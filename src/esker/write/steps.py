@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from esker.errors import Conflict
 from esker.model.predicates.predicate import Bound
 from esker.ports.row_changes import RowCounts, Verb
 from esker.read.attach_deletes import PartitionKey
@@ -217,6 +219,34 @@ class Outcome:
         if not self.removed_files and all(file.content is FileContent.DATA for file in self.added):
             return "append"
         return "overwrite" if self.adds_data else "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class FileConflicts:
+    """Conflicts of several steps about their files. They become one error, so that all can be mended at once."""
+
+    found: list[Conflict] = field(default_factory=list)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Note a conflict that names files, and go on."""
+        try:
+            yield
+        except Conflict as error:
+            if not conflicting_files(error):
+                raise
+            self.found.append(error)
+
+    def raise_if_any(self) -> None:
+        """Raise the first conflict, with the files of all."""
+        if self.found:
+            files = sorted(set().union(*map(conflicting_files, self.found)))
+            raise Conflict(self.found[0].message, **{**self.found[0].facts, "files": files})
+
+
+def conflicting_files(error: Conflict) -> set[str]:
+    """The files that a conflict names."""
+    return {*error.facts.get("files", ()), *filter(None, [error.facts.get("file")])}
 
 
 def listed_name(file: DataFile) -> str:

@@ -26,7 +26,7 @@ from esker.write.commit import commit, refreshed
 from esker.write.context import Home, MetadataNames, Scratch, Tools
 from esker.write.rows.change_rows import planned_tasks
 from esker.write.rows.rewrite_file import noted
-from esker.write.steps import Outcome, PlannedFile, RemoveDangling, ReplaceFiles, Step
+from esker.write.steps import Outcome, PlannedFile, RemoveDangling, ReplaceFiles, Step, conflicting_files
 
 log = logging.getLogger("esker.maintain")
 
@@ -71,6 +71,7 @@ class RewrittenGroup:
     step: ReplaceFiles
     scratch: Scratch
     deleted: int  # rows of the old files that deletes had removed
+    attempt: int = 0  # how often its files were rewritten before
 
     @property
     def paths(self) -> set[str]:
@@ -226,7 +227,6 @@ class Compaction:
 
     def _commit_or_note(self, waiting: list[RewrittenGroup]) -> None:
         """Commit groups, and empty the list of what is committed or may be."""
-        left = self.options.max_retries
         while waiting:
             try:
                 self._commit(waiting)
@@ -234,17 +234,17 @@ class Compaction:
                 waiting.clear()
             except Conflict as error:
                 touched = _touched(waiting, error)
-                if not touched or (left == 0 and not self.options.partial_progress):
+                lost = [group for group in touched if group.attempt >= self.options.max_retries]
+                if not touched or (lost and not self.options.partial_progress):
                     raise
                 for group in touched:
                     group.scratch.discard()
                     waiting.remove(group)
-                if left == 0:
-                    self._fail((group.group for group in touched), error)
-                else:
-                    left -= 1
-                    log.info("compacting %d groups of %s again: %s", len(touched), self.home.name, error)
-                    waiting.extend(self._again(touched))
+                if lost:
+                    self._fail((group.group for group in lost), error)
+                if again := [group for group in touched if group not in lost]:
+                    log.info("compacting %d groups of %s again: %s", len(again), self.home.name, error)
+                    waiting.extend(self._again(again))
             except EskerError as error:
                 if isinstance(error, OutcomeUnknown):
                     waiting.clear()  # their files may be in the table
@@ -286,7 +286,7 @@ class Compaction:
                 except EskerError as error:
                     self._fail([group], error)
                     continue
-                made.append(found)
+                made.append(replace(found, attempt=1 + max(old.attempt for old in groups)))
         except BaseException:
             for done in made:
                 done.scratch.discard()
@@ -319,7 +319,7 @@ def _touched(groups: Sequence[RewrittenGroup], error: Conflict) -> list[Rewritte
     """The groups that another commit has touched; none if only the race for the catalog was lost."""
     if "attempts" in error.facts:
         return []
-    paths = {*error.facts.get("files", ()), *filter(None, [error.facts.get("file")])}
+    paths = conflicting_files(error)
     return [group for group in groups if not paths or group.paths & paths]
 
 
