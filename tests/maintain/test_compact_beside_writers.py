@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -202,6 +203,28 @@ def test_one_commit_that_touches_many_groups_is_one_conflict(mode: str) -> None:
     assert (report.groups, len(report.snapshots)) == (5, 1)
     assert len(door.of("begin")) == 10  # each group twice
     assert rows_of(check_sound(memory.lake(), NAME)) == sorted([0, 10, 11, 20, 21] * 5)
+    assert memory.files() == reachable(memory.lake().table(NAME))
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("strategy", ["sort", "z-order"])
+def test_f32_a_sort_column_that_is_dropped_meanwhile_is_a_conflict(strategy: Any, partial: bool) -> None:
+    memory = MemoryLake()
+    table = made(memory, properties={"write.delete.mode": "merge-on-read"})
+
+    def rival() -> None:
+        with table.alter() as change:
+            change.drop_column("n")
+        table.delete("id = 3")
+
+    compacting = memory.lake(Interrupted(rival)).table(NAME)
+    if partial:
+        report = compacting.compact(strategy, sort_by=["n", "id"], partial_progress=True)
+        assert "was dropped since" in str(report.failed[0].error)
+    else:
+        with pytest.raises(Conflict, match="a column by which its rows are sorted was dropped since"):
+            compacting.compact(strategy, sort_by=["n", "id"])
+    assert rows_of(check_sound(memory.lake(), NAME)) == [n for n in range(10) if n != 3]
     assert memory.files() == reachable(memory.lake().table(NAME))
 
 

@@ -30,6 +30,11 @@ class RowLayout:
         """Whether rows are only copied."""
         return self.sort.is_unsorted and not self.z_order
 
+    @property
+    def columns(self) -> frozenset[int]:
+        """The ids of the columns that decide the order."""
+        return frozenset((*(key.source_id for key in self.sort.fields), *self.z_order))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:

@@ -275,6 +275,10 @@ class Compaction:
         """The same files planned and rewritten on the newest version. Files that are gone are left out."""
         self.state = refreshed(self.home.catalog, self.home.name, self.state)
         metadata = self.state.metadata
+        if not self.layout.columns <= metadata.schema.by_id.keys():  # F32
+            why = "cannot compact: a column by which its rows are sorted was dropped since; sort by another one"
+            self._fail((group.group for group in groups), Conflict(why))
+            return []
         head = head_of(metadata, self.ref)
         only = frozenset(path for group in groups for path in group.paths)
         plan = plan_compaction(self.home.tools, metadata, head, self.options, only=only)
