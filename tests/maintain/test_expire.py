@@ -563,6 +563,20 @@ def test_f34_a_table_that_gets_another_name_after_the_commit_keeps_its_files(mon
     assert reachable(table._workings.storage, moved.metadata) <= files(table)
 
 
+def test_nothing_is_picked_twice_though_the_history_has_expired() -> None:
+    table = orders(3)
+    first = table.snapshots[0].snapshot_id
+    table.tag("keep", first)
+    table.expire_snapshots(older_than=LATE)
+    with pytest.raises(InvalidInput, match=f"cannot cherry-pick snapshot {first}: main has its file .*parquet already"):
+        table.cherry_pick(first)
+    assert rows_of(table.refresh()) == [0, 1, 2]
+    table.delete("id = 0")
+    table.cherry_pick(first)  # its file is gone, so it is a new change
+    assert rows_of(table) == [0, 1, 2]
+    assert table.verify().ok
+
+
 def test_f33_a_change_that_began_before_an_expiry_fails_closed() -> None:
     table = orders(2)
     tx = another(table).transaction()

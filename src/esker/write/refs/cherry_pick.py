@@ -68,8 +68,10 @@ class CherryPick:
                 f"of operation {picked.operation!r} removed cannot be removed again; make the change again",
                 snapshot_id=picked.snapshot_id,
             )
+        added = _added_by(self.tools, metadata, picked)
+        _check_not_there(self.tools, metadata, head, picked, self.ref, added)
         if self._again is None:
-            self._again = self._appending(metadata, picked)
+            self._again = self._appending(picked, added)
         proposal = self._again.propose(base, attempt)
         self.snapshot = self._again.snapshot
         return proposal
@@ -79,13 +81,13 @@ class CherryPick:
         if self._again is not None:
             self._again.abandon()
 
-    def _appending(self, metadata: TableMetadata, picked: Snapshot) -> SnapshotChange:
+    def _appending(self, picked: Snapshot, added: tuple[DataFile, ...]) -> SnapshotChange:
         extra = {SOURCE: str(picked.snapshot_id)}
         if WAP_ID in picked.summary:
             extra[PUBLISHED_WAP_ID] = picked.summary[WAP_ID]
         return SnapshotChange(
             tools=self.tools,
-            steps=(AddFiles(_added_by(self.tools, metadata, picked)),),
+            steps=(AddFiles(added),),
             scratch=Scratch(self.tools.storage),
             names=MetadataNames(),
             ref=self.ref,
@@ -109,6 +111,29 @@ def _check_not_picked(metadata: TableMetadata, head: Snapshot | None, picked: Sn
         raise InvalidInput(
             f"cannot cherry-pick snapshot {picked.snapshot_id}: {why}", snapshot_id=picked.snapshot_id, ref=ref
         )
+
+
+def _check_not_there(
+    tools: Tools,
+    metadata: TableMetadata,
+    head: Snapshot | None,
+    picked: Snapshot,
+    ref: str,
+    added: tuple[DataFile, ...],
+) -> None:
+    """Raise ``InvalidInput`` if the branch has one of the files. Its history does not say so if snapshots expired."""
+    manifests = () if head is None else tools.format.manifests(metadata, head)
+    data = [m for m in manifests if m.content is ManifestContent.DATA and m.may_hold_live_files]
+    paths = {file.path for file in added}
+    for entries in tools.format.entries(metadata, data, EntryColumns(rest=False)):
+        there = paths.intersection(entries.take(entries.is_live).path.to_pylist())
+        if there:
+            raise InvalidInput(
+                f"cannot cherry-pick snapshot {picked.snapshot_id}: {ref} has its file {min(there)} already",
+                snapshot_id=picked.snapshot_id,
+                ref=ref,
+                file=min(there),
+            )
 
 
 def _added_by(tools: Tools, metadata: TableMetadata, picked: Snapshot) -> tuple[DataFile, ...]:
