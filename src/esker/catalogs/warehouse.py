@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import quote
 from uuid import uuid4
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, Unsupported
 from esker.model.table_names import TableName
 from esker.ports.storage import Storage
 from esker.storage.location import Location, how_to_allow
@@ -72,6 +72,8 @@ class Warehouse:
                     f"{how_to_allow(location)}",
                     location=location,
                 ) from error
+            except Unsupported as error:
+                raise error.with_facts(location=location) from None
         return found.rstrip("/")
 
     def check_table(self, new: TableMetadata, base: TableMetadata | None = None) -> None:

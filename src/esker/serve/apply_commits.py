@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +34,8 @@ from esker.serve.new_tables import DEFAULT_VERSION, blank_table
 from esker.serve.store.check_places import Claim, Places, check_apart
 from esker.tree.table_metadata import TableMetadata
 
+SpecsInUse = Callable[[TableName, TableMetadata], Iterable[int]]
+"""The ids of the partition specs by which the snapshots of a table have manifests."""
 _ATTEMPTS = 20
 _CREATE = "assert-create"
 _FIELDS = {
@@ -136,10 +138,16 @@ class Commits:
     """Applies commits to the tables of a catalog."""
 
     def __init__(
-        self, catalog: Catalog, places: Places, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        self,
+        catalog: Catalog,
+        places: Places,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        *,
+        specs_in_use: SpecsInUse,
     ) -> None:
         self._catalog = catalog
         self._places = places
+        self._specs_in_use = specs_in_use
         self._now_ms = now_ms
         self.known = KnownTables(catalog)
         self._locks = _Locks()
@@ -228,7 +236,18 @@ class Commits:
         """The table after a commit, and the places that it gets."""
         check_location = partial(self._check_location, commit.name, base)
         new = with_updates(base, commit.updates, now_ms=self._now_ms(), check_location=check_location)
+        self._check_specs(commit.name, new, base)
         return new, self._places.check_table(commit.name, new, base)
+
+    def _check_specs(self, name: TableName, new: TableMetadata, base: TableMetadata) -> None:
+        """Raise ``InvalidInput`` if a partition spec was removed by which a snapshot has manifests."""
+        gone = set(base.spec_by_id) - set(new.spec_by_id)
+        for spec_id in self._specs_in_use(name, new) if gone else ():
+            if spec_id in gone:
+                raise InvalidInput(
+                    f"cannot remove partition spec {spec_id} of {name}: a snapshot has files with it; remove those "
+                    "snapshots first"
+                )
 
     def _create(self, commit: Commit) -> TableState:
         metadata, claims = self._first(commit)
@@ -266,7 +285,8 @@ class Commits:
         try:
             self._catalog.check_place(name, replace(blank_table(2), location=location))
         except InvalidInput as error:
-            raise InvalidInput(f"cannot use {location} as {what}: {error.message}", location=location) from error
+            why = error.message.partition(" as the table's location: ")[2] or error.message
+            raise InvalidInput(f"cannot use {location} as {what}: {why}", location=location) from error
         self._places.check(name, location, what)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from esker.catalogs.rest.operations import KEYED, Operation
 from esker.catalogs.sql_pointers import SqlPointers
 from esker.catalogs.sql_request_log import SqlRequestLog
 from esker.errors import NoSuchNamespace, NoSuchTable
-from esker.model.table_names import Namespace
+from esker.model.table_names import Namespace, TableName
 from esker.ports.catalog import Catalog
 from esker.serve.access import EVERYONE, Caller, Role, Tokens, role_for
 from esker.serve.apply_commits import Commits
@@ -42,6 +42,7 @@ from esker.serve.store.dropped_tables import DroppedTables
 from esker.serve.store.table_access import TableAccess
 from esker.serve.table_operations import Tables
 from esker.serve.view_operations import Views
+from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     from esker.lake import Lake
@@ -96,7 +97,7 @@ class Service:
     def _made(self, access: TableAccess, places: Places) -> tuple[dict[str, Handler], dict[str, Handler]]:
         """How each operation is carried out, and how it is answered again after it was carried out."""
         catalog = self._lake.catalog
-        commits = Commits(catalog, places)
+        commits = Commits(catalog, places, specs_in_use=self._specs_in_use)
         namespaces, tables, views = (
             Namespaces(catalog),
             Tables(self._lake, commits, places, access),
@@ -154,6 +155,12 @@ class Service:
         if access.signs:
             handlers[Operation.SIGN_REQUEST.value] = tables.sign
         return handlers, again
+
+    def _specs_in_use(self, name: TableName, metadata: TableMetadata) -> Iterator[int]:
+        """The ids of the partition specs of all manifests. Reads every manifest list of the table."""
+        reading = self._lake.table(str(name)).scan().table_format
+        for snapshot in metadata.snapshots:
+            yield from (manifest.spec_id for manifest in reading.manifests(metadata, snapshot))
 
     @property
     def refused(self) -> Mapping[str, str]:

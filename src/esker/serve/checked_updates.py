@@ -8,6 +8,7 @@ definition is used again, another one gets the next id.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,8 +33,8 @@ from esker.iceberg.metadata.snapshot import (
     decode_statistics,
 )
 from esker.model.evolution.schema_rules import NEWEST_VERSION, check_schema
-from esker.model.partition_and_sort import PartitionField, PartitionSpec
-from esker.model.schema import Schema
+from esker.model.partition_and_sort import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
+from esker.model.schema import MAX_FIELD_ID, Schema
 from esker.model.transform import UnknownTransform, VoidTransform, accepts
 from esker.serve.call import REQUEST
 from esker.serve.new_tables import LARGEST_ID, check_partition_fields
@@ -45,6 +46,7 @@ CheckLocation = Callable[[str, str], object]
 _SKEW_MS = 60_000
 _AHEAD_MS = 300_000  # a time far ahead would keep others from commits until then
 _LARGEST_LONG = (1 << 63) - 1
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OPERATIONS = ("append", "replace", "overwrite", "delete")
 
 
@@ -76,7 +78,7 @@ def with_updates(
         before = at.table
         at.table = apply_update(before, check(at, update), at.added)
         _log_at_now(at, before)
-    _check_whole(at.table)
+    _check_whole(at.table, base)
     added = (at.table.snapshot(id_) for id_ in at.new_snapshots)
     newest = max((snapshot.timestamp_ms for snapshot in added if snapshot is not None), default=0)
     finished = replace(at.table, last_updated_ms=max(at.now_ms, newest))
@@ -94,7 +96,7 @@ def _log_at_now(at: _Progress, before: TableMetadata) -> None:
         at.table = replace(at.table, snapshot_log=(*log[:-1], entry))
 
 
-def _check_whole(table: TableMetadata) -> None:
+def _check_whole(table: TableMetadata, base: TableMetadata) -> None:
     """What one update alone cannot show: that the table has all its parts, and that they fit."""
     if table.current_schema_id not in table.schema_by_id:
         raise InvalidInput("cannot commit: the table would have no current schema")
@@ -105,6 +107,34 @@ def _check_whole(table: TableMetadata) -> None:
     if not table.location:
         raise InvalidInput("cannot commit: the table would have no location")
     _check_sources(table.spec.fields, table.schema)
+    if (fault := _order_fault(table)) is not None and _order_fault(base) is None:
+        raise InvalidInput(f"cannot commit: {fault}")
+    _check_named_schemas(table, base)
+
+
+def _order_fault(table: TableMetadata) -> str | None:
+    """Why other engines could not load the table with its sort order; None if they can."""
+    if table.current_schema_id not in table.schema_by_id:
+        return None
+    order = next((one for one in table.sort_orders if one.order_id == table.default_sort_order_id), None)
+    for key in () if order is None else order.fields:
+        source = table.schema.by_id.get(key.source_id)
+        if source is None:
+            return f"the table is sorted by the column with id {key.source_id}, which the schema does not have"
+        if not accepts(key.transform, source.type):
+            return f"the table cannot be sorted by {key.transform} of {source.name!r}, which is of type {source.type}"
+    return None
+
+
+def _check_named_schemas(table: TableMetadata, base: TableMetadata) -> None:
+    """Raise ``InvalidInput`` if a schema was removed that a snapshot names: it could not be read any more."""
+    gone = {schema.schema_id for schema in base.schemas} - {schema.schema_id for schema in table.schemas}
+    for snapshot in table.snapshots if gone else ():
+        if snapshot.schema_id in gone:
+            raise InvalidInput(
+                f"cannot remove schema {snapshot.schema_id}: snapshot {snapshot.snapshot_id} has it; remove that "
+                "snapshot first"
+            )
 
 
 def _check_sources(fields: Sequence[PartitionField], schema: Schema) -> None:
@@ -129,6 +159,8 @@ def _uuid(at: _Progress, update: JsonObject) -> Document:
     uuid = update.string("uuid")
     if at.table.location and at.table.uuid is not None and uuid.lower() != at.table.uuid.lower():
         raise InvalidInput(f"cannot give the table the uuid {uuid}: it has {at.table.uuid}, which never changes")
+    if not _UUID.fullmatch(uuid):
+        raise InvalidInput(f"cannot give the table the uuid {uuid[:40]!r}: it is no UUID, and other engines need one")
     return update.fields
 
 
@@ -150,7 +182,9 @@ def _version(at: _Progress, update: JsonObject) -> Document:
 def _new_schema(at: _Progress, update: JsonObject) -> Document:
     schema = decode_schema(REQUEST, update.required("schema"))
     check_schema(schema, at.table.format_version)
-    update.integer_or_none("last-column-id", at_least=0)  # the highest id of this schema; the table's never goes back
+    last = update.integer_or_none("last-column-id", at_least=0)  # of this schema; the table's never goes back
+    if (last or 0) > MAX_FIELD_ID:
+        raise InvalidInput(f"cannot add the schema: last-column-id is at most {MAX_FIELD_ID}, and it is {last}")
     same = (one.schema_id for one in at.table.schemas if replace(schema, schema_id=one.schema_id) == one)
     ids = [one.schema_id for one in at.table.schemas]
     id_ = next((one for one in same if one >= 0), max(ids, default=-1) + 1)
@@ -170,9 +204,40 @@ def _new_spec(at: _Progress, update: JsonObject) -> Document:
     check_partition_fields(fields, schema)
     if not PartitionSpec(fields=fields).is_writable:
         raise InvalidInput("cannot add the partition spec: one of its transforms is not known")
+    _check_field_ids(table, fields)
     same = next((one.spec_id for one in table.specs if one.fields == fields), None)
     id_ = max((one.spec_id for one in table.specs), default=-1) + 1 if same is None else same
     return {**update.fields, "spec": encode_partition_spec(PartitionSpec(spec_id=id_, fields=fields))}
+
+
+def _check_field_ids(table: TableMetadata, fields: Sequence[PartitionField]) -> None:
+    """Raise ``InvalidInput`` for ids by which other engines would confuse two partition fields.
+
+    In version 1 they number the fields of a spec by position. Later versions identify a field by its id in all specs.
+    """
+    if table.format_version == 1:
+        if any(part.field_id != FIRST_PARTITION_FIELD_ID + at for at, part in enumerate(fields)):
+            raise InvalidInput(
+                "cannot add the partition spec: format version 1 numbers its fields from "
+                f"{FIRST_PARTITION_FIELD_ID} by their position"
+            )
+        return
+    known: dict[int, list[PartitionField]] = {}
+    for part in (part for spec in table.specs for part in spec.fields):
+        known.setdefault(part.field_id, []).append(part)
+    for part in fields:
+        others = known.get(part.field_id, ())
+        if others and not any(_is_same_field(part, other) for other in others):
+            raise InvalidInput(
+                f"cannot partition by {part.name!r}: the id {part.field_id} belongs to {others[0].name!r} of another "
+                "spec; leave out field-id, or give the next one"
+            )
+
+
+def _is_same_field(one: PartitionField, other: PartitionField) -> bool:
+    """Whether two fields may share an id: a dropped field of version 1 is void in later specs."""
+    is_void = isinstance(one.transform, VoidTransform) or isinstance(other.transform, VoidTransform)
+    return one.source_id == other.source_id and (is_void or one.transform == other.transform)
 
 
 def _with_ids(table: TableMetadata, fields: list[Any]) -> list[Any]:
@@ -180,12 +245,14 @@ def _with_ids(table: TableMetadata, fields: list[Any]) -> list[Any]:
     known = {(part.source_id, str(part.transform)): part.field_id for spec in table.specs for part in spec.fields}
     next_id = table.last_partition_id
     found: list[Any] = []
-    for one in fields:
+    for at, one in enumerate(fields):
         document = JsonObject(REQUEST, "a field of the partition spec", one)
         if "field-id" in document:
             found.append(one)
             continue
         id_ = known.get((document.integer_or_none("source-id") or 0, document.string("transform")))
+        if table.format_version == 1:
+            id_ = FIRST_PARTITION_FIELD_ID + at
         if id_ is None:
             next_id += 1
             id_ = next_id
@@ -252,6 +319,8 @@ def _snapshot(at: _Progress, update: JsonObject) -> Document:
     if not 0 <= id_ <= _LARGEST_LONG or table.snapshot(id_) is not None:
         raise InvalidInput(f"{refuse}: the id is in use or is not a positive number of 63 bits")
     parent = snapshot.parent_snapshot_id
+    if parent is not None and (parent == id_ or (len(table.snapshots) and table.snapshot(parent) is None)):
+        raise InvalidInput(f"{refuse}: its parent {parent} is not a snapshot of the table")
     if table.format_version == 1 and number != 0:
         raise InvalidInput(f"{refuse}: snapshots of format version 1 have no sequence number, and it has {number}")
     if table.format_version >= 2 and number <= table.last_sequence_number and (parent is not None or number < 1):
@@ -297,6 +366,8 @@ def _ref(at: _Progress, update: JsonObject) -> Document:
     name = update.string("ref-name")
     ref = decode_ref(JsonObject(REQUEST, f"ref {name!r}", update.fields))
     refuse = f"cannot set {name!r}"
+    if not name.strip():
+        raise InvalidInput(f"{refuse}: a branch or tag needs a name")
     if at.table.snapshot(ref.snapshot_id) is None:
         raise InvalidInput(f"{refuse}: the table has no snapshot {ref.snapshot_id}")
     if name == MAIN and ref.kind is not RefKind.BRANCH:

@@ -81,6 +81,8 @@ def answer_to(error: Exception) -> Answer:
     """The answer that reports an error. The text of an unknown error stays in the log of the server."""
     if isinstance(error, Corrupt) and error.file == REQUEST:
         error = InvalidInput(f"cannot read {REQUEST}: {error.reason}")
+    if isinstance(error, Unsupported) and (error.facts.get("file") == REQUEST or "location" in error.facts):
+        error = InvalidInput(error.message)  # a type or a place in the request, not an operation
     if isinstance(error, StorageFailed):
         if error.retryable:
             return error_answer(503, "ServiceUnavailableException", error.message, {"retry-after": "2"})

@@ -15,6 +15,7 @@ from esker.iceberg.metadata.schema import decode_schema
 from esker.model.evolution.nested_fields import fresh_schema
 from esker.model.partition_and_sort import FIRST_PARTITION_FIELD_ID, UNSORTED, PartitionField, PartitionSpec, SortOrder
 from esker.model.schema import Schema, walk
+from esker.model.transform import UnknownTransform
 from esker.serve.call import REQUEST
 from esker.tree.table_metadata import TableMetadata
 from esker.write.definition.new_table import new_table_metadata
@@ -97,6 +98,8 @@ def _order(value: Any, renumbered: dict[int, int]) -> SortOrder:
     if value is None:
         return UNSORTED
     asked = decode_sort_order(REQUEST, value)
+    if unknown := next((one.transform for one in asked.fields if isinstance(one.transform, UnknownTransform)), None):
+        raise InvalidInput(f"cannot create the table: the transform {unknown} of its sort order is not known")
     fields = tuple(
         replace(
             field,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from esker.catalogs.refusals import Kind, table_exists
-from esker.errors import AlreadyExists, Corrupt, InvalidInput, NoSuchTable, OutcomeUnknown
+from esker.errors import AlreadyExists, Corrupt, InvalidInput, NoSuchTable, OutcomeUnknown, Unsupported
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.model.table_names import TableName
 from esker.ports.catalog import Accepted, Rejected, ReplacesTables, TableState, Unanswered, UnregistersTables
@@ -58,7 +58,10 @@ class Tables:
         staged = document.boolean("stage-create") if "stage-create" in document else False
         location = document.string_or_none("location")
         home = location or self._places.free(name, self._catalog.location_for(name))
-        metadata = requested_table(document, home)
+        try:
+            metadata = requested_table(document, home)
+        except Unsupported as error:  # 406 would say that this server creates no tables
+            raise InvalidInput(error.message) from error
         self._catalog.check_place(name, metadata)
         self._check_free(name)
         claims = self._places.check_table(name, metadata)
@@ -84,6 +87,7 @@ class Tables:
 
     def _registered(self, name: TableName, location: str, call: Call, *, overwrites: bool) -> TableState:
         """The table that a name points at now. Raises ``AlreadyExists`` unless it may be overwritten."""
+        self._catalog.namespace_properties(name.namespace)
         base = self._there(name)
         if base is not None and not overwrites:
             raise table_exists(name)
@@ -105,6 +109,8 @@ class Tables:
             return decode_table_metadata(location, self._catalog.storage().read(location))
         except Corrupt as error:
             raise InvalidInput(f"cannot use {location}: it is not the metadata of a table: {error.reason}") from None
+        except Unsupported as error:
+            raise InvalidInput(error.message) from error
 
     def _there(self, name: TableName) -> TableState | None:
         try:

@@ -12,7 +12,7 @@ import msgspec
 
 from esker.catalogs.rest.metadata_updates import LAST_ADDED
 from esker.catalogs.warehouse import METADATA_PATH
-from esker.errors import Corrupt, InvalidInput
+from esker.errors import Corrupt, InvalidInput, Unsupported
 from esker.iceberg.json_document import JsonObject
 from esker.iceberg.metadata.schema import decode_schema, encode_schema
 from esker.iceberg.metadata.view_metadata import decode_view_metadata, encode_view_metadata
@@ -57,6 +57,7 @@ class Views:
         document = call.document()
         name = identifier_in_namespace(call, document.string("name"))
         file = document.string("metadata-location")
+        self._tables.namespace_properties(name.namespace)
         claims = self._places.check_view(name, *self._places_in(file))
         with self._places.held(claims):
             return _described(self._catalog.register_view(name, file))
@@ -67,6 +68,8 @@ class Views:
             found = decode_view_metadata(file, self._tables.storage().read(file))
         except Corrupt as error:
             raise InvalidInput(f"cannot use {file}: it is not the metadata of a view: {error.reason}") from None
+        except Unsupported as error:
+            raise InvalidInput(error.message) from error
         return found.location, found.properties
 
     def load_registered(self, call: Call) -> Answer:

@@ -150,7 +150,8 @@ def _add_snapshot(base: TableMetadata, update: Document, added: Added) -> TableM
         raise InvalidInput(f"cannot add snapshot {snapshot.snapshot_id}: the table has it")
     row_id = base.next_row_id
     if base.format_version >= 3:
-        row_id = (base.next_row_id or 0) + (snapshot.added_rows or 0)
+        first = max(base.next_row_id or 0, snapshot.first_row_id or 0)  # ids that a writer left out are not used later
+        row_id = first + (snapshot.added_rows or 0)
     return replace(
         base,
         snapshots=extended(base.snapshots, snapshot),
