@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from esker.model.schema import Schema
 from esker.model.types import BINARY, DOUBLE, LONG, UUID, Field, FixedType, Type
 from esker.serve.call import Answer, Call
 from esker.serve.catalog_service import Service
-from esker.serve.error_answers import NoSuchPlan
+from esker.serve.error_answers import NoSuchPlan, NoSuchPlanTask
 from esker.serve.scan_documents import Residuals
 from esker.serve.scan_planning import ScanPlanning
 
@@ -133,6 +133,8 @@ def test_filters_of_other_clients_prune(lake: Lake, filter_: Any, files: int) ->
         {"type": "eq", "term": "no", "value": 1},
         {"type": "eq", "term": "id", "value": "many"},
         {"type": "eq", "term": "id"},
+        {"type": "in", "term": "id", "values": [1, None]},
+        {"type": "not-in", "term": "id", "values": [None]},
         {"type": "near", "term": "id", "value": 1},
         {"type": "starts-with", "term": "id", "value": "1"},
         {"type": "and", "left": True},
@@ -142,6 +144,86 @@ def test_filters_of_other_clients_prune(lake: Lake, filter_: Any, files: int) ->
 )
 def test_a_filter_that_is_wrong_is_refused(lake: Lake, filter_: Any) -> None:
     assert ask(lake, filter_).status == 400
+
+
+@pytest.fixture(scope="module")
+def times(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A table with a file for each of four days; the last one has nulls."""
+    folder = tmp_path_factory.mktemp("times")
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
+    lake.create_namespace("a")
+    table = lake.create_table(
+        "a.t", "n int, day date, local timestamp_ntz, at timestamp, fine timestamptz_ns, clock time", format_version=3
+    )
+    for at in range(4):
+        when = datetime(2026, 1, 1 + at)
+        rows = {
+            "n": pa.array([None if at == 3 else at], pa.int32()),
+            "day": [when.date()],
+            "local": pa.array([when], pa.timestamp("us")),
+            "at": pa.array([when], pa.timestamp("us", "UTC")),
+            "fine": pa.array([when], pa.timestamp("ns", "UTC")),
+            "clock": pa.array([time(at)], pa.time64("us")),
+        }
+        table.append(pa.table(rows))
+    return lake
+
+
+MICROS = int(datetime(2026, 1, 3, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("term", "kind", "value", "files"),
+    [
+        ("day", "eq", 20454, 1),  # numbers: Iceberg's Java client sends all dates and times as such
+        ("local", "gt-eq", MICROS, 2),
+        ("at", "gt-eq", MICROS, 2),
+        ("fine", "gt-eq", MICROS, 2),
+        ("clock", "eq", 3_600_000_000, 1),
+        ("at", "gt-eq", "2026-01-03T00:00:00", 2),  # PyIceberg leaves out the zone
+        ("at", "gt-eq", "2026-01-03T00:00:00Z", 2),
+        ("at", "gt-eq", "2026-01-03T02:00:00+02:00", 2),
+        ("at", "gt", "2026-01-02T22:30:00.5-01:30", 1),
+        ("fine", "gt-eq", "2026-01-02T23:00:00-01:00", 2),
+        ("n", "lt", 3_000_000_000, 4),  # no 32-bit number is above it
+        ("n", "gt", 3_000_000_000, 0),
+        ("n", "eq", -3_000_000_000, 0),
+        ("n", "not-eq", 3_000_000_000, 4),
+        ("day", "gt-eq", -(1 << 40), 4),
+    ],
+)
+def test_literals_are_taken_as_clients_send_them(times: Lake, term: str, kind: str, value: Any, files: int) -> None:
+    filter_ = {"type": kind, "term": term, "value": value}
+    answer = ask(times, filter_)
+    assert answer.status == 200, answer.body
+    tasks = msgspec.json.decode(answer.body)["file-scan-tasks"]
+    assert len(tasks) == files
+    if abs(value if isinstance(value, int) else 0) >= 3_000_000_000 and term == "n":
+        assert all(task["residual-filter"] == filter_ for task in tasks)  # clients decide what it means for null
+
+
+def test_a_set_ignores_numbers_that_the_column_cannot_hold(times: Lake) -> None:
+    for kind, files in (("in", 1), ("not-in", 3)):
+        answer = ask(times, {"type": kind, "term": "n", "values": [1, 1 << 40]})
+        assert len(msgspec.json.decode(answer.body)["file-scan-tasks"]) == files
+
+
+@pytest.mark.parametrize(("term", "value"), [("local", "2026-01-03T00:00:00+00:00"), ("at", "soon"), ("clock", "1h")])
+def test_a_time_that_nobody_can_read_is_refused(times: Lake, term: str, value: str) -> None:
+    answer = ask(times, {"type": "eq", "term": term, "value": value})
+    assert (answer.status, f"cannot filter by '{term}'".encode() in answer.body) == (400, True)
+
+
+def test_plans_and_tasks_of_a_table_that_is_missing_say_so(lake: Lake) -> None:
+    service = Service(lake)
+    for method, path, kind in (
+        ("DELETE", "none/plan/x", "NoSuchTableException"),
+        ("POST", "none/tasks", "NoSuchTableException"),
+        ("POST", "t/tasks", "NoSuchPlanTaskException"),
+        ("GET", "t/plan/x", "NoSuchPlanIdException"),
+    ):
+        answer = service.answer(method, f"/v1/namespaces/a/tables/{path}", Call(body=b'{"plan-task": "x"}'))
+        assert (answer.status, msgspec.json.decode(answer.body)["error"]["type"]) == (404, kind)
 
 
 def test_a_filter_that_is_too_deep_is_refused(lake: Lake) -> None:
@@ -178,11 +260,11 @@ def test_a_large_plan_comes_in_parts_which_expire(lake: Lake) -> None:
     planning.cancel(Call(path={**path, "plan-id": "another"}))
     assert fetched(first["plan-tasks"][0]) == parts[0]
     now[0] += 601
-    with pytest.raises(NoSuchPlan):
+    with pytest.raises(NoSuchPlanTask):
         fetched(first["plan-tasks"][0])
     again = msgspec.json.decode(planning.plan(Call(path=path, body=b"{}")).body)
     planning.cancel(Call(path={**path, "plan-id": again["plan-id"]}))
-    with pytest.raises(NoSuchPlan):
+    with pytest.raises(NoSuchPlanTask):
         fetched(again["plan-tasks"][0])
 
 

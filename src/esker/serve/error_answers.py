@@ -52,13 +52,18 @@ class NotKnown(EskerError):
 
 
 class NoSuchPlan(EskerError):
-    """The server has no plan, or no plan task, of that name."""
+    """The server has no plan of that name."""
+
+
+class NoSuchPlanTask(EskerError):
+    """The server has no plan task of that name."""
 
 
 _KINDS: tuple[tuple[type[EskerError], int, str], ...] = (
     (NotKnown, 401, "NotAuthorizedException"),
     (NotAllowed, 403, "ForbiddenException"),
     (NoSuchPlan, 404, "NoSuchPlanIdException"),
+    (NoSuchPlanTask, 404, "NoSuchPlanTaskException"),
     (NoSuchTable, 404, "NoSuchTableException"),
     (NoSuchView, 404, "NoSuchViewException"),
     (NoSuchNamespace, 404, "NoSuchNamespaceException"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -29,7 +31,19 @@ from esker.model.predicates.predicate import (
     conjuncts,
 )
 from esker.model.schema import Schema
-from esker.model.types import BinaryType, Field, FixedType, StringType, UuidType, is_floating, is_nested
+from esker.model.types import (
+    BinaryType,
+    DateType,
+    Field,
+    FixedType,
+    IntType,
+    StringType,
+    TimestampType,
+    TimeType,
+    UuidType,
+    is_floating,
+    is_nested,
+)
 from esker.ports.engine import ScanTask
 from esker.serve.call import REQUEST
 from esker.tree.data_file import DataFile, FileContent
@@ -49,6 +63,8 @@ _CONTENTS = {
 }
 _DEEPEST = 200
 _MOST_RESIDUAL_BYTES = 8 << 20
+
+_ZONE = re.compile(r"([+-])(\d\d):(\d\d)$", re.ASCII)
 
 Find = Callable[[str], Field]
 
@@ -116,7 +132,8 @@ def _test(kind: str, column: Field, document: JsonObject) -> Bound:
                 return TRUE if kind == "not-nan" else FALSE
             return any_of((IsNaN(column, kind == "not-nan"), IsNull(column))) if kind == "not-nan" else IsNaN(column)
         case "in" | "not-in":
-            values = frozenset(_held(column, one) for one in document.items("values"))
+            held = [_held(column, one) for one in document.items("values")]
+            values = frozenset(one for one in held if not isinstance(one, _Beyond))
             return OneOf(column, values) if kind == "in" else any_of((OneOf(column, values, True), IsNull(column)))
         case "starts-with" | "not-starts-with":
             if not isinstance(column.type, StringType):
@@ -126,15 +143,56 @@ def _test(kind: str, column: Field, document: JsonObject) -> Bound:
                 return StartsWith(column, prefix)
             return any_of((StartsWith(column, prefix, True), IsNull(column)))
         case _:
-            compared = Compare(column, _OPS[kind], _held(column, document.required("value")))
+            held = _held(column, document.required("value"))
+            if isinstance(held, _Beyond):  # clients differ in whether it selects null, so this may plan too many files
+                return Always(kind in _TRUE_BEYOND[held])
+            compared = Compare(column, _OPS[kind], held)
             return any_of((compared, IsNull(column))) if kind == "not-eq" else compared
 
 
+class _Beyond(Enum):
+    """A whole number that is above or below all that the type of a column can hold."""
+
+    ABOVE = 1
+    BELOW = -1
+
+
+_TRUE_BEYOND = {_Beyond.ABOVE: ("lt", "lt-eq", "not-eq"), _Beyond.BELOW: ("gt", "gt-eq", "not-eq")}
+_TICKS = (DateType, TimeType, TimestampType)
+
+
 def _held(column: Field, value: Any) -> Any:
+    """A literal of a filter as the planner holds it.
+
+    Clients send the literals of their users without regard to the column's type. A whole number is a count of days, or
+    of microseconds, for dates and times. It may not fit the type. A timestamp may have any zone. One without a zone is
+    in UTC.
+    """
+    type_ = column.type
     try:
-        return decode_single_value(column.type, value)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"cannot filter by {column.name!r}: {str(value)[:60]!r} is no {column.type}") from error
+        if isinstance(value, int) and not isinstance(value, bool) and isinstance(type_, (IntType, *_TICKS)):
+            bits = 32 if isinstance(type_, IntType | DateType) else 64
+            if not -(1 << bits - 1) <= value < 1 << bits - 1:
+                return _Beyond.ABOVE if value > 0 else _Beyond.BELOW
+            return value * 1000 if isinstance(type_, TimestampType) and type_.nanos else value
+        if isinstance(value, str) and isinstance(type_, TimestampType) and type_.zoned:
+            return _instant(type_, value)
+        if value is not None:
+            return decode_single_value(type_, value)
+    except (ValueError, TypeError):
+        pass
+    raise InvalidInput(f"cannot filter by {column.name!r}: {str(value)[:60]!r} is no {type_}")
+
+
+def _instant(type_: TimestampType, text: str) -> int:
+    """A point in time from a text with any zone, or with none. Raises ``ValueError``."""
+    zone = _ZONE.search(text)
+    if zone is None:
+        ticks: int = decode_single_value(type_, text if text.endswith("Z") else f"{text}+00:00")
+        return ticks
+    seconds = (int(zone[2]) * 60 + int(zone[3])) * 60
+    here: int = decode_single_value(type_, f"{text[: zone.start()]}+00:00")
+    return here - (-seconds if zone[1] == "-" else seconds) * (10**9 if type_.nanos else 10**6)
 
 
 # ---------------------------------------------------------------- residuals
@@ -211,6 +269,8 @@ def _is_for_clients(value: Any, find: Find, *, negated: bool = False) -> bool:
     if name is None or (_OPPOSITE[kind] if negated else kind) in _MAY_SELECT_NULL:
         return True
     type_ = find(name).type
+    if "value" in value and isinstance(_held(find(name), value["value"]), _Beyond):
+        return True
     return is_floating(type_) or isinstance(type_, UuidType | BinaryType | FixedType)
 
 

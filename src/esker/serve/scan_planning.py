@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from esker.errors import InvalidInput
+from esker.errors import EskerError, InvalidInput
 from esker.iceberg.json_document import JsonObject
 from esker.model.table_names import TableName
 from esker.ports.engine import ScanTask
@@ -25,7 +25,7 @@ from esker.read.plan_changes import ChangePlanner
 from esker.read.scan import Scan
 from esker.read.snapshot_range import snapshot_range
 from esker.serve.call import NOTHING, Answer, Call
-from esker.serve.error_answers import NoSuchPlan
+from esker.serve.error_answers import NoSuchPlan, NoSuchPlanTask
 from esker.serve.scan_documents import Residuals, read_filter, task_documents
 
 if TYPE_CHECKING:
@@ -120,26 +120,31 @@ class ScanPlanning:
     def fetch(self, call: Call) -> Answer:
         """The result of a plan, as long as it is kept. ``NoSuchPlan`` later, and for a plan that was cancelled."""
         self._lake.catalog.load(call.table)
-        return Answer(status=200, body=self._find(call.table, call.path["plan-id"], "plan").body)
+        return Answer(status=200, body=self._find(call.table, call.path["plan-id"]).body)
 
     def cancel(self, call: Call) -> Answer:
-        """Forget what is kept of a plan."""
+        """Forget what is kept of a plan of the table. One that has expired needs nothing more."""
+        table, plan_id = call.table, call.path["plan-id"]
+        self._lake.catalog.load(table)
         with self._lock:
-            gone = [key for key, part in self._parts.items() if part.plan_id == call.path["plan-id"]]
-            for key in gone:
+            found = self._parts.items()
+            for key in [key for key, part in found if part.plan_id == plan_id and part.table == table]:
                 self._forget(key)
         return NOTHING
 
     def tasks(self, call: Call) -> Answer:
-        """The files of one plan task. It may be fetched again."""
-        return Answer(status=200, body=self._find(call.table, call.document().string("plan-task"), "plan task").body)
+        """The files of one plan task. It may be fetched again. Raises ``NoSuchPlanTask`` if it is not kept."""
+        task = call.document().string("plan-task")
+        self._lake.catalog.load(call.table)
+        return Answer(status=200, body=self._find(call.table, task, NoSuchPlanTask).body)
 
-    def _find(self, table: TableName, name: str, what: str) -> _Part:
+    def _find(self, table: TableName, name: str, missing: type[EskerError] = NoSuchPlan) -> _Part:
         with self._lock:
             self._tidy()
             part = self._parts.get(name)
         if part is None or part.table != table:
-            raise NoSuchPlan(f"cannot find the {what}: it has expired, or it never existed; plan the scan again")
+            what = "plan" if missing is NoSuchPlan else "plan task"
+            raise missing(f"cannot find the {what}: it has expired, or it never existed; plan the scan again")
         return part
 
     def _keep(self, table: TableName, plan_id: str, bodies: Mapping[str, bytes]) -> None:
