@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,44 @@ def test_credentials_are_exchanged_for_a_token_that_expires(lake: Lake, file: Pa
     assert ask(service, "GET", "/v1/namespaces", token).status == 401
 
 
+def test_an_access_token_is_renewed_before_and_after_its_end(lake: Lake, file: Path) -> None:
+    """As Iceberg's Java client does it. Without this, a session of Spark would end after an hour."""
+    now = [1_000_000.0]
+    found = Tokens.read(file)
+    tokens = Tokens(found._callers, lambda: now[0])
+    service = Service(lake, tokens=tokens)
+    kind = "urn:ietf:params:oauth:token-type:access_token"
+
+    def exchange(subject: str, **headers: str) -> Answer:
+        form = (
+            f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={subject}"
+            f"&subject_token_type={kind}&scope=catalog"
+        )
+        return service.answer("POST", "/v1/oauth/tokens", Call(body=form.encode(), headers=headers))
+
+    token = msgspec.json.decode(exchange(LIMITED).body)["access_token"]
+    for _ in range(3):
+        now[0] += LIFETIME_S - 60
+        old, answer = token, exchange(token, authorization=f"Bearer {token}")
+        assert answer.status == 200, answer.body
+        token = msgspec.json.decode(answer.body)["access_token"]
+        assert ask(service, "GET", "/v1/namespaces/sales%1Feu/tables", token).status == 200
+        assert ask(service, "GET", "/v1/namespaces/hr/tables", token).status == 403
+        assert token != old
+    now[0] += LIFETIME_S + 1
+    assert exchange(token, authorization=f"Bearer {token}").status == 401
+    basic = base64.b64encode(f"client:{LIMITED}".encode()).decode()
+    again = exchange(token, authorization=f"Basic {basic}")
+    assert again.status == 200
+    assert exchange("junk").status == 401
+
+
 def test_s03_no_request_gives_a_caller_more_rights(lake: Lake, file: Path) -> None:
     """Rights are in the file alone: an exchange keeps the role and the namespaces, whatever the client asks for."""
     service = Service(lake, tokens=Tokens.read(file))
     for secret in (READER, LIMITED):
         token = secret
-        for _ in range(2):  # an access token is not exchanged for another one
+        for _ in range(2):  # an access token is no secret of a client
             form = (
                 f"grant_type=client_credentials&client_id=admin&client_secret={token}&scope=admin&role=admin".encode()
             )
@@ -153,11 +186,21 @@ def test_s03_no_request_gives_a_caller_more_rights(lake: Lake, file: Path) -> No
     assert ask(service, "HEAD", "/v1/namespaces/hr/tables/pay", ADMIN).status == 204
 
 
-@pytest.mark.parametrize("text", ["", "# none\n", "owner abcdefghijklmnopqrstu\n", "admin short\n", "read sha256:ab\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "# none\n", "owner abcdefghijklmnopqrstu\n", "admin short\n", "read sha256:ab\n", "read tökentökentöken\n"],
+)
 def test_a_token_file_that_is_wrong_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text)
     with pytest.raises(InvalidInput):
+        Tokens.read(path)
+
+
+def test_a_token_has_one_role(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(f"read {READER} sales\n\nadmin sha256:{hashlib.sha256(READER.encode()).hexdigest()}\n")
+    with pytest.raises(InvalidInput, match="line 3 has the token of line 1"):
         Tokens.read(path)
 
 

@@ -112,7 +112,10 @@ def test_a_drop_that_is_sent_again_is_one_drop(lake: Lake) -> None:
 
 def test_only_an_administrator_of_its_namespace_brings_a_table_back(lake: Lake, tmp_path: Path) -> None:
     file = tmp_path / "tokens"
-    file.write_text("admin everything-0123456789\nwrite writer-0123456789abcdef\nadmin other-0123456789abcdef b\n")
+    file.write_text(
+        "admin everything-0123456789\nwrite writer-0123456789abcdef\nadmin other-0123456789abcdef b\n"
+        "admin below-0123456789abcdef a.below\n"
+    )
     service = Service(lake, tokens=Tokens.read(file), keep_dropped_ms=DAY_MS)
 
     def as_(token: str, method: str, body: Any = None) -> tuple[int, bytes]:
@@ -125,7 +128,8 @@ def test_only_an_administrator_of_its_namespace_brings_a_table_back(lake: Lake, 
     assert as_("writer-0123456789abcdef", "GET")[0] == 403
     assert as_("writer-0123456789abcdef", "POST", T)[0] == 403
     assert as_("other-0123456789abcdef", "POST", T)[0] == 403
-    assert as_("other-0123456789abcdef", "GET") == (200, b'{"dropped":[]}')
+    for token in ("other-0123456789abcdef", "below-0123456789abcdef"):  # of another namespace, and of one below
+        assert as_(token, "GET") == (200, b'{"dropped":[]}')
     assert as_("everything-0123456789", "POST", T)[0] == 204
 
 

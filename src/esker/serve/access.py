@@ -82,15 +82,16 @@ class Caller:
         needed = role_for(operation)
         if self.role < needed:
             raise NotAllowed(f"your role is {self.role.name.lower()}, and this needs {needed.name.lower()}")
-        is_allowed = self.sees if operation in _LEADS else self._has
+        is_allowed = self.sees if operation in _LEADS else self.has
         if not all(map(is_allowed, namespaces)):
             raise NotAllowed("your token is not valid for this namespace")
 
     def sees(self, namespace: Namespace) -> bool:
         """Whether a list shows the namespace: it is allowed, or it leads to an allowed one."""
-        return self._has(namespace) or any(one[: len(namespace)] == namespace for one in self.namespaces)
+        return self.has(namespace) or any(one[: len(namespace)] == namespace for one in self.namespaces)
 
-    def _has(self, namespace: Namespace) -> bool:
+    def has(self, namespace: Namespace) -> bool:
+        """Whether the caller's role is valid in the namespace."""
         return not self.namespaces or any(namespace[: len(one)] == one for one in self.namespaces)
 
 
@@ -141,6 +142,11 @@ class Tokens:
         for number, line in enumerate(lines, 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 digest, caller = _entry(line.split(), number, path)
+                if digest in found:
+                    raise InvalidInput(
+                        f"cannot use the token file {path}: line {number} has the token of {found[digest].name}; name "
+                        "all its namespaces in one line"
+                    )
                 found[digest] = caller
         if not found:
             raise InvalidInput(f"cannot use the token file {path}: it holds no token")
@@ -175,17 +181,17 @@ class Tokens:
     def exchange(self, call: Call) -> Answer:
         """An access token for a client's credentials, or for a token (OAuth2). It is valid for an hour.
 
-        The client's secret is one of the tokens. Access tokens are signed, not kept: every process of the server that
-        has the same tokens accepts them, as long as the token itself is valid.
+        Clients also send an access token that is about to end, to get the next one. The client's secret is one of the
+        tokens. Access tokens are signed, not kept: every process of the server that has the same tokens accepts them,
+        as long as the token itself is valid.
         """
         if len(call.body) > _LONGEST_FORM:  # it is read before anybody is known
             return answer_json({"error": "invalid_request", "error_description": "the form is too long"}, status=400)
         form = {name: values[0] for name, values in parse_qs(call.body.decode("latin-1")).items()}
         if form.get("grant_type", _GRANTS[0]) not in _GRANTS:
             return answer_json({"error": "unsupported_grant_type", "error_description": _GRANT_HELP}, status=400)
-        secret = form.get("client_secret") or form.get("subject_token") or _basic(call.headers.get("authorization"))
-        digest = _digest(secret or "")
-        if self._of(digest) is None:
+        digest = self._exchanged(form, call.headers.get("authorization"))
+        if digest is None:
             return answer_json({"error": "invalid_client", "error_description": "unknown client or secret"}, status=401)
         payload = msgspec.json.encode({"d": digest[:8].hex(), "e": int(self._now()) + LIFETIME_S})
         token = f"{_text(payload)}.{_text(hmac.digest(digest, payload, 'sha256'))}"
@@ -198,7 +204,24 @@ class Tokens:
             }
         )
 
+    def _exchanged(self, form: Mapping[str, str], authorization: str | None) -> bytes | None:
+        """The digest of the token that a request proves to have; None if it proves none.
+
+        Iceberg's Java client sends its access token as the subject: while it is valid alone, and later with the
+        client's secret in the header.
+        """
+        subject = form.get("subject_token")
+        for secret in (form.get("client_secret"), subject, _basic(authorization)):
+            if secret and self._of(digest := _digest(secret)) is not None:
+                return digest
+        return None if subject is None else self._digest_of_access_token(subject)
+
     def _of_access_token(self, token: str) -> Caller | None:
+        digest = self._digest_of_access_token(token)
+        return None if digest is None else self._known().get(digest)
+
+    def _digest_of_access_token(self, token: str) -> bytes | None:
+        """The digest of the token that an access token was given for; None if the access token is not valid."""
         try:
             payload, signature = (base64.urlsafe_b64decode(f"{part}==") for part in token.split("."))
             claims = msgspec.json.decode(payload, type=dict[str, str | int])
@@ -206,10 +229,10 @@ class Tokens:
             return None
         if not isinstance(expiry := claims.get("e"), int) or expiry < self._now():
             return None
-        for digest, caller in self._known().items():
+        for digest in self._known():
             same = hmac.compare_digest(hmac.digest(digest, payload, "sha256"), signature)
             if same and digest[:8].hex() == claims.get("d"):
-                return caller
+                return digest
         return None
 
 
@@ -232,6 +255,10 @@ def _entry(words: list[str], number: int, path: Path) -> tuple[bytes, Caller]:
             raise InvalidInput(f"cannot read line {number} of {path}: sha256: needs 64 hexadecimal digits")
     elif len(text) < _SHORTEST:
         raise InvalidInput(f"cannot use the token in line {number} of {path}: it has fewer than {_SHORTEST} characters")
+    elif not text.isascii():
+        raise InvalidInput(
+            f"cannot use the token in line {number} of {path}: clients send tokens in a header, so it must be ASCII"
+        )
     else:
         digest = _digest(text)
     return digest, Caller(f"line {number}", role, tuple(parse_namespace(word) for word in words[2:]))

@@ -53,6 +53,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     sees: Callable[[Namespace], bool] = _everything  # whether the caller may know of a namespace
+    has: Callable[[Namespace], bool] = _everything  # whether the caller may know of the tables in a namespace
     may_write: bool = True  # whether the caller may change what the request names
     kept: str = ""  # of a request that was carried out before: the metadata file of the table that it removed
 

@@ -225,7 +225,7 @@ class Service:
         handler = self._handlers.get(operation) or self._own.get(operation)
         if handler is None:
             raise NotOffered(f"cannot do this: {_WHY_NOT[operation]}", feature=operation)
-        call = replace(call, sees=caller.sees, may_write=caller.role >= Role.WRITE)
+        call = replace(call, sees=caller.sees, has=caller.has, may_write=caller.role >= Role.WRITE)
         try:
             if self._replays is not None and HEADER in call.headers and operation in _REPLAYED:
                 answer = self._replays.answer(operation, call, caller.name, handler)

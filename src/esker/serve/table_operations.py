@@ -91,7 +91,7 @@ class Tables:
         base = self._there(name)
         if base is not None and not overwrites:
             raise table_exists(name)
-        with self._places.held(self._places.check_table(name, self._read(location), may_be_dropped=call.sees)):
+        with self._places.held(self._places.check_table(name, self._read(location), may_be_dropped=call.has)):
             if base is None:
                 return self._catalog.register(name, location)
             if not isinstance(self._catalog, ReplacesTables):

@@ -58,7 +58,7 @@ class DroppedTables:
                 "purge-requested": one.purges,
             }
             for one in self._kept.listed()
-            if call.sees(one.name.namespace)
+            if call.has(one.name.namespace)
         ]
         return answer_json({"dropped": found})
 
