@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import esker
 from esker.lake import Lake
 from esker.serve.listen.asgi import Limits
+from esker.serve.listen.log_lines import write_log
 from esker.serve.listen.run_server import Listening, make_server
 
 
@@ -42,3 +44,17 @@ def serving_sqlite(folder: Path, *roots: str) -> Iterator[str]:
     lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), allowed_roots=roots)
     with serving(lake) as uri:
         yield uri
+
+
+@contextmanager
+def logging_to(file: Path) -> Iterator[None]:
+    """The log of the server is written to a file while the block runs."""
+    loggers = [logging.getLogger(name) for name in ("esker.serve", "uvicorn")]
+    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    write_log(str(file))
+    try:
+        yield
+    finally:
+        loggers[0].handlers[0].close()
+        for one, (one.handlers, level, one.propagate) in zip(loggers, before, strict=True):
+            one.setLevel(level)

@@ -163,6 +163,11 @@ class Service:
             yield from (manifest.spec_id for manifest in reading.manifests(metadata, snapshot))
 
     @property
+    def is_open(self) -> bool:
+        """Whether the server asks nobody for a token."""
+        return self._tokens is None
+
+    @property
     def refused(self) -> Mapping[str, str]:
         """The operations of the protocol that are answered with 406, and why."""
         return {one: _WHY_NOT[one] for one in ALL_OPERATIONS if one not in self._handlers}

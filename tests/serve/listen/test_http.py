@@ -29,6 +29,7 @@ from esker_server import serving
 import esker
 from esker.errors import StorageFailed
 from esker.lake import Lake
+from esker.serve.call import Answer
 from esker.serve.catalog_service import Service
 from esker.serve.listen.asgi import Limits
 from esker.serve.listen.run_server import Listening, make_server
@@ -133,7 +134,7 @@ def test_heads_and_empty_answers_have_no_body(uri: str) -> None:
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read(uri: str) -> None:
     assert ask(uri, "POST", "/v1/namespaces", b" " * 1001)[0] == 413
-    with half(uri, "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n") as endless:
+    with half(uri, "POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n") as endless:
         for _ in range(3):
             endless.sendall(b"190\r\n" + b" " * 400 + b"\r\n")
         assert b" 413 " in endless.recv(100)
@@ -150,7 +151,7 @@ def test_headers_without_end_are_cut_off(lake: Lake) -> None:
 def test_headers_that_are_too_long_are_refused(lake: Lake) -> None:
     with serving(lake, limits=Limits(headers_bytes=10_000)) as uri:
         long = "X-Long: " + "a" * 11_000
-        with half(uri, f"GET /v1/config HTTP/1.1\r\nHost: x\r\n{long}\r\n\r\n") as one:
+        with half(uri, f"GET /v1/config HTTP/1.1\r\nHost: 127.0.0.1\r\n{long}\r\n\r\n") as one:
             assert b" 431 " in one.recv(1000)
         assert ask(uri, "GET", "/v1/config")[0] == 200
 
@@ -166,30 +167,96 @@ def test_a_long_address_and_many_parameters_are_refused(lake: Lake) -> None:
 def test_a_body_in_chunks_is_read(uri: str) -> None:
     body = b'{"namespace":["in","chunks"]}'
     parts = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:5], body[5:20], body[20:])) + b"0\r\n\r\n"
-    with half(uri, "POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") as one:
+    with half(uri, "POST /v1/namespaces HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n") as one:
         one.sendall(parts)
         assert b" 200 " in one.recv(1000)
     assert ask(uri, "HEAD", "/v1/namespaces/in%1Fchunks")[0] == 204
 
 
+SLOW = "POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n{"
+
+
 def test_slow_clients_do_not_keep_others_from_an_answer(uri: str) -> None:
-    slow = [half(uri, "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{") for _ in range(2)]
+    slow = [half(uri, SLOW) for _ in range(5)]  # more than the requests that may be in work
     try:
-        assert ask(uri, "GET", "/health")[0] == 200
-        status, _, headers = ask(uri, "GET", "/v1/namespaces")  # both places are taken
-        assert (status, headers["retry-after"]) == (503, "1")
-        assert b" 408 " in slow[0].recv(100)
-        ends = time.monotonic() + 20
-        while ask(uri, "GET", "/v1/namespaces")[0] != 200:
-            assert time.monotonic() < ends
-            time.sleep(0.05)
+        for _ in range(3):
+            assert ask(uri, "GET", "/v1/namespaces")[0] == 200
+        assert ask(uri, "POST", "/v1/namespaces", b'{"namespace": ["a"]}')[0] == 200
+        assert all(b" 408 " in one.recv(100) for one in slow)
     finally:
-        for connection in slow:
-            connection.close()
+        for one in slow:
+            one.close()
+
+
+def test_requests_beyond_those_in_work_are_sent_away_for_a_second(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr(Service, "answer", lambda *_: (goes_on.wait(60), Answer(status=204))[1])
+    with serving(lake, limits=Limits(waiting=2, threads=2)) as uri, ThreadPoolExecutor(2) as threads:
+        taken = [threads.submit(ask, uri, "GET", "/v1/namespaces") for _ in range(2)]
+        try:
+            ends = time.monotonic() + 20
+            while b"esker_requests_in_work 2" not in ask(uri, "GET", "/metrics")[1]:
+                assert time.monotonic() < ends
+            status, _, headers = ask(uri, "GET", "/v1/namespaces")
+            assert (status, headers["retry-after"]) == (503, "1")
+            assert ask(uri, "GET", "/health")[0] == 200
+        finally:
+            goes_on.set()
+        assert [one.result()[0] for one in taken] == [204, 204]
+
+
+def test_the_long_bodies_in_memory_are_bounded_together(lake: Lake) -> None:
+    """Short ones are not: a few long ones do not keep others from small changes."""
+    long = b'{"namespace": ["a"], "x": "' + b"x" * 100_000
+    head = f"POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(long) + 10}\r\n\r\n"
+    with serving(lake, limits=Limits(long_bodies_bytes=150_000, body_seconds=3)) as uri:
+        with half(uri, head + long.decode()):
+            ends = time.monotonic() + 20
+            while (status := ask(uri, "POST", "/v1/namespaces", long)[0]) != 503:
+                assert (status, time.monotonic() < ends) == (400, True)  # the first one is not read yet
+            assert ask(uri, "POST", "/v1/namespaces", b'{"namespace": ["b"]}')[0] == 200
+        ends = time.monotonic() + 20
+        while ask(uri, "POST", "/v1/namespaces", long)[0] != 400:  # the place is free again
+            assert time.monotonic() < ends
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8181", "127.0.0.1.evil.example", "localhost.evil.example"]
+)
+def test_a_name_that_somebody_made_lead_to_this_machine_is_refused(lake: Lake, tmp_path: Path, host: str) -> None:
+    """Such a page looks like one of the server itself (DNS rebinding). With tokens any name is right: it has none."""
+    request = f"POST /v1/namespaces HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncontent-length: 20\r\n\r\n"
+    with serving(lake) as uri:
+        for text in (f"GET /v1/namespaces HTTP/1.1\r\nhost: {host}\r\n\r\n", request + '{"namespace": ["a"]}'):
+            with half(uri, text) as connection:
+                assert b" 403 " in connection.recv(1000)
+        for name in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8181", "catalog.localhost"):
+            with half(uri, f"GET /v1/namespaces HTTP/1.1\r\nhost: {name}\r\n\r\n") as connection:
+                assert b" 200 " in connection.recv(1000)
+    assert lake.namespaces() == []
+    tokens = tmp_path / "tokens"
+    tokens.write_text("admin admin-token-0123456789\n")
+    with serving(lake, token_file=tokens) as uri:
+        text = f"GET /v1/namespaces HTTP/1.1\r\nhost: {host}\r\nauthorization: bearer admin-token-0123456789\r\n\r\n"
+        with half(uri, text) as connection:
+            assert b" 200 " in connection.recv(1000)
+
+
+def test_an_offer_of_another_protocol_is_ignored(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    """Clients of Java offer TLS or HTTP/2. The body of their request was lost, and each was a line in the log."""
+    body = b'{"namespace": ["a"]}'
+    offer = "connection: upgrade, http2-settings\r\nUpgrade: h2c\r\nhttp2-settings: AAMAAABkAAQ\r\n"
+    head = f"POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\n{offer}content-length: {len(body)}\r\n\r\n"
+    with serving(lake) as uri, half(uri, head + body.decode()) as connection:
+        assert b" 200 " in connection.recv(1000)
+        connection.sendall(f"GET /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\n{offer}\r\n".encode())
+        assert b'[["a"]]' in connection.recv(1000)
+    assert lake.namespaces() == ["a"]
+    assert caplog.text == ""
 
 
 def test_nonsense_is_answered_and_the_server_lives_on(uri: str) -> None:
-    for text in ("nonsense\r\n\r\n", "GET /v1/%ff HTTP/1.1\r\nhost: x\r\n\r\n", "\x00\x01\r\n\r\n"):
+    for text in ("nonsense\r\n\r\n", "GET /v1/%ff HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", "\x00\x01\r\n\r\n"):
         with half(uri, text) as connection:
             connection.recv(200)
     assert ask(uri, "GET", "/v1/config")[0] == 200
@@ -206,7 +273,7 @@ def wait_closed(connection: socket.socket) -> bytes:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "GET /v1/conf", "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-le"],
+    ["", "GET /v1/conf", "POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-le"],
     ids=["none", "line", "headers"],
 )
 def test_a_request_that_is_sent_halfway_ends_and_others_are_answered(lake: Lake, text: str) -> None:
@@ -231,7 +298,7 @@ def test_bytes_that_come_one_by_one_do_not_make_the_time_longer(lake: Lake) -> N
 
 
 def test_a_second_request_that_is_sent_halfway_ends_too(lake: Lake) -> None:
-    first = "GET /v1/config HTTP/1.1\r\nhost: x\r\n\r\n"
+    first = "GET /v1/config HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
     with serving(lake, limits=Limits(headers_seconds=0.5)) as uri, half(uri, first) as connection:
         assert b" 200 " in connection.recv(1 << 16)
         connection.sendall(b"GET /v1/conf")
@@ -249,7 +316,7 @@ def test_a_slow_answer_is_not_cut_off_by_the_limit_for_headers(lake: Lake, monke
 def test_a_client_that_does_not_read_its_answer_is_left(lake: Lake) -> None:
     lake.create_namespace("a")
     lake.create_table("a.t", "id int", properties={f"n{number}": "x" * 1000 for number in range(8000)})
-    request = "GET /v1/namespaces/a/tables/t HTTP/1.1\r\nhost: x\r\n\r\n"
+    request = "GET /v1/namespaces/a/tables/t HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
     with serving(lake, limits=Limits(unread_seconds=0.5)) as uri:
         unread = socket.socket()
         unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -313,7 +380,7 @@ def _wait(uri: str) -> None:
 def test_a_stop_answers_the_request_that_was_taken(tmp_path: Path) -> None:
     with started(tmp_path) as (process, uri):
         body = json.dumps({"namespace": ["a"]}).encode()
-        head = f"POST /v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n\r\n"
         with half(uri, head) as connection:
             connection.sendall(body[:5])
             time.sleep(0.3)

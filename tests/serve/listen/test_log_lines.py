@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from esker_server import logging_to
 
 import esker
 from esker.errors import InvalidInput, OutcomeUnknown
@@ -19,7 +19,6 @@ from esker.serve.catalog_service import Service
 from esker.serve.listen.log_lines import write_log
 
 SECRET = "a-secret-0123456789abcdef"
-LOG = logging.getLogger("esker.serve")
 Lines = Callable[[str], list[dict[str, Any]]]
 
 
@@ -34,12 +33,11 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def lines(tmp_path: Path) -> Iterator[Lines]:
     """The lines of one kind that were written so far."""
-    before = LOG.handlers, LOG.level, LOG.propagate
     file = tmp_path / "log"
-    write_log(str(file))
-    yield lambda kind: [one for one in map(msgspec.json.decode, file.read_text().splitlines()) if one["log"] == kind]
-    LOG.handlers[0].close()
-    LOG.handlers, LOG.level, LOG.propagate = before
+    with logging_to(file):
+        yield lambda kind: [
+            one for one in map(msgspec.json.decode, file.read_text().splitlines()) if one["log"] == kind
+        ]
 
 
 def service_with_token(lake: Lake, folder: Path) -> Service:

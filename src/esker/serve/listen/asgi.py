@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _MOST_PARAMETERS = 100
+_SHORT_BODY = 64 << 10  # bytes
 HEALTH, READY, METRICS, OPENAPI = "/health", "/ready", "/metrics", "/openapi.json"
 
 
@@ -33,6 +35,7 @@ class Limits:
     """What the clients of a server may use up together."""
 
     body_bytes: int = 32 << 20
+    long_bodies_bytes: int = 1 << 30  # of all bodies over 64 KiB that are in memory; more are answered with 503
     headers_bytes: int = 64 << 10
     headers_seconds: float = 30.0  # from a connection, or the first byte of a request, to the end of its headers
     body_seconds: float = 30.0
@@ -63,6 +66,7 @@ class Application:
         self._ready_thread = ThreadPoolExecutor(1, thread_name_prefix="esker-ready")  # busy threads do not delay it
         self._ready: asyncio.Future[Answer] | None = None  # the question that the catalog is asked, or was asked last
         self._counts = counts or SharedCounts().of(0)
+        self._long_bytes = 0  # of the long bodies that are in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -128,44 +132,93 @@ class Application:
         size = len(path) + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > self._limits.headers_bytes:
             raise _Refused(431, f"the headers are longer than {self._limits.headers_bytes} bytes", connection="close")
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        _check_page(headers, is_open=self._service.is_open)
+        call = Call(query=_parameters(scope["query_string"]), headers=headers)
+        if "content-length" in headers or "transfer-encoding" in headers:
+            return await self._with_body(method, path, call, receive)
+        if (ready := self._service.answer_at_once(method, path, call)) is not None:
+            return ready  # a thread would take longer to start than the answer takes
+        return await self._in_work(method, path, call)
+
+    async def _with_body(self, method: str, path: str, call: Call, receive: Receive) -> Answer:
+        """The answer to a request with a body. It is in work when it is complete: slow clients take no place."""
+        parts: list[bytes] = []
+        size = held = 0
+        try:
+            async for part in self._body(call.headers, receive):
+                parts.append(part)
+                size += len(part)
+                if size > _SHORT_BODY:
+                    if self._long_bytes + size - held > self._limits.long_bodies_bytes:
+                        why = "the server has too many long requests in memory; try again"
+                        raise _Refused(503, why, retry_after="1", connection="close")
+                    self._long_bytes += size - held
+                    held = size
+            return await self._in_work(method, path, replace(call, body=b"".join(parts)))
+        finally:
+            self._long_bytes -= held
+
+    async def _in_work(self, method: str, path: str, call: Call) -> Answer:
         if self._counts.in_work >= self._limits.waiting:
             raise _Refused(503, "the server has too much to do; try again", retry_after="1")
         self._counts.begin()
         try:
-            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-            if "origin" in headers and headers["origin"].partition("://")[2] != headers.get("host"):
-                raise _Refused(403, "requests that a page of another address makes in a browser are refused")
-            call = Call(query=_parameters(scope["query_string"]), headers=headers)
-            if "content-length" in headers or "transfer-encoding" in headers:
-                call = replace(call, body=await self._body(headers, receive))
-            elif (ready := self._service.answer_at_once(method, path, call)) is not None:
-                return ready  # a thread would take longer to start than the answer takes
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._service.answer, method, path, call)
         finally:
             self._counts.end()
 
-    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
+    async def _body(self, headers: Mapping[str, str], receive: Receive) -> AsyncIterator[bytes]:
         limit = self._limits.body_bytes
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared) > limit:
             raise _Refused(413, f"the body is longer than {limit} bytes")
-        parts: list[bytes] = []
         size = 0
         ends = time.monotonic() + self._limits.body_seconds
-        while True:
+        more = True
+        while more:
             try:
                 message = await asyncio.wait_for(receive(), max(0.01, ends - time.monotonic()))
             except TimeoutError:
                 raise _Refused(408, "the body did not arrive in time", connection="close") from None
             if message["type"] == "http.disconnect":
                 raise _Gone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
+            part = message.get("body", b"")
+            size += len(part)
             if size > limit:
                 raise _Refused(413, f"the body is longer than {limit} bytes", connection="close")
-            if not message.get("more_body", False):
-                return b"".join(parts)
+            yield part
+            more = message.get("more_body", False)
+
+
+def _check_page(headers: Mapping[str, str], *, is_open: bool) -> None:
+    """Refuse requests that a web page of another address makes in a browser.
+
+    A page can make its own name lead to this machine. Its requests then look as if they came from this server's page,
+    so a server without tokens is asked by its address or as localhost, which no page can be.
+    """
+    host = headers.get("host", "")
+    if "origin" in headers and headers["origin"].partition("://")[2] != host:
+        raise _Refused(403, "requests that a page of another address makes in a browser are refused")
+    if is_open and host and not _is_this_machine(host):
+        raise _Refused(
+            403,
+            f"this server has no tokens, so it is not reached as {host[:100]!r}; use 127.0.0.1 or localhost, or start "
+            "it with --token-file FILE or --catalog-tokens",
+        )
+
+
+def _is_this_machine(host: str) -> bool:
+    """Whether a header ``Host`` has an address or localhost in it, and no name that somebody else may define."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost" or name.lower().endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _parameters(query: bytes) -> dict[str, str]:

@@ -7,11 +7,14 @@ time before and after that is bounded here, where uvicorn has no limit.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from esker.serve.listen.asgi import Limits
+
+_UPGRADE = re.compile(rb"(?<=\r\n)upgrade:[^\r\n]*\r\n", re.IGNORECASE)
 
 
 class _Bounded(asyncio.Protocol):
@@ -21,17 +24,23 @@ class _Bounded(asyncio.Protocol):
     unread_seconds: float
     headers_bytes: int
     _in_headers = False  # httptools, which has no limit of its own, is between the first line and the end of headers
+    _in_message = False  # httptools is between the first byte of a request and its last one
     _headers_size = 0
 
     def on_message_begin(self) -> None:
         """The parser of a request has seen its first byte."""
-        self._in_headers = True
+        self._in_headers = self._in_message = True
         super().on_message_begin()  # type: ignore[misc]  # of uvicorn's protocol
 
     def on_headers_complete(self) -> None:
         """The parser has seen the last header."""
         self._in_headers = False
         super().on_headers_complete()  # type: ignore[misc]  # of uvicorn's protocol
+
+    def on_message_complete(self) -> None:
+        """The parser has seen the end of a request."""
+        self._in_message = False
+        super().on_message_complete()  # type: ignore[misc]  # of uvicorn's protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, but not the class
@@ -41,6 +50,8 @@ class _Bounded(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         was_in_headers = self._in_headers
+        if hasattr(self, "parser") and not self._in_message:  # the parser is httptools
+            data = _without_upgrade(data)
         super().data_received(data)
         # not the part in which headers begin: it may have the end of another request, too
         self._headers_size = self._headers_size + len(data) if self._in_headers and was_in_headers else 0
@@ -82,6 +93,16 @@ class _Bounded(asyncio.Protocol):
             self._transport.abort()  # ``close`` would wait until the client reads
         else:
             self._await_reading(left)
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """The beginning of a request without the header ``Upgrade``.
+
+    Iceberg's Java client and that of the JDK offer other protocols in it. A server may ignore it, but httptools does
+    not: it drops the body of such a request.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"", head + b"\r\n") + end[2:] + rest if end and _UPGRADE.search(head + b"\r\n") else data
 
 
 class _Alarm:

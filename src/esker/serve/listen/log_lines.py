@@ -46,7 +46,8 @@ def write_log(file: str) -> None:
     except OSError as error:
         raise InvalidInput(f"cannot write the log {file}: {error.strerror or error}") from None
     where.setFormatter(JsonLines())
-    server = logging.getLogger(_ROOT)
-    server.handlers = [where]
-    server.setLevel(logging.INFO)
-    server.propagate = False
+    for name, level in ((_ROOT, logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers = [where]
+        logger.setLevel(level)
+        logger.propagate = False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import uvicorn
 
     from esker.lake import Lake
+
+_BACKLOG = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +80,9 @@ def table_access(lake: Lake, listening: Listening) -> TableAccess:
 def make_server(lake: Lake, listening: Listening, limits: Limits | None = None) -> tuple[uvicorn.Server, socket.socket]:
     """A server that is ready to run, and the socket that it listens at.
 
-    Raises ``InvalidInput`` for an address that others can reach without a token, ``StorageFailed`` if the port is in
-    use, and ``Unsupported`` if uvicorn is not installed or a catalog without a database should have tokens.
+    Raises ``InvalidInput`` for an address that others can reach without a token and for a certificate that cannot be
+    used, ``StorageFailed`` if the port is in use, and ``Unsupported`` if uvicorn is not installed or a catalog without
+    a database should have tokens.
     """
     check_protected(listening)
     server = server_over(lake, listening, limits)
@@ -85,13 +90,36 @@ def make_server(lake: Lake, listening: Listening, limits: Limits | None = None) 
 
 
 def check_protected(listening: Listening) -> None:
-    """Raise ``InvalidInput`` for an address that others can reach without a token."""
+    """Raise ``InvalidInput`` for an address that others can reach without a token, and for a certificate that cannot be
+    used."""
     if listening.token_file is None and not listening.uses_catalog_tokens and not listening.is_loopback:
         raise InvalidInput(
             f"cannot listen at {listening.host}: other machines could change the lake without a token; write tokens to "
             "a file and give --token-file FILE, or add one with esker token add and give --catalog-tokens, or listen "
             "at 127.0.0.1"
         )
+    _check_certificate(listening)
+
+
+def _check_certificate(listening: Listening) -> None:
+    """Raise ``InvalidInput`` for files that are no certificate and its key."""
+    if listening.certificate is None or listening.key is None:
+        return
+    for file in (listening.certificate, listening.key):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot serve HTTPS: cannot read {file}: {error.strerror or error}") from None
+    pair = f"{listening.certificate} and {listening.key}"
+
+    def refuse() -> str:  # OpenSSL would ask on the terminal
+        raise InvalidInput(f"cannot serve HTTPS: the key {listening.key} has a password; give one without")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(listening.certificate, listening.key, password=refuse)
+    except ssl.SSLError as error:
+        why = "the key belongs to another certificate" if error.reason == "KEY_VALUES_MISMATCH" else "one is not PEM"
+        raise InvalidInput(f"cannot serve HTTPS with {pair}: {why}") from None
 
 
 def accepted_tokens(lake: Lake, listening: Listening) -> Tokens | None:
@@ -130,7 +158,8 @@ def server_over(
         http=bounded_protocol(limits or Limits()),
         host=listening.host,
         port=listening.port,
-        log_level="warning",
+        backlog=_BACKLOG,
+        log_config=None,  # its lines are in the log of the server
         access_log=False,
         lifespan="on",
         ws="none",
@@ -143,7 +172,7 @@ def server_over(
 
 
 def bound_socket(listening: Listening) -> socket.socket:
-    """A socket at the address. Raises ``StorageFailed`` if the port is in use."""
+    """A socket that listens at the address. Raises ``StorageFailed`` if that is not possible."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -151,11 +180,13 @@ def bound_socket(listening: Listening) -> socket.socket:
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         bound.bind((listening.host, listening.port))
+        bound.listen(_BACKLOG)  # from now on clients wait for the first answer instead of being refused
     except OSError as error:
         bound.close()
+        is_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
         raise StorageFailed(
             f"cannot listen at {listening.host} port {listening.port}: {error.strerror or error}; "
-            "choose another --port",
+            + ("choose another --port" if is_port else "choose another --host, an address of this machine"),
             retryable=False,
         ) from None
     return bound

@@ -42,7 +42,6 @@ def run_workers(open_lake: Callable[[], Lake], listening: Listening, ready: Call
     """
     check_protected(listening)
     with bound_socket(listening) as bound:
-        bound.listen(2048)
         ready(bound)
         _Workers(open_lake, listening, bound).run()
 
