@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ from jvm_peer import Peer, Refused
 from postgres_server import PostgresServer
 
 import esker
+from esker.iceberg.json_document import JsonObject
 from esker.lake import Lake
+from esker.model.table_names import TableName
+from esker.serve.scan_planning import ScanPlanning
 
 _numbers = itertools.count(1)
 
@@ -86,6 +89,46 @@ def test_tables_are_created_filled_and_replaced(served: Served) -> None:
         served.run("CREATE TABLE {c}.shop.copy (id bigint) USING iceberg")
     served.run("ALTER TABLE {c}.shop.copy RENAME TO shop.moved", "DROP TABLE {c}.shop.fresh PURGE")
     assert served.lake.tables("shop") == ["shop.moved", "shop.orders"]
+
+
+def test_scans_are_planned_by_the_server(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java sends dates and timestamps of filters as numbers."""
+    planned: list[int] = []
+
+    def counting(self: ScanPlanning, name: TableName, document: JsonObject) -> Any:
+        found = whole(self, name, document)
+        planned.append(len(found[2]))
+        return found
+
+    whole = ScanPlanning._planned
+    monkeypatch.setattr(ScanPlanning, "_planned", counting)
+    ((_, uri),) = served.java.sql(f"SET `spark.sql.catalog.{served.catalog}.uri`").rows
+    served = replace(served, catalog=f"{served.catalog}_plans")
+    settings = {".type": "rest", ".uri": uri, ".cache-enabled": "false", ".scan-planning-mode": "server"}
+    for name, value in {"": "org.apache.iceberg.spark.SparkCatalog", **settings}.items():
+        served.java.sql(f"SET `spark.sql.catalog.{served.catalog}{name}`=`{value}`")
+    columns = (
+        "id int, day date, at timestamp, local timestamp_ntz, price decimal(9,2), name string, raw binary, x float"
+    )
+    served.run(f"CREATE TABLE {{c}}.shop.p ({columns}) USING iceberg PARTITIONED BY (days(at))")
+    for at in (1, 2, 3):
+        day = f"2026-01-0{at}"
+        values = f"DATE '{day}', TIMESTAMP '{day} 00:00:00Z', TIMESTAMP_NTZ '{day} 00:00:00', {at}.5, 'n{at}', X'0{at}'"
+        served.run(f"INSERT INTO {{c}}.shop.p VALUES ({at}, {values}, {at}.5)")
+    for where, ids in (
+        ("id > 1", [2, 3]),
+        ("day = DATE '2026-01-02'", [2]),
+        ("at >= TIMESTAMP '2026-01-02 00:00:00Z'", [2, 3]),
+        ("local < TIMESTAMP_NTZ '2026-01-02 12:00:00'", [1, 2]),
+        ("price = 2.5", [2]),
+        ("name LIKE 'n2%'", [2]),
+        ("raw = X'02'", [2]),
+        ("x > 1.75", [2, 3]),
+        ("NOT id IN (1, 3)", [2]),
+    ):
+        planned.clear()
+        assert served.rows(f"SELECT id FROM {{c}}.shop.p WHERE {where}") == [(id_,) for id_ in ids], where
+        assert planned, where  # a plan of the server, not one of Java
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])

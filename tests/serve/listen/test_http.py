@@ -243,7 +243,7 @@ def test_a_name_that_somebody_made_lead_to_this_machine_is_refused(lake: Lake, t
 
 
 def test_an_offer_of_another_protocol_is_ignored(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
-    """Clients of Java offer TLS or HTTP/2. The body of their request was lost, and each was a line in the log."""
+    """Clients of the JDK offer HTTP/2. The body of their request was lost, and each was two lines in the log."""
     body = b'{"namespace": ["a"]}'
     offer = "connection: upgrade, http2-settings\r\nUpgrade: h2c\r\nhttp2-settings: AAMAAABkAAQ\r\n"
     head = f"POST /v1/namespaces HTTP/1.1\r\nhost: 127.0.0.1\r\n{offer}content-length: {len(body)}\r\n\r\n"

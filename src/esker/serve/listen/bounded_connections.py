@@ -98,8 +98,8 @@ class _Bounded(asyncio.Protocol):
 def _without_upgrade(data: bytes) -> bytes:
     """The beginning of a request without the header ``Upgrade``.
 
-    Iceberg's Java client and that of the JDK offer other protocols in it. A server may ignore it, but httptools does
-    not: it drops the body of such a request.
+    Clients of the JDK offer HTTP/2 in it. A server may ignore it, but httptools does not: it drops the body of such a
+    request.
     """
     head, end, rest = data.partition(b"\r\n\r\n")
     return _UPGRADE.sub(b"", head + b"\r\n") + end[2:] + rest if end and _UPGRADE.search(head + b"\r\n") else data
