@@ -50,7 +50,8 @@ def test_s02_a_caller_without_a_valid_token_learns_nothing(lake: Lake, file: Pat
     for token in (None, "", "wrong-token-0123456789", f"{ADMIN}x"):
         for path in ("/v1/config", "/v1/namespaces", "/v1/namespaces/hr/tables/pay", "/v1/namespaces/no/tables/no"):
             answer = ask(service, "GET", path, token)
-            assert answer.status == 401
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert (b"is needed" if not token else b"is not valid") in answer.body
             assert ADMIN.encode() not in answer.body
 
 

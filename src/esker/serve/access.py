@@ -161,6 +161,7 @@ class Tokens:
                 return found
             if (found := self._of_access_token(token)) is not None:
                 return found
+            raise NotKnown("the token is not valid: it is wrong, it was removed, or it has ended")
         raise NotKnown("a token is needed: send the header Authorization: Bearer TOKEN")
 
     @property

@@ -94,7 +94,8 @@ def answer_to(error: Exception) -> Answer:
         return error_answer(500, "InternalServerError", error.message)
     for kind, status, name in _KINDS:
         if isinstance(error, kind):
-            return error_answer(status, name, _in_the_words_of_clients(error))
+            headers = {"www-authenticate": "Bearer"} if status == 401 else None
+            return error_answer(status, name, _in_the_words_of_clients(error), headers)
     if isinstance(error, EskerError):
         return error_answer(500, "InternalServerError", error.message)
     log.error("a request failed", exc_info=error)
