@@ -82,6 +82,13 @@ def test_a_delete_that_comes_first_gives_its_values(tmp_path: Path) -> None:
     assert rows(table) == [(1, None, "x"), (2, 1, None)]
 
 
+def test_the_only_version_of_a_key_keeps_the_columns_of_a_group_without_an_order(tmp_path: Path) -> None:
+    """Java merges only keys that have several versions, also versions that it then ignores."""
+    first = [(0, 1, None, "x"), (0, 2, None, "y"), (0, 3, None, "z")]
+    table = made(tmp_path, [first, [(0, 2, None, None), (3, 3, None, None)]], ignore_delete="true", **GROUPS)
+    assert rows(table) == [(1, None, "x"), (2, None, None), (3, None, None)]
+
+
 def test_a_sum_wraps_around_as_its_type_does(tmp_path: Path) -> None:
     assert rows(made(tmp_path, [[(0, 1, 100, None)], [(0, 1, 100, None)]], **SUMS)) == [(1, -56, None)]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from corpus import corpus_root, of_each
 from paimon_corpus import Case, as_text, cases
+from paimon_tables import PaimonTable, schema, versions
 from pyspark.errors import AnalysisException
 from s3_server import S3Server
 
@@ -72,6 +74,21 @@ def test_a_filter_on_a_value_is_above_the_merge(name: str, spark: SparkSession) 
     expected = as_text([row for row in whole if row[column] == value])
     assert text_of(table.scan(where).to_spark(spark)) == expected
     assert as_text(table.scan(where).to_arrow().to_pylist()) == expected
+
+
+def test_the_only_version_of_a_key_keeps_the_columns_of_a_group_without_an_order(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Java merges only keys that have several versions, also versions that it then ignores."""
+    columns = {"k": "BIGINT NOT NULL", "a": "BIGINT", "b": "STRING"}
+    options = {"merge_engine": "partial-update", "fields__a__sequence_group": "b", "ignore_delete": "true"}
+    table = PaimonTable(tmp_path / "t", schema(columns, keys=["k"], bucket="1", **options))
+    nothing = pa.nulls(3, pa.int64())
+    table.append(versions([1, 2, 3], 0, a=nothing, b=["x", "y", "z"]))
+    table.append(versions([2, 3], 10, [0, 3], a=nothing[:2], b=pa.nulls(2, pa.string())))
+    scan = esker.open_table(table.path).scan()
+    assert sorted(map(tuple, scan.to_spark(spark).collect())) == [(1, None, "x"), (2, None, None), (3, None, None)]
+    assert text_of(scan.to_spark(spark)) == as_text(scan.to_arrow().to_pylist())
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from esker.ports.merge import (
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+_ALONE = "alone"  # a column beside those that are named by field ids
 Read = Callable[[ReadRequest], Iterator[pa.RecordBatch]]
 
 
@@ -170,6 +171,11 @@ class Versions:
         return np.isin(self.kinds, LIVE_KINDS)
 
     @cached_property
+    def is_alone(self) -> Bools:
+        """Which versions are the only ones of their key."""
+        return (self.starts == self.ends)[self.key_of]
+
+    @cached_property
     def is_first(self) -> Bools:
         """Which versions are the first of their key."""
         found = np.zeros(self.rows.num_rows, np.bool_)
@@ -198,6 +204,8 @@ def merge_versions(rows: pa.Table, rule: MergeRule, wanted: Sequence[int], file:
     """The merged rows. Columns are named by their field ids."""
     versions = sorted_versions(rows, rule)
     _refuse_retractions(rule, versions.kinds, file)
+    if rule.groups:
+        versions = replace(versions, rows=versions.rows.append_column(_ALONE, pa.array(versions.is_alone)))
     if rule.ignores_deletes:
         merges = rule.engine is MergeEngine.PARTIAL_UPDATE
         versions = versions.keep(versions.is_live | versions.is_first if merges else versions.is_live)
@@ -256,6 +264,9 @@ def _partial_update(versions: Versions, rule: MergeRule, wanted: Sequence[int]) 
     live = versions.is_live
     gives = live | versions.is_first  # a delete that comes first gives its values
     base = np.where(live[versions.starts], -1, versions.starts)
+    if rule.groups:  # the only version of a key is not merged: it keeps the columns of a group whose order is null
+        alone = _array(versions.rows, _ALONE).to_numpy(zero_copy_only=False)[versions.starts]
+        base = np.where(alone, versions.starts, base)
     winners = {id_: _winner(versions, group.order) for group in rule.groups for id_ in (*group.order, *group.columns)}
     ordering = {id_ for group in rule.groups for id_ in group.order}
     columns = {}
@@ -359,6 +370,6 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.integer]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _array(rows: pa.Table, id_: int) -> pa.Array:
+def _array(rows: pa.Table, id_: int | str) -> pa.Array:
     column = rows[str(id_)]
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _ORDER, _LIVE, _FIRST, _GIVES = "__esker_order", "__esker_live", "__esker_first", "__esker_gives"
+_ALONE = "__esker_alone"
 
 
 class PlainFrames(Protocol):
@@ -109,6 +110,7 @@ def _merged(rows: DataFrame, fields: Sequence[Field], request: ReadRequest, rule
     if rule.engine is MergeEngine.PARTIAL_UPDATE and (rule.groups or rule.ignores_deletes):
         # a delete that comes first gives its values
         rows = rows.withColumn(_GIVES, F.col(_LIVE) | (F.min(_ORDER).over(of_key) == F.col(_ORDER)))
+        rows = rows.withColumn(_ALONE, F.count(F.lit(1)).over(of_key) == 1) if rule.groups else rows
         rows = rows.filter(F.col(_GIVES)) if rule.ignores_deletes else rows
     elif rule.ignores_deletes:
         rows = rows.filter(F.col(_LIVE))
@@ -158,7 +160,8 @@ def _partial_update(rows: DataFrame, keys: Sequence[str], fields: Sequence[Field
             # a version that deletes and wins empties the columns of its group, but not those that order it
             whole = rule.ignores_deletes or field.id in group.order
             kept = column if whole else F.when(F.col(_LIVE), column)
-            first = F.max_by(column, F.when(gives & ~F.col(_LIVE), F.col(_ORDER)))
+            # the only version of a key is not merged: it keeps the columns of a group whose order is null
+            first = F.max_by(column, F.when(gives & (~F.col(_LIVE) | F.col(_ALONE)), F.col(_ORDER)))
             value = F.when(F.max(place).isNotNull(), F.max_by(kept, place)).otherwise(first)
         made.append(value.alias(_name(field.id)))
     return rows.groupBy(*keys).agg(F.max(_LIVE).alias(_LIVE), *made).filter(F.col(_LIVE))
