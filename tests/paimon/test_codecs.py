@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from corpus import corpus_root, found_corpus, of_each
 from pyarrow import orc
@@ -188,7 +190,10 @@ def test_a_manifest_of_another_version_is_refused() -> None:
         read_manifests([("m", data)])
 
 
-def test_a_manifest_in_orc_reads_like_one_in_avro() -> None:
+@pytest.mark.parametrize(
+    ("form", "write"), [("ORC", orc.write_table), ("Parquet", pq.write_table)], ids=["orc", "parquet"]
+)
+def test_a_manifest_in_columns_reads_like_one_in_avro(form: str, write: Any) -> None:
     entries = [entry("a"), entry("b", Kind.DELETE, value_stats_columns=("x", "y"), creation_ms=1700000000000)]
     table = read_manifests([("m", encode_manifest(entries))])
     inner = [member for member in MEMBERS if member.path.startswith("_FILE.")]
@@ -198,8 +203,10 @@ def test_a_manifest_in_orc_reads_like_one_in_avro() -> None:
     outer = [member.path for member in MEMBERS if "." not in member.path and member.path != "_VERSION"]
     columns = {"_VERSION": pa.array(np.full(2, 2), pa.int32()), **{path: table[path] for path in outer}, "_FILE": file}
     out = io.BytesIO()
-    orc.write_table(pa.table(columns), out)
+    write(pa.table(columns), out)
     assert list(entries_of(read_manifests([("m", out.getvalue())]))) == entries
+    with pytest.raises(Corrupt, match=f"it is no {form} file"):
+        read_manifests([("m", out.getvalue()[:-20])])
 
 
 def test_a_cut_manifest_is_corrupt() -> None:

@@ -1,7 +1,7 @@
 """The records of manifest lists, manifests and index manifests: the fields of each, and files of them as columns.
 
-Fields are found by name. A field that the writer did not know is null. A file is Avro, or ORC (``manifest.format``);
-its first bytes say which.
+Fields are found by name. A field that the writer did not know is null. A file is Avro, ORC or Parquet
+(``manifest.format``); its first bytes say which.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from esker.errors import Corrupt, Unsupported
 from esker.model.arrow_arrays import arrow_array
 
 AvroType = str | dict[str, Any] | list[Any]
+_COLUMNAR = (b"ORC", b"PAR1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def read_records(
     the file. ``only`` are the paths to decode; ``_VERSION`` is checked and left out."""
     wanted = [member for member in members if only is None or member.path in only or member.path == "_VERSION"]
     named = list(files)
-    parts = {**_avro_parts(named, wanted), **_orc_parts(named, wanted)}
+    parts = {**_avro_parts(named, wanted), **_column_parts(named, wanted)}
     found = pa.concat_tables([_empty(wanted), *(parts[at] for at in sorted(parts))])
     versions = set(found["_VERSION"].unique().to_pylist())
     if versions - {version}:
@@ -102,7 +103,7 @@ def read_records(
 
 
 def _avro_parts(files: Sequence[tuple[str, bytes]], wanted: Sequence[Member]) -> dict[int, pa.Table]:
-    given = [(at, name, data) for at, (name, data) in enumerate(files) if data[:3] != b"ORC"]
+    given = [(at, name, data) for at, (name, data) in enumerate(files) if not data.startswith(_COLUMNAR)]
     parts: dict[int, pa.Table] = {}
     for columns in avro.decode_many(
         [(name, data) for _, name, data in given], want=_projection(tuple(member.path for member in wanted))
@@ -116,21 +117,31 @@ def _avro_parts(files: Sequence[tuple[str, bytes]], wanted: Sequence[Member]) ->
     return parts
 
 
-def _orc_parts(files: Sequence[tuple[str, bytes]], wanted: Sequence[Member]) -> dict[int, pa.Table]:
+def _column_parts(files: Sequence[tuple[str, bytes]], wanted: Sequence[Member]) -> dict[int, pa.Table]:
     parts: dict[int, pa.Table] = {}
     for at, (name, data) in enumerate(files):
-        if data[:3] == b"ORC":
-            from pyarrow import orc
-
-            try:
-                read = orc.ORCFile(pa.BufferReader(data)).read()
-            except (OSError, pa.ArrowException) as error:
-                raise Corrupt(name, f"it is no ORC file: {error}") from None
+        if data.startswith(_COLUMNAR):
+            read = _read_columns(name, data)
             struct = pa.concat_arrays(
                 [batch.to_struct_array() for batch in read.to_batches()] or [pa.nulls(0, pa.struct(read.schema))]
             )
             parts[at] = _numbered(_columns(name, struct, wanted), at)
     return parts
+
+
+def _read_columns(name: str, data: bytes) -> pa.Table:
+    """The content of an ORC or Parquet file. Raises ``Corrupt``."""
+    form = "ORC" if data.startswith(b"ORC") else "Parquet"
+    try:
+        if form == "ORC":
+            from pyarrow import orc
+
+            return orc.ORCFile(pa.BufferReader(data)).read()
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(pa.BufferReader(data)).read()
+    except (OSError, pa.ArrowException) as error:
+        raise Corrupt(name, f"it is no {form} file: {error}") from None
 
 
 @cache
