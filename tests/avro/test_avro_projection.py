@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esker.avro import Projection, decode
-from esker.errors import InvalidInput, Unsupported
+from esker.errors import Corrupt, InvalidInput, Unsupported
 
 
 def bounds(id_: int, value: Any = "bytes", *, key: Any = "int", union: bool = True) -> dict[str, Any]:
@@ -113,9 +113,14 @@ def test_a2_an_array_of_keys_and_values_is_a_map_with_its_ids() -> None:
     assert not type_.key_field.nullable
 
 
-def test_an_array_whose_keys_may_be_null_stays_a_list() -> None:
-    data = container(row(bounds(125, "long", key=["null", "int"])), [{"bounds125": entries((None, 1))}])
-    assert decode(data, file="f").batch.to_pylist() == [{"bounds125": [{"key": None, "value": 1}]}]
+def test_an_array_whose_keys_may_be_null_is_a_map_without_null_keys() -> None:
+    """Paimon's Java library writes maps in this way."""
+    schema = row(bounds(125, "long", key=["null", "int"]))
+    batch = decode(container(schema, [{"bounds125": entries((7, 1), (8, 2))}]), file="f").batch
+    assert batch.to_pylist() == [{"bounds125": [(7, 1), (8, 2)]}]
+    batch.validate(full=True)
+    with pytest.raises(Corrupt, match="a map has a null key"):
+        decode(container(schema, [{"bounds125": entries((None, 1))}]), file="f")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def _array(layout: Layout, slots: list[SlotBuffers]) -> pa.Array:
     valid = pa.py_buffer(validity) if nulls and layout.nullable else None
     known = nulls if valid is not None else 0
     children = [_array(child, slots) for child in layout.children]
+    if layout.op == Op.ARRAY and pa.types.is_map(layout.type) and children[0].field(0).null_count:
+        raise ValueError("a map has a null key")
     match layout.op:
         case Op.NULL:
             return pa.nulls(length)

@@ -244,7 +244,7 @@ class _Compiler:
 
     def _keep_array(self, array: Array, path: str, union: int, *, whole: bool, nullable: bool) -> Layout:
         entry = map_entry(array)
-        if entry is not None and _unwrap(entry.fields[0].type)[1] not in (NULL_FIRST, NULL_LAST):
+        if entry is not None:
             return self._keep_entries(entry, path, union, whole=whole, nullable=nullable)
         row = self._open(Op.ARRAY, union, nullable=nullable)
         below = _join(path, "element")
@@ -254,7 +254,7 @@ class _Compiler:
         return self._layout(row, pa.list_(_field("element", item, array.element_id)), nullable, (item,))
 
     def _keep_entries(self, entry: Record, path: str, union: int, *, whole: bool, nullable: bool) -> Layout:
-        """Keep an array of key-value records that is a map."""
+        """Keep an array of key-value records that is a map. Paimon writes a nullable key, which is never null."""
         row = self._open(Op.ARRAY, union, nullable=nullable)
         record = self._open(Op.RECORD, PLAIN, nullable=False)
         key_field, value_field = entry.fields
@@ -262,7 +262,7 @@ class _Compiler:
         value = self._keep_value(value_field.type, path, whole=whole)
         self._close(record)
         self._close(row)
-        fields = _field("key", key, key_field.id), _field("value", value, value_field.id)
+        fields = _field("key", key, key_field.id).with_nullable(False), _field("value", value, value_field.id)
         item = self._layout(record, pa.struct(fields), False, (key, value))
         return self._layout(row, pa.map_(*fields), nullable, (item,))
 
