@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from paimon_tables import PaimonTable, schema
 
 import esker
 from esker.errors import EskerError, InvalidInput
 from esker.lake import Lake
+from esker.paimon.manifests.manifest import Kind
 
 DAY_S = 86_400
 
@@ -78,6 +82,26 @@ def test_expiry_keeps_what_tags_and_branches_need(table: Any) -> None:
     data = sorted(Path(table.location).rglob("data-*.parquet"))
     assert len(data) == 4  # three of the tag, of which the branch needs two, and the compacted one
     assert table.expire_snapshots(retain_last=1).snapshots == ()
+
+
+def test_expired_files_go_whatever_their_name_is(tmp_path: Path) -> None:
+    """``data-file.prefix`` and other engines give names of their own. Only snapshots show that such files are data."""
+    made = PaimonTable(tmp_path / "t", schema({"a": "BIGINT"}))
+    first, second = (made.file(pa.table({"a": pa.array([number], pa.int64())})) for number in (1, 2))
+    folder = made.path / "bucket-0"
+    renamed = [
+        replace(entry, file=replace(entry.file, name=f"part-{number}.zstd.parquet"))
+        for number, entry in enumerate((first, second))
+    ]
+    for old, new in zip((first, second), renamed, strict=True):
+        (folder / old.file.name).rename(folder / new.file.name)
+    (folder / "part-2.parquet").write_bytes(b"of another program")
+    made.commit(renamed[0])
+    made.commit(replace(renamed[0], kind=Kind.DELETE), renamed[1], kind="OVERWRITE")
+    table = esker.open_table(made.path)
+    assert str(folder / "part-0.zstd.parquet") in table.expire_snapshots(retain_last=1).files
+    assert sorted(file.name for file in folder.iterdir()) == ["part-1.zstd.parquet", "part-2.parquet"]
+    assert table.refresh().to_arrow().to_pylist() == [{"a": 2}]
 
 
 def test_expiry_by_age_keeps_young_snapshots_and_what_a_consumer_reads_next(table: Any) -> None:

@@ -1,7 +1,7 @@
 """What removes files of a table: expiry of its oldest snapshots, and removal of orphans.
 
 A file goes only if no snapshot, tag, branch or changelog names it, and if its place and name show that a writer of
-Paimon made it.
+Paimon made it. A data file may have any name: it goes with the last snapshot that names it, but it is no orphan.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 
 import msgspec
 
@@ -25,6 +26,7 @@ _KNOWN = re.compile(
     r"(?:manifest/(?:manifest|index-manifest)-[^/]+|index/index-[^/]+|statistics/stat-[^/]+"
     r"|(?:[^/]+=[^/]*/)*bucket-[^/]+/(?:data|changelog|index)-[^/]+)"
 )
+_IN_BUCKET = re.compile(r"(?:[^/]+=[^/]*/)*bucket-[^/]+/[^/]+")  # data-file.prefix, and names of other engines
 
 
 def expire_snapshots(
@@ -109,8 +111,13 @@ def remove_orphans(
 def _known_files(storage: Storage, layout: Layout) -> list[StoredFile]:
     """Files whose place and name show that a writer of Paimon made them, and that a snapshot may name. All other files
     are not understood and are never deleted."""
+    return [file for file, below in _files(storage, layout) if _KNOWN.fullmatch(below)]
+
+
+def _files(storage: Storage, layout: Layout) -> Iterator[tuple[StoredFile, str]]:
+    """Every file of the table, with its path below the table's directory."""
     start = layout.root.rstrip("/") + "/"
-    return [file for file in storage.list(layout.root) if _KNOWN.fullmatch(_below(file.location, start))]
+    return ((file, _below(file.location, start)) for file in storage.list(layout.root))
 
 
 def _below(location: str, start: str) -> str:
@@ -119,8 +126,9 @@ def _below(location: str, start: str) -> str:
 
 
 def _files_by_name(storage: Storage, layout: Layout) -> dict[str, list[str]]:
-    """The locations of known files, by name."""
+    """The locations of files that a snapshot may name, by name."""
     found: dict[str, list[str]] = defaultdict(list)
-    for file in _known_files(storage, layout):
-        found[file.location.rpartition("/")[2]].append(file.location)
+    for file, below in _files(storage, layout):
+        if _KNOWN.fullmatch(below) or _IN_BUCKET.fullmatch(below):
+            found[file.location.rpartition("/")[2]].append(file.location)
     return found
