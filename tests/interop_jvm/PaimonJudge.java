@@ -30,6 +30,8 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
@@ -98,7 +100,7 @@ public final class PaimonJudge {
             case "compact":
                 return compact(name, command);
             case "read":
-                return read(table(name, command));
+                return read(table(name, command), command.path("where"));
             case "tag":
                 catalog.getTable(name).createTag(command.get("name").asText(), command.get("snapshot").asLong());
                 return null;
@@ -211,15 +213,36 @@ public final class PaimonJudge {
         return null;
     }
 
-    private Object read(Table table) throws Exception {
+    private Object read(Table table, JsonNode where) throws Exception {
         RowType types = table.rowType();
         ReadBuilder builder = table.newReadBuilder();
+        if (!where.isMissingNode()) {
+            builder.withFilter(predicate(types, where));
+        }
         List<Split> splits = builder.newScan().plan().splits();
         List<Object> rows = new ArrayList<>();
         try (RecordReader<InternalRow> reader = builder.newRead().withIOManager(io).createReader(splits)) {
             reader.forEachRemaining(row -> rows.add(out(row, types)));
         }
         return rows;
+    }
+
+    private static Predicate predicate(RowType types, JsonNode where) {
+        PredicateBuilder builder = new PredicateBuilder(types);
+        int at = types.getFieldIndex(where.get(0).asText());
+        Object value = in(where.get(2), types.getTypeAt(at));
+        switch (where.get(1).asText()) {
+            case "=":
+                return builder.equal(at, value);
+            case "<=":
+                return builder.lessOrEqual(at, value);
+            case ">=":
+                return builder.greaterOrEqual(at, value);
+            case "is null":
+                return builder.isNull(at);
+            default:
+                throw new IllegalArgumentException("an unknown comparison: " + where);
+        }
     }
 
     private static DataType type(JsonNode written) {

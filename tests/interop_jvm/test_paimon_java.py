@@ -134,6 +134,21 @@ def test_java_reads_every_type_that_esker_wrote(java: PaimonJudge, lake: Lake) -
     assert len(java.read("d.types")) == 3
 
 
+def test_java_finds_each_row_of_esker_by_its_values(java: PaimonJudge, lake: Lake) -> None:
+    """By partitions, statistics of files, and statistics and dictionaries inside of files."""
+    java.create("d.found", EVERY_TYPE, partition=("p",))
+    for number in range(3):
+        lake.table("d.found").append(pa.concat_tables([every_type().slice(number, 1)] * 2))
+    whole = java.read("d.found")
+    assert len(whole) == 6
+    columns = [name for name, type_ in EVERY_TYPE.items() if isinstance(type_, str)]
+    for row in whole[::2]:
+        for name in columns:
+            for comparison in ("=", "<=", ">=") if row[name] is not None else ("is null",):
+                found = java.read("d.found", where=(name, comparison, row[name]))
+                assert sum(other[name] == row[name] for other in found) == sum(o[name] == row[name] for o in whole)
+
+
 def test_both_change_and_compact_one_table_with_a_key_in_turns(java: PaimonJudge, lake: Lake) -> None:
     columns = {"p": "INT NOT NULL", "id": "BIGINT NOT NULL", "k": "STRING NOT NULL", "v": "STRING", "n": "INT"}
     java.create("d.turns", columns, partition=("p",), primary=("p", "id", "k"), options={"bucket": "3"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 from collections.abc import Callable
 from decimal import Decimal
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paimon_tables import PaimonTable, schema
 
 import esker
 from esker.errors import AlreadyExists, Conflict, InvalidInput, OutcomeUnknown, StorageFailed, Unsupported
@@ -80,6 +82,32 @@ def test_a_key_has_its_last_row_and_deletes_hide_it(lake: Lake) -> None:
     assert rows(table, where="id = 3") == [{"id": 3, "v": "again"}]
     assert [row["id"] for row in rows(table, snapshot_id=1)] == [1, 2, 3]
     assert table.delete("id = 99").snapshot_id == 4  # nothing matched, nothing was committed
+
+
+def test_zero_and_negative_zero_are_one_key(tmp_path: Path) -> None:
+    """Java compares keys by larger and smaller, and reads a file as if each of its keys were there once."""
+    made = PaimonTable(tmp_path / "t", schema({"k": "DOUBLE NOT NULL", "v": "STRING"}, keys=["k"], bucket="1"))
+    table = esker.open_table(made.path)
+    table.append({"k": [0.0, -0.0, 1.0], "v": ["a", "b", "c"]})
+    assert [file["rowCount"] for file in table.inspect.files().to_pylist()] == [2]
+    table.append({"k": [0.0, math.nan], "v": ["d", "x"]})
+    table.append({"k": [-0.0, math.nan], "v": ["e", "y"]})
+    assert sorted(table.to_arrow()["v"].to_pylist()) == ["c", "e", "y"]
+    table.compact()
+    assert sorted(table.to_arrow()["v"].to_pylist()) == ["c", "e", "y"]
+
+
+def test_a_decimal_of_many_digits_has_no_dictionary(lake: Lake) -> None:
+    """Java would not find such a decimal in a dictionary, and leave out its rows."""
+    table = lake.create_table(
+        "db.wide", "d38 decimal(38,2), d18 decimal(18,2), l array<decimal(20,0)>, r struct<a: decimal(19,0), b: int>"
+    )
+    table.append(pa.table({"d38": [Decimal("1.25")] * 9}, pa.schema([("d38", pa.decimal128(38, 2))])))
+    [file] = Path(table.location).glob("bucket-0/*.parquet")
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    encoded = {group.column(at).path_in_schema: group.column(at).has_dictionary_page for at in range(group.num_columns)}
+    plain = {path for path, has_dictionary in encoded.items() if not has_dictionary}
+    assert plain == {"d38", "l.list.element", "r.a"}
 
 
 def test_a_file_records_its_deletes_keys_and_sequence_numbers(lake: Lake) -> None:

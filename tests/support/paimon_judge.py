@@ -66,9 +66,14 @@ class PaimonJudge:
         """Compact every bucket fully."""
         self._do("compact", table, **more)
 
-    def read(self, table: str, *, branch: str | None = None, **options: str) -> list[dict[str, Any]]:
-        """All rows; options with their dots as underscores twice: ``scan__snapshot-id="1"``."""
+    def read(
+        self, table: str, *, branch: str | None = None, where: tuple[str, str, Any] | None = None, **options: str
+    ) -> list[dict[str, Any]]:
+        """All rows; options with their dots as underscores twice: ``scan__snapshot-id="1"``. With ``where``, such as
+        ``("a", "<=", 5)``, without the files and parts of files that the library rules out."""
         more: dict[str, Any] = {"branch": branch} if branch else {}
+        if where:
+            more["where"] = list(where)
         if options:
             more["options"] = {name.replace("__", "."): value for name, value in options.items()}
         rows: list[dict[str, Any]] = self._do("read", table, **more)

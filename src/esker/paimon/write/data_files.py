@@ -34,6 +34,7 @@ SEQUENCE, ROW_KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
 INSERT, DELETE = 0, 3
 UNAWARE = -1
 _TEXTS = ("CHAR", "VARCHAR")
+_IN_8_BYTES = 18  # digits of a decimal
 _COMPRESSION = {"zstd", "snappy", "gzip", "lz4", "none"}
 
 
@@ -172,12 +173,35 @@ def _write(storage: Storage, schema: TableSchema, layout: Layout, place: Place, 
             rows,
             file,
             compression=asked if asked in _COMPRESSION else "zstd",
+            use_dictionary=_with_dictionary(rows.schema),
             store_decimal_as_integer=True,
             coerce_timestamps=None,
             write_page_index=False,
             store_schema=False,
         )
     return name, storage.size(location)
+
+
+def _with_dictionary(columns: pa.Schema) -> bool | list[str]:
+    """The columns to encode by a dictionary. Java finds no decimal of more than 18 digits in a dictionary: it looks for
+    the shortest bytes of a number there, and would leave out the rows."""
+    leaves = [leaf for field in columns for leaf in _leaves(field.name, field.type)]
+    plain = [name for name, type_ in leaves if not (pa.types.is_decimal(type_) and type_.precision > _IN_8_BYTES)]
+    return True if len(plain) == len(leaves) else plain
+
+
+def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of a Parquet file, by their paths in it."""
+    if pa.types.is_struct(type_):
+        for field in type_:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(type_):
+        yield from _leaves(f"{path}.key_value.key", type_.key_type)
+        yield from _leaves(f"{path}.key_value.value", type_.item_type)
+    elif pa.types.is_list(type_):
+        yield from _leaves(f"{path}.list.element", type_.value_type)
+    else:
+        yield path, type_
 
 
 def _entry(schema: TableSchema, place: Place, file: FileMeta) -> FileEntry:
