@@ -256,7 +256,8 @@ def _differ(column: pa.Array) -> Bools:
     """Where a value is not that of the row before."""
     one, other = column.slice(1), column.slice(0, len(column) - 1)
     differs = pc.not_equal(one, other).fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
-    null = column.is_null().to_numpy(zero_copy_only=False)
+    null = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    differs &= ~null[1:]  # NaN is one key
     return np.asarray(differs | (null[1:] != null[:-1]))
 
 

@@ -25,7 +25,7 @@ from esker.paimon.write.data_files import (
     new_append_file,
     new_key_file,
 )
-from esker.paimon.write.paimon_columns import arrow_type
+from esker.paimon.write.paimon_columns import arrow_type, keys_of
 from esker.paimon.write.publish_snapshot import COMPACT, Changes, State, as_deletes, commit
 from esker.paimon.write.put_rows import check_writable
 from esker.ports.own_writer import Compacted
@@ -164,10 +164,10 @@ class Compaction:
         ranked = versions.append_column("live", live)
         order = [*((key, "ascending") for key in keys), (SEQUENCE, "descending"), ("live", "descending")]
         ranked = ranked.take(pc.sort_indices(ranked, sort_keys=order))
-        ranked = ranked.append_column("row", pa.array(range(ranked.num_rows), pa.int64()))
-        firsts = ranked.select([*keys, "row"]).group_by(keys, use_threads=False).aggregate([("row", "min")])["row_min"]
+        numbered = keys_of(ranked, keys).append_column("row", pa.array(range(ranked.num_rows), pa.int64()))
+        firsts = numbered.group_by(keys, use_threads=False).aggregate([("row", "min")])["row_min"]
         last = ranked.take(firsts.combine_chunks().sort())
-        return last.filter(last["live"]).drop_columns(["live", "row"])
+        return last.filter(last["live"]).drop_columns(["live"])
 
     def _rows(self, entry: FileEntry) -> pa.Table:
         """The rows of a file with the columns of the newest schema, and in a table with a key those of versions."""

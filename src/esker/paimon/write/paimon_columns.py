@@ -94,6 +94,12 @@ def _cast(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> pa.Chunked
         raise InvalidInput(f"cannot write column {name!r} as {wanted}: {error}", column=name) from None
 
 
+def keys_of(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Columns in which equal keys have equal values. In Java's order of keys a negative zero is zero."""
+    columns = [rows[name] for name in names]
+    return pa.table([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in columns], names=list(names))
+
+
 def held_values(type_: DataType, values: pa.Array) -> list[Any]:
     """Values of a column in the held form: dates as days, times and timestamps as microseconds."""
     if type_.root == "DATE":

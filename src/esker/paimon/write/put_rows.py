@@ -24,7 +24,7 @@ from esker.paimon.write.data_files import (
     portions,
     versions_of,
 )
-from esker.paimon.write.paimon_columns import conformed
+from esker.paimon.write.paimon_columns import conformed, keys_of
 from esker.paimon.write.publish_snapshot import APPEND, OVERWRITE, Changes, State, as_deletes, commit
 from esker.ports.storage import Storage, delete_each
 
@@ -245,7 +245,8 @@ class _Written:
                 continue
             if before is not None:
                 self._made[key] = before  # to be deleted below
-            versions = versions_of(self._schema, part.rows, sequence=number, kind=self._kind)
+            rows = last_of_each_key(self._schema, part.rows, in_bucket=True)
+            versions = versions_of(self._schema, rows, sequence=number, kind=self._kind)
             kept[key] = (part, new_key_file(self._storage, self._schema, self._layout, part.place, versions))
         self.forget()
         self._made = kept
@@ -274,9 +275,11 @@ def check_buckets(schema: TableSchema, parts: Sequence[Portion], files: Sequence
             )
 
 
-def last_of_each_key(schema: TableSchema, rows: pa.Table) -> pa.Table:
-    """Rows without those whose primary key comes again later."""
-    numbered = rows.select(schema.primary_keys).append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+def last_of_each_key(schema: TableSchema, rows: pa.Table, *, in_bucket: bool = False) -> pa.Table:
+    """Rows without those whose primary key comes again later. Zero and negative zero are the same key only
+    ``in_bucket``: their hashes differ, so that they may be in two buckets, which are not merged."""
+    keys = keys_of(rows, schema.primary_keys) if in_bucket else rows.select(schema.primary_keys)
+    numbered = keys.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
     last = numbered.group_by(list(schema.primary_keys), use_threads=False).aggregate([("row", "max")])["row_max"]
     if len(last) == rows.num_rows:
         return rows
