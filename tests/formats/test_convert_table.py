@@ -101,6 +101,21 @@ def test_columns_are_found_by_their_names_at_the_time_of_the_file(tmp_path: Path
     assert made.to_arrow()["c"].to_pylist() == [None, None]
 
 
+def test_columns_with_field_ids_may_have_had_other_names(tmp_path: Path, lake: Lake) -> None:
+    made = PaimonTable(tmp_path / "paimon" / "t", schema({"a": "BIGINT", "b": "STRING"}))
+
+    def with_ids(**columns: int) -> pa.Table:
+        fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(id_)}) for name, id_ in columns.items()]
+        return pa.table([pa.array([id_ + 10]) for id_ in columns.values()], pa.schema(fields))
+
+    made.append(with_ids(a=0))
+    made.define(schema({"c": "BIGINT", "a": "BIGINT"}, id_=1, ids=[0, 2]))  # renamed, and its name given again
+    made.append(with_ids(c=0, a=2))
+    source = esker.open_table(made.path)
+    assert rows(lake.convert_table("db.made", source)) == rows(source)
+    assert rows(source) == ["{'c': 10, 'a': 12}", "{'c': 10, 'a': None}"]
+
+
 def test_a_name_that_two_columns_had_is_refused(tmp_path: Path, lake: Lake) -> None:
     old = PaimonTable(tmp_path / "paimon/db.db/t", schema({"a": "INT", "b": "INT"}))
     old.append(pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([2], pa.int32())}))

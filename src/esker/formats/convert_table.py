@@ -125,7 +125,9 @@ def _described(
     writer: Writer, metadata: TableMetadata, found: Convertible, source: TableMetadata
 ) -> tuple[tuple[DataFile, ...], tuple[MappedField, ...]]:
     """The files as Iceberg's manifests have them, and the name mapping of those without field ids."""
-    plain = replace(metadata, specs=(PartitionSpec(),), default_spec_id=0)
+    # with the older schemas, because a column has its name of that time in older files
+    older = tuple(replace(schema, schema_id=1 + number) for number, schema in enumerate(source.schemas))
+    plain = replace(metadata, specs=(PartitionSpec(),), default_spec_id=0, schemas=(*metadata.schemas, *older))
     described: dict[str, DataFile] = {}
     nameless = []
     for file in found.files:
