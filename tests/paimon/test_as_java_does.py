@@ -89,6 +89,29 @@ def test_the_only_version_of_a_key_keeps_the_columns_of_a_group_without_an_order
     assert rows(table) == [(1, None, "x"), (2, None, None), (3, None, None)]
 
 
+DESCENDING = {"sequence__field": "a", "sequence__field__sort_order": "descending"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [(1, 3, "x"), (2, 5, "z")]),
+        ({"merge_engine": "partial-update"}, [(1, 3, "x"), (2, 5, "z")]),
+        (SUMS | {"fields__a__aggregate_function": "last_value"}, [(1, 3, "x"), (2, 5, "z")]),
+        (SUMS | {"fields__b__aggregate_function": "first_value"}, [(1, 3, "n"), (2, 5, "n")]),
+    ],
+    ids=str,
+)
+def test_a_sequence_may_be_descending(tmp_path: Path, options: dict[str, str], expected: list[Any]) -> None:
+    """The smallest value is the newest, but null is the oldest."""
+    batches = [
+        [(0, 1, 3, "x"), (0, 2, 7, "y")],
+        [(0, 1, 5, "w"), (0, 2, 5, "z")],
+        [(0, 1, None, "n"), (0, 2, None, "n")],
+    ]
+    assert rows(made(tmp_path, batches, **DESCENDING, **options)) == expected
+
+
 def test_a_sum_wraps_around_as_its_type_does(tmp_path: Path) -> None:
     assert rows(made(tmp_path, [[(0, 1, 100, None)], [(0, 1, 100, None)]], **SUMS)) == [(1, -56, None)]
 

@@ -185,7 +185,7 @@ def test_a_column_without_a_required_value_in_old_files_is_null(keyed: PaimonTab
         ("sequence.snapshot-ordering", "true"),
         ("pk-clustering-override", "true"),
         ("data-file.path-directory", "data"),
-        ("sequence.field.sort-order", "descending"),
+        ("sequence.field.sort-order", "random"),
         ("scan.fallback-branch", "dev"),
         ("scan.snapshot-id", "1"),
     ],

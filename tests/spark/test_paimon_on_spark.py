@@ -91,6 +91,17 @@ def test_the_only_version_of_a_key_keeps_the_columns_of_a_group_without_an_order
     assert text_of(scan.to_spark(spark)) == as_text(scan.to_arrow().to_pylist())
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_a_sequence_may_be_descending(engine: str, tmp_path: Path, spark: SparkSession) -> None:
+    columns = {"k": "BIGINT NOT NULL", "a": "BIGINT", "b": "STRING"}
+    order = {"sequence__field": "a", "sequence__field__sort_order": "descending"}
+    table = PaimonTable(tmp_path / "t", schema(columns, keys=["k"], bucket="1", merge_engine=engine, **order))
+    for number, (a, b) in enumerate([([3, 7], ["x", "y"]), ([5, 5], ["w", "z"]), ([None, None], ["n", "n"])]):
+        table.append(versions([1, 2], 10 * number, a=pa.array(a, pa.int64()), b=b))
+    scan = esker.open_table(table.path).scan()
+    assert sorted(map(tuple, scan.to_spark(spark).collect())) == [(1, 3, "x"), (2, 5, "z")]
+
+
 @pytest.fixture
 def lake(tmp_path: Path, spark: SparkSession) -> Lake:
     """A table ``db.t`` with a key, two snapshots and a third that compacts."""

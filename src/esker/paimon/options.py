@@ -14,7 +14,7 @@ _REFUSED = (  # option, the values that are harmless
     ("sequence.snapshot-ordering", ("false",)),
     ("pk-clustering-override", ("false",)),
     ("data-file.path-directory", ()),
-    ("sequence.field.sort-order", ("ascending",)),
+    ("sequence.field.sort-order", ("ascending", "descending")),
     ("scan.fallback-branch", ()),
     ("scan.fallback-snapshot-branch", ()),
     ("scan.fallback-delta-branch", ()),
@@ -94,6 +94,7 @@ def merge_rule(schema: TableSchema) -> MergeRule:
         engine=engine,
         keys=tuple(field.id for field in schema.key_fields),
         order=tuple(schema.by_name[name].id for name in order_names(schema)),
+        descending=schema.option("sequence.field.sort-order").strip().lower() == "descending",
         groups=_groups(schema) if engine is MergeEngine.PARTIAL_UPDATE else (),
         functions=functions,
         sum_bits={

@@ -57,13 +57,14 @@ class SequenceGroup:
 class MergeRule:
     """How the versions of a key become one row. Columns are field ids.
 
-    Versions are ordered by ``order`` (null is the smallest), then by ``SEQUENCE``, then deletes before inserts. Where
+    Versions are ordered by ``order`` (null comes first), then by ``SEQUENCE``, then deletes before inserts. Where
     columns are merged, the first version gives its values also if it deletes, as in Paimon's Java library.
     """
 
     engine: MergeEngine
     keys: tuple[int, ...]
     order: tuple[int, ...] = ()
+    descending: bool = False  # of two values of ``order``, the smaller is the newer one
     groups: tuple[SequenceGroup, ...] = ()
     functions: Mapping[int, Aggregate] = field(default_factory=dict)
     sum_bits: Mapping[int, int] = field(default_factory=dict)  # a sum of whole numbers wraps around after so many bits

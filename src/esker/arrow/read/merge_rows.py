@@ -232,7 +232,8 @@ def sorted_versions(rows: pa.Table, rule: MergeRule) -> Versions:
     """The versions of each key together, in order."""
     live = np.isin(_numbers(_array(rows, ROW_KIND.id)), LIVE_KINDS)
     order = [_array(rows, id_) for id_ in (*rule.keys, *rule.order, SEQUENCE.id)]
-    done = rows.take(pa.array(sorted_places([*order, pa.array(live.astype(np.int8))])))
+    turned = range(len(rule.keys), len(rule.keys) + len(rule.order)) if rule.descending else ()
+    done = rows.take(pa.array(sorted_places([*order, pa.array(live.astype(np.int8))], turned)))
     changes = np.zeros(done.num_rows, np.bool_)
     changes[0] = True
     for id_ in rule.keys:
@@ -241,14 +242,15 @@ def sorted_versions(rows: pa.Table, rule: MergeRule) -> Versions:
     return Versions(done, starts, np.append(starts[1:], done.num_rows) - 1)
 
 
-def sorted_places(columns: Sequence[pa.Array]) -> Int64s:
-    """The places of the rows in ascending order of some columns. Null is the smallest value."""
-    keys: list[pa.Array] = []
-    for column in columns:
-        keys += [column.is_valid(), column] if column.null_count else [column]
-    plain = [key.cast(pa.int8()) if pa.types.is_boolean(key.type) else key for key in keys]
+def sorted_places(columns: Sequence[pa.Array], descending: Sequence[int] = ()) -> Int64s:
+    """The places of the rows in order of some columns: ascending except those at ``descending``. Null comes first."""
+    keys: list[tuple[pa.Array, str]] = []
+    for at, column in enumerate(columns):
+        keys += [(column.is_valid(), "ascending")] if column.null_count else []
+        keys.append((column, "descending" if at in descending else "ascending"))
+    plain = [key.cast(pa.int8()) if pa.types.is_boolean(key.type) else key for key, _ in keys]
     by = pa.table(plain, names=[str(at) for at in range(len(plain))])
-    found = pc.sort_indices(by, sort_keys=[(name, "ascending") for name in by.column_names])
+    found = pc.sort_indices(by, sort_keys=[(str(at), how) for at, (_, how) in enumerate(keys)])
     return np.asarray(found.to_numpy()).astype(np.int64)
 
 

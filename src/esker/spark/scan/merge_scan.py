@@ -104,9 +104,11 @@ def _refused(what: str) -> Column:
 def _merged(rows: DataFrame, fields: Sequence[Field], request: ReadRequest, rule: MergeRule) -> DataFrame:
     keys = [_name(id_) for id_ in dict.fromkeys((*_partition_ids(request), *rule.keys))]
     live = _is_live(_col(ROW_KIND.id), rule)
-    order = F.struct(*(_col(id_) for id_ in (*rule.order, SEQUENCE.id)), live.cast("int").alias("live"))
-    rows = rows.withColumn(_LIVE, live).withColumn(_ORDER, order)
     of_key = Window.partitionBy(*keys)
+    order = F.struct(*(_col(id_) for id_ in (*rule.order, SEQUENCE.id)), live.cast("int").alias("live"))
+    if rule.descending and rule.order and rule.engine is not MergeEngine.DEDUPLICATE:
+        order = F.row_number().over(of_key.orderBy(*_columns_of_order(rule)))  # values cannot be turned in a struct
+    rows = rows.withColumn(_LIVE, live).withColumn(_ORDER, order)
     if rule.engine is MergeEngine.PARTIAL_UPDATE and (rule.groups or rule.ignores_deletes):
         # a delete that comes first gives its values
         rows = rows.withColumn(_GIVES, F.col(_LIVE) | (F.min(_ORDER).over(of_key) == F.col(_ORDER)))
@@ -138,10 +140,17 @@ def _merged(rows: DataFrame, fields: Sequence[Field], request: ReadRequest, rule
 
 def _version(rows: DataFrame, keys: Sequence[str], rule: MergeRule, *, last: bool) -> DataFrame:
     """Return the last or the first version of each key. Spark keeps one version per key before it shuffles."""
-    columns = [*(_col(id_) for id_ in (*rule.order, SEQUENCE.id)), F.col(_LIVE)]
-    order = [column.desc_nulls_last() if last else column.asc_nulls_first() for column in columns]
-    number = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
+    number = F.row_number().over(Window.partitionBy(*keys).orderBy(*_columns_of_order(rule, newest_first=last)))
     return rows.withColumn(_FIRST, number).filter(F.col(_FIRST) == 1)
+
+
+def _columns_of_order(rule: MergeRule, *, newest_first: bool = False) -> list[Column]:
+    """Return the order of a key's versions. Null is the oldest value, also if the smaller value is the newer one."""
+    given = [(_col(id_), rule.descending) for id_ in rule.order]
+    given += [(_col(SEQUENCE.id), False), (F.col(_LIVE), False)]
+    if newest_first:
+        return [column.asc_nulls_last() if turned else column.desc_nulls_last() for column, turned in given]
+    return [column.desc_nulls_first() if turned else column.asc_nulls_first() for column, turned in given]
 
 
 def _partial_update(rows: DataFrame, keys: Sequence[str], fields: Sequence[Field], rule: MergeRule) -> DataFrame:
