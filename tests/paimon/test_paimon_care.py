@@ -15,7 +15,7 @@ import pytest
 from paimon_tables import PaimonTable, schema
 
 import esker
-from esker.errors import EskerError, InvalidInput
+from esker.errors import EskerError, InvalidInput, Unsupported
 from esker.lake import Lake
 from esker.paimon.manifests.manifest import Kind
 
@@ -112,6 +112,17 @@ def test_expiry_by_age_keeps_young_snapshots_and_what_a_consumer_reads_next(tabl
     assert table.expire_snapshots(older_than=timedelta(0), retain_last=1).snapshots == (1, 2)
     with pytest.raises(InvalidInput):
         table.expire_snapshots(retain_last=0)
+
+
+def test_changelogs_that_live_longer_than_snapshots_stop_expiry(lake: Lake) -> None:
+    options = {"bucket": "1", "changelog.time-retained": "2 h"}
+    made = lake.create_table("db.log", "id bigint not null", identifier_fields=["id"], properties=options)
+    for number in range(3):
+        made.append({"id": [number]})
+    for dry_run in (True, False):
+        with pytest.raises(Unsupported, match=r"changelog\.time-retained is '2 h'"):
+            made.expire_snapshots(retain_last=1, dry_run=dry_run)
+    assert len(made.refresh().snapshots) == 3
 
 
 def test_exactly_the_orphans_go(table: Any) -> None:

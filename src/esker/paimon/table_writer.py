@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from esker.errors import InvalidInput
+from esker.errors import InvalidInput, Unsupported
 from esker.paimon.maintain.compact_buckets import Compaction
 from esker.paimon.maintain.remove_files import expire_snapshots, remove_orphans
 from esker.paimon.metadata.layout import Layout
@@ -18,6 +18,8 @@ from esker.tree.table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_KEPT_CHANGELOGS = ("changelog.num-retained.min", "changelog.num-retained.max", "changelog.time-retained")
 
 
 class PaimonWriter:
@@ -53,7 +55,14 @@ class PaimonWriter:
         return Compaction(self._storage, self._layout, self._schemas, target_bytes=target_bytes).run()
 
     def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:
-        """Expire the oldest snapshots."""
+        """Expire the oldest snapshots. Raises ``Unsupported`` if their changelogs are to be kept longer."""
+        kept = next((name for name in _KEPT_CHANGELOGS if name in self._schema.options), None)
+        if kept is not None:
+            raise Unsupported(
+                f"cannot expire snapshots: the table's option {kept} is {self._schema.options[kept]!r}, and Esker cannot "
+                "keep the changelog of an expired snapshot",
+                feature=kept,
+            )
         return expire_snapshots(
             self._storage, self._layout, keep_last=keep_last, older_than_ms=older_than_ms, dry_run=dry_run
         )
