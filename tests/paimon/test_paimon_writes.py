@@ -24,6 +24,7 @@ from esker.paimon.metadata.layout import Layout
 from esker.paimon.read_table import read_schemas
 from esker.paimon.write.publish_snapshot import current_state
 from esker.paimon.write.put_rows import Writer
+from esker.ports.row_changes import RowChange
 from esker.storage.local import LocalStorage
 
 
@@ -82,6 +83,41 @@ def test_a_key_has_its_last_row_and_deletes_hide_it(lake: Lake) -> None:
     assert rows(table, where="id = 3") == [{"id": 3, "v": "again"}]
     assert [row["id"] for row in rows(table, snapshot_id=1)] == [1, 2, 3]
     assert table.delete("id = 99").snapshot_id == 4  # nothing matched, nothing was committed
+
+
+def test_a_transaction_is_one_change(lake: Lake) -> None:
+    key = {"identifier_fields": ["id"], "properties": {"bucket": "1"}}
+    table = lake.create_table("db.t", "id bigint not null, v string", **key)
+    with table.transaction() as tx:
+        tx.append({"id": [1, 2, 3], "v": ["a", "b", "c"]})
+        assert table.refresh().current_snapshot is None
+    assert (tx.snapshot.snapshot_id, tx.snapshot.rows_inserted) == (1, None)  # it may have replaced rows
+    with table.transaction() as tx:
+        tx.delete("id < 3")
+    assert (tx.snapshot.rows_inserted, tx.snapshot.rows_deleted) == (0, 2)
+    with table.transaction() as tx:
+        tx.delete("id = 77")
+    assert tx.snapshot is None
+    tx = table.transaction()
+    tx.append({"id": [4], "v": ["d"]})  # is never done: its block has ended
+    for wrong, match in (
+        (lambda: tx.delete("id = 3"), "two changes of db.t in one snapshot"),
+        (lambda: tx.overwrite({"id": [4]}, "id = 3"), "cannot use where"),
+        (lambda: tx.evolve([]), "cannot use evolve in a transaction"),
+        (lambda: tx.apply(RowChange(verb="update")), "cannot update db.t"),
+    ):
+        with pytest.raises(Unsupported, match=match):
+            wrong()
+    assert table.refresh().to_arrow().to_pylist() == [{"id": 3, "v": "c"}]
+
+
+@pytest.mark.parametrize("option", [{"dry_run": True}, {"where": "id = 1"}, {"strategy": "sort"}], ids=str)
+def test_an_option_of_other_tables_is_refused(lake: Lake, option: dict[str, Any]) -> None:
+    table = lake.create_table("db.t", "id bigint")
+    with pytest.raises(Unsupported, match=f"cannot use {next(iter(option))} for db.t"):
+        table.compact(**option)
+    with pytest.raises(Unsupported, match="cannot use snapshot_ids"):
+        table.expire_snapshots(snapshot_ids=[1])
 
 
 def test_zero_and_negative_zero_are_one_key(tmp_path: Path) -> None:

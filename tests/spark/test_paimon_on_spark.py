@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from s3_server import S3Server
 
 import esker
-from esker.errors import InvalidInput, NoSuchTable
+from esker.errors import InvalidInput, NoSuchTable, Unsupported
 from esker.lake import Lake
 from esker.paimon.inspect import PaimonInspect
 
@@ -123,6 +123,20 @@ def test_every_metadata_table_can_be_queried_in_both_forms(lake: Lake) -> None:
             frame = lake.sql(f"SELECT * FROM {spelled}")
             assert frame.columns == expected.schema.names
             assert frame.count() == expected.num_rows
+
+
+def test_sql_inserts_and_deletes(lake: Lake) -> None:
+    lake.sql("INSERT INTO db.t SELECT id, 'new', 3 FROM range(5, 9)")
+    [deleted] = lake.sql("DELETE FROM db.t WHERE id > 6").collect()
+    assert (deleted.added_records, deleted.deleted_records) == (0, 2)
+    assert sorted(map(tuple, lake.sql("SELECT id, v, p FROM db.t").collect())) == [
+        (1, "A", 1), (2, "b", 2), (5, "new", 3), (6, "new", 3),
+    ]  # fmt: skip
+    for wrong in ("UPDATE db.t SET v = 'x'", "DELETE FROM db.t WHERE length(v) > 1"):
+        with pytest.raises(Unsupported, match=r"cannot (update|delete from) db\.t"):
+            lake.sql(wrong)
+    lake.sql("INSERT OVERWRITE db.t VALUES (9, 'only', 4)")
+    assert list(map(tuple, lake.sql("SELECT id, v, p FROM db.t").collect())) == [(9, "only", 4)]
 
 
 def test_the_fields_of_files_are_columns_also_of_an_older_snapshot(lake: Lake) -> None:

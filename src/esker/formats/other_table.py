@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from esker.errors import InvalidInput, Unsupported
+from esker.model.predicates.predicate_sql import to_sql
 from esker.read.resolve_snapshot import AsOf, to_epoch_ms
 from esker.table import MAIN, Table
+from esker.tree.snapshot import ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from esker.model.schema import Schema
     from esker.ports.catalog import TableState
     from esker.ports.own_writer import Compacted, Expired, Orphans, OwnWriter
+    from esker.ports.row_changes import RowChange
     from esker.tree.snapshot import Snapshot
     from esker.tree.table_metadata import TableMetadata
     from esker.write.context import Workings
@@ -104,11 +108,21 @@ class OtherTable(Table):
         writer.delete(rows, rows_at)
         return self._after(ref)
 
+    def transaction(  # type: ignore[override]
+        self, *, ref: str = MAIN, summary: Mapping[str, str] | None = None, batch: object = None
+    ) -> OneChange:
+        """Return a context manager that makes one change when its block ends: the table commits by itself, so a second
+        change raises ``Unsupported``. SQL writes by it."""
+        self._refuse_given(summary=summary or None, batch=batch)
+        return OneChange(self, ref)
+
     def compact(  # type: ignore[override]
-        self, *, target_file_size: int | None = None, ref: str = MAIN
+        self, strategy: str = "bin-pack", *, target_file_size: int | None = None, ref: str = MAIN, **more: object
     ) -> Compacted:
         """Rewrite files: every bucket of a table with a key to one sorted run, small files of another table to larger
-        ones. No row changes. Returns the numbers of files and rows before and after."""
+        ones. No row changes. Returns the numbers of files and rows before and after. Other options raise
+        ``Unsupported``."""
+        self._refuse_given(strategy=None if strategy == "bin-pack" else strategy, **more)
         done = self._writer(ref).compact(target_bytes=target_file_size)
         self.refresh()
         return done
@@ -120,9 +134,12 @@ class OtherTable(Table):
         retain_last: int = 1,
         dry_run: bool = False,
         ref: str = MAIN,
+        **more: object,
     ) -> Expired:
         """Delete snapshots that are older than a time or an age, except for the newest ``retain_last``, and the files
-        that only they need. What tags, branches and consumers need stays. Returns what was deleted."""
+        that only they need. What tags, branches and consumers need stays. Returns what was deleted. Other options raise
+        ``Unsupported``."""
+        self._refuse_given(**more)
         done = self._writer(ref).expire(keep_last=retain_last, older_than_ms=_moment(older_than), dry_run=dry_run)
         self.refresh()
         return done
@@ -133,9 +150,12 @@ class OtherTable(Table):
         older_than: AsOf | timedelta | None = None,
         under_24_hours: bool = False,
         dry_run: bool = False,
+        **more: object,
     ) -> Orphans:
         """Delete files that no snapshot, tag or branch names and that are older than a time or an age, by default 3
-        days. Returns them. Raises ``InvalidInput`` for a time in the last 24 hours without ``under_24_hours``."""
+        days. Returns them. Raises ``InvalidInput`` for a time in the last 24 hours without ``under_24_hours``, and
+        ``Unsupported`` for other options."""
+        self._refuse_given(**more)
         return self._writer(MAIN).remove_orphans(
             older_than_ms=_moment(older_than), under_24_hours=under_24_hours, dry_run=dry_run
         )
@@ -153,7 +173,7 @@ class OtherTable(Table):
 
     def _refuse_given(self, **given: object) -> None:
         for name, value in given.items():
-            if value is not None:
+            if value is not None and value is not False and value not in ((), []):
                 raise Unsupported(
                     f"cannot use {name} for {self._name}: tables of this format do not have it", feature=name
                 )
@@ -168,6 +188,69 @@ class OtherTable(Table):
         return Unsupported(f"cannot {what}: {self._name} is a table of another format than Iceberg", feature=what)
 
 
+class OneChange:
+    """One change of a table that commits by itself. It happens when the block ends without an error. ``snapshot`` is
+    the new one, or None if nothing changed."""
+
+    def __init__(self, table: OtherTable, ref: str) -> None:
+        self._table, self._ref = table, ref
+        self._change: Callable[[], object] | None = None
+        self._deletes = False
+        self.snapshot: Snapshot | None = None
+
+    def append(self, data: object) -> None:
+        """Add rows, or replace those with the same key."""
+        self._take(partial(self._table.append, data, ref=self._ref))
+
+    def overwrite(self, data: object, where: object = None) -> None:
+        """Replace all rows. Raises ``Unsupported`` for a condition."""
+        self._table._refuse_given(where=where)
+        self._take(partial(self._table.overwrite, data, ref=self._ref))
+
+    def overwrite_partitions(self, data: object) -> None:
+        """Replace every partition that the rows are in."""
+        self._take(partial(self._table.overwrite_partitions, data, ref=self._ref))
+
+    def delete(self, where: Any) -> None:
+        """Delete the rows that match, by their key."""
+        self._take(partial(self._table.delete, where, ref=self._ref))
+        self._deletes = True
+
+    def apply(self, change: RowChange) -> None:
+        """Do a DELETE of SQL whose condition Esker understands. Raises ``Unsupported`` for every other row change."""
+        if change.label != "delete":
+            raise self._table._not_there(f"{change.label} {self._table.name}")
+        if not change.is_filter:
+            raise self._table._not_there(f"delete from {self._table.name} by a condition that Spark must decide")
+        self.delete(to_sql(change.where))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # of Python, such as those of copies
+            raise AttributeError(name)
+        raise self._table._not_there(f"use {name.strip('_')} in a transaction of {self._table.name}")
+
+    def __enter__(self) -> OneChange:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None or self._change is None:
+            return
+        before = self._table._after(self._ref)
+        self._change()
+        made = self._table._after(self._ref)
+        if made is None or (before is not None and made.snapshot_id == before.snapshot_id):
+            return
+        rows = made.summary.get("delta-records", "")
+        counts = ("0", "0", rows) if self._deletes else ("unknown", "unknown", "unknown")
+        known = dict(zip((ROWS_INSERTED, ROWS_UPDATED, ROWS_DELETED), counts, strict=True))
+        self.snapshot = replace(made, summary={**made.summary, **known})
+
+    def _take(self, change: Callable[[], object]) -> None:
+        if self._change is not None:
+            raise self._table._not_there(f"make two changes of {self._table.name} in one snapshot")
+        self._change = change
+
+
 def _refusing(verb: str) -> Callable[..., NoReturn]:
     def refuse(self: OtherTable, *_: object, **__: object) -> NoReturn:
         raise self._not_there(f"{verb} {self.name}".replace("_", " ", verb.count("_")))
@@ -178,7 +261,7 @@ def _refusing(verb: str) -> Callable[..., NoReturn]:
 
 
 for _verb in (
-    "update", "merge", "add_files", "transaction", "alter", "scan_changes", "verify", "health", "maintain",
+    "update", "merge", "add_files", "alter", "scan_changes", "verify", "health", "maintain",
     "rewrite_manifests", "rewrite_position_deletes", "compute_statistics", "compute_partition_statistics",
     "distinct_values", "partition_statistics", "branch", "tag", "drop_ref", "fast_forward", "cherry_pick", "rollback",
     "set_current_snapshot",

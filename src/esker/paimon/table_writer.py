@@ -59,8 +59,8 @@ class PaimonWriter:
         kept = next((name for name in _KEPT_CHANGELOGS if name in self._schema.options), None)
         if kept is not None:
             raise Unsupported(
-                f"cannot expire snapshots: the table's option {kept} is {self._schema.options[kept]!r}, and Esker cannot "
-                "keep the changelog of an expired snapshot",
+                f"cannot expire snapshots: the table's option {kept} is {self._schema.options[kept]!r}, and Esker "
+                "cannot keep the changelog of an expired snapshot",
                 feature=kept,
             )
         return expire_snapshots(
