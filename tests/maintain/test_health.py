@@ -173,6 +173,21 @@ def test_a_compaction_over_the_budget_takes_what_fits_and_the_next_call_the_rest
     assert rows_of(table) == before
 
 
+def test_equality_deletes_that_apply_to_no_file_are_removed() -> None:
+    """A compaction has nothing to rewrite then."""
+    table = orders(1)
+    file = table.scan().plan().tasks[0].data_file
+    commit_deletes(table, equality_delete(table, [600], file))
+    table.overwrite({"id": [1], "region": ["eu"]})
+    assert measure(table, "deletes").action == "compact"
+    assert [step.verb for step in table.maintain(dry_run=True).steps] == ["rewrite_position_deletes"]
+    report = table.maintain()
+    assert [step.verb for step in report.steps] == ["rewrite_position_deletes"]
+    assert table.inspect.delete_files().num_rows == 0
+    assert rows_of(table) == [1]
+    assert table.maintain().steps == ()
+
+
 def test_a_step_that_loses_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     table = orders(20)
 

@@ -405,15 +405,20 @@ def maintain(
     A step that loses against other writers, or that the table refuses, is reported and does not stop the others.
     """
     steps: list[Step] = []
+    left: list[Measure] = []  # findings about deletes of no file that a compaction rewrites
     for name in ORDER:
         found = [finding for finding in before.findings if finding.action == name]
+        found += left if name == "rewrite_position_deletes" else []
         if not found and name not in asked:
             continue
-        arguments = {key: value for finding in found for key, value in finding.arguments.items()}
+        arguments = {key: value for one in found if one.action == name for key, value in one.arguments.items()}
         arguments |= budget.limits(name)
         plan, report, skipped = None, None, None
         try:
             plan = verb_of(name)(dry_run=True, **arguments)
+            if name == "compact" and getattr(plan, "groups", None) == () and budget.max_bytes is None:
+                left = [one for one in found if one.name == "deletes"]
+                continue
             if not dry_run:
                 skipped = budget.refusal(plan, clock_ms())
                 if skipped is None:
