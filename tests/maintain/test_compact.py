@@ -254,6 +254,23 @@ def test_deletes_of_every_kind_are_applied_and_removed(memory: MemoryLake, versi
     check_sound(memory.lake(), NAME)
 
 
+def test_a_delete_of_a_whole_partition_goes_with_its_files() -> None:
+    """The new file keeps the number of the start, which is that of the delete. But no position can be about it."""
+    memory = MemoryLake()
+    properties = {"write.delete.mode": "merge-on-read", "write.delete.granularity": "partition"}
+    table = orders(memory.lake(), properties=properties)
+    for first in (0, 10):
+        table.append(rows([first, first + 1, first + 2]))
+    table.delete("id in (1, 11)")
+    table.compact(delete_file_threshold=1, max_files=1)
+    assert table.inspect.delete_files().num_rows == 1  # it still applies to the other file
+    assert rows_of(check_sound(memory.lake(), NAME)) == [0, 2, 10, 12]
+    table.delete("id in (2, 12)")
+    table.compact(rewrite_all=True)
+    assert table.inspect.delete_files().num_rows == 0
+    assert rows_of(check_sound(memory.lake(), NAME)) == [0, 10]
+
+
 def test_deletes_that_still_apply_elsewhere_stay(memory: MemoryLake) -> None:
     table = orders(memory.lake(), partition_by=["region"])
     for at in range(5):

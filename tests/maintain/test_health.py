@@ -188,6 +188,24 @@ def test_equality_deletes_that_apply_to_no_file_are_removed() -> None:
     assert table.maintain().steps == ()
 
 
+def test_positions_of_files_that_are_gone_are_removed() -> None:
+    """The delete file is about two files, which two compactions have rewritten. So none of them could remove it."""
+    by_partition = {"write.delete.mode": "merge-on-read", "write.delete.granularity": "partition"}
+    table = orders(properties=by_partition)
+    for first in (0, 10):
+        table.append({"id": list(range(first, first + 4)), "region": ["eu"] * 4})
+    table.delete("id in (1, 11)")
+    for _ in range(2):
+        table.compact(delete_file_threshold=1, max_files=1)
+    assert table.inspect.delete_files().num_rows == 1
+    assert [(step.verb, dict(step.arguments)) for step in table.maintain().steps] == [
+        ("rewrite_position_deletes", {"rewrite_all": True})
+    ]
+    assert table.inspect.delete_files().num_rows == 0
+    assert rows_of(table) == [0, 2, 3, 10, 12, 13]
+    assert table.maintain().steps == ()
+
+
 def test_a_step_that_loses_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     table = orders(20)
 

@@ -221,12 +221,14 @@ def _deletes(table: TendedTable, seen: _Seen) -> Measure:
     files = (spare + seen.equality_files) / seen.files if seen.files else 0.0
     folds = seen.equality_files == 0 and share < MANY_DELETES / 2
     after = seen.delete_files - spare if folds else 0
+    lost = _percent(1 - share / MANY_DELETES)
     return Measure(
         name="deletes",
-        score=min(_percent(1 - share / MANY_DELETES), _percent(1 - files / 2)),
+        score=min(max(lost, GOOD) if share < MANY_DELETES / 2 else lost, _percent(1 - files / 2)),
         weight=25,
         formula="100 × the smaller of 1 - deleted rows / rows / 0.3 and 1 - spare delete files / data files / 2; "
-        "spare are equality deletes and position deletes that can be folded",
+        "below 15 % of deleted rows, the first is at least 0.9; spare are equality deletes and position deletes that "
+        "can be folded",
         said=f"{seen.delete_files:,} delete files, {seen.deleted:,} deleted positions of {seen.rows:,} rows",
         action="rewrite_position_deletes" if folds else "compact",
         arguments={} if folds else {"delete_file_threshold": 1, "remove_dangling_deletes": True},
@@ -408,11 +410,12 @@ def maintain(
     left: list[Measure] = []  # findings about deletes of no file that a compaction rewrites
     for name in ORDER:
         found = [finding for finding in before.findings if finding.action == name]
-        found += left if name == "rewrite_position_deletes" else []
+        is_left = bool(left) and name == "rewrite_position_deletes"
+        found += left if is_left else []
         if not found and name not in asked:
             continue
         arguments = {key: value for one in found if one.action == name for key, value in one.arguments.items()}
-        arguments |= budget.limits(name)
+        arguments |= budget.limits(name) | ({"rewrite_all": True} if is_left else {})
         plan, report, skipped = None, None, None
         try:
             plan = verb_of(name)(dry_run=True, **arguments)

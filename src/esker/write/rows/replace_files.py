@@ -86,7 +86,8 @@ def apply_new_manifests(manifests: Sequence[ManifestFile], step: ReplaceManifest
 #
 # Delete files that apply to no data file any more, by the rules of ``read.attach_deletes``. A delete of one data file
 # dangles when that file is gone. A delete of a partition dangles when every data file there is newer than the delete.
-# An equality delete of an unpartitioned spec looks at the data of the whole table.
+# No position is about a file that the same commit adds, though its rows may keep an older number. An equality delete of
+# an unpartitioned spec looks at the data of the whole table.
 
 
 def remove_dangling(
@@ -117,7 +118,10 @@ def dangling_deletes(
             continue
         is_equality = delete.content is FileContent.EQUALITY_DELETES
         everywhere = is_equality and delete.spec_id in unpartitioned
-        oldest = data.oldest if everywhere else data.oldest_in.get(partition_key(delete))
+        if everywhere:
+            oldest = data.oldest
+        else:
+            oldest = (data.oldest_in if is_equality else data.oldest_before_in).get(partition_key(delete))
         if oldest is None or oldest > delete.sequence_number - is_equality:
             yield manifest, delete
 
@@ -128,12 +132,15 @@ class _LiveData:
 
     oldest: int | None = None  # the least data sequence number
     oldest_in: dict[PartitionKey, int] = field(default_factory=dict)
+    oldest_before_in: dict[PartitionKey, int] = field(default_factory=dict)  # without files that the commit adds
     names: dict[str, list[str]] = field(default_factory=dict)  # targets of deletes, by path without scheme and host
 
-    def add(self, file: DataFile, number: int, targets: Set[str]) -> None:
+    def add(self, file: DataFile, number: int, targets: Set[str], *, is_new: bool) -> None:
         self.oldest = number if self.oldest is None else min(self.oldest, number)
         key = partition_key(file)
         self.oldest_in[key] = min(number, self.oldest_in.get(key, number))
+        if not is_new:
+            self.oldest_before_in[key] = self.oldest_in[key]
         short = split_location(file.path)[2]
         if short in targets:
             self.names.setdefault(short, []).append(file.path)
@@ -167,8 +174,9 @@ def _live_data(
         for row in np.flatnonzero(entries.is_live):
             file = entries.data_file(int(row))
             if listed_name(file) not in removed.get(entries.manifest_of(int(row)).path, ()):
-                found.add(file, file.sequence_number, targets)
+                found.add(file, file.sequence_number, targets, is_new=False)
     for file in outcome.added:
         if file.content is FileContent.DATA:  # newer than every delete, unless it keeps an older number
-            found.add(file, outcome.numbers.get(file.path, metadata.last_sequence_number + 1), targets)
+            number = outcome.numbers.get(file.path, metadata.last_sequence_number + 1)
+            found.add(file, number, targets, is_new=True)
     return found
