@@ -242,3 +242,46 @@ def test_a_new_table_has_a_uuid_and_an_order_that_others_can_follow(lake: Lake, 
 def test_a_namespace_that_is_missing_is_reported_before_the_file_is_read(service: Service, kind: str) -> None:
     status, answer = ask(service, f"/v1/namespaces/none/{kind}", {"name": "x", "metadata-location": "/etc/passwd"})
     assert (status, answer["error"]["type"]) == (404, "NoSuchNamespaceException")
+
+
+def test_s11_a_request_with_too_many_parts_is_refused_before_it_keeps_the_server_busy(
+    lake: Lake, service: Service
+) -> None:
+    uuid = {"type": "assert-table-uuid", "uuid": lake.table("a.t2").uuid}
+    empty = {"action": "set-properties", "updates": {}}
+    for requirements, updates, why in (
+        ([uuid] * 10_001, [], "10001 requirements at once"),
+        ([], [empty] * 10_001, "10001 updates at once"),
+        ([], [schema("id", "name")] * 300 + [order(1, "identity")] * 300, "600 new schemas"),
+    ):
+        status, answer = ask(service, f"{TABLES}/t2", {"requirements": requirements, "updates": updates})
+        assert (status, why in answer["error"]["message"]) == (400, True), answer
+    one = {"identifier": {"namespace": ["a"], "name": "t2"}, "requirements": [], "updates": []}
+    status, answer = ask(service, "/v1/transactions/commit", {"table-changes": [one] * 1001})
+    assert (status, "1001 tables at once" in answer["error"]["message"]) == (400, True)
+    version = {
+        "version-id": 1,
+        "timestamp-ms": 1,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["a"],
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+    }
+    new = {"name": "v", "schema": schema("id")["schema"], "view-version": version, "properties": {}}
+    assert ask(service, "/v1/namespaces/a/views", new)[0] == 200
+    status, answer = ask(service, "/v1/namespaces/a/views/v", {"requirements": [], "updates": [empty] * 501})
+    assert (status, "501 updates to a view" in answer["error"]["message"]) == (400, True)
+
+
+def test_snapshots_are_removed_one_by_one_as_at_once(lake: Lake, service: Service) -> None:
+    """Older clients send an update for each snapshot. There may be more of them than of other updates."""
+    table = lake.table("a.t2")
+    for _ in range(3):
+        table.append(ROWS)
+    gone = [one.snapshot_id for one in lake.table("a.t2").metadata.snapshots][:-1]
+    updates = [{"action": "remove-snapshots", "snapshot-ids": [id_]} for id_ in gone * 5000]
+    status, answer = commit(service, "t2", {"action": "set-properties", "updates": {"a": "b"}}, *updates)
+    assert status == 200, answer
+    assert len(lake.table("a.t2").snapshots) == 1
+    status, answer = commit(service, "t2", {"action": "remove-snapshots"})
+    assert (status, "'snapshot-ids' is missing" in answer["error"]["message"]) == (400, True)

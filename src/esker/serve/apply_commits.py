@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 from esker.catalogs.rest.apply_updates import failed_requirement
 from esker.catalogs.rest.metadata_updates import Document
@@ -27,6 +28,7 @@ from esker.ports.catalog import (
     TableSwap,
     Unanswered,
 )
+from esker.serve.call import REQUEST
 from esker.serve.checked_updates import known_version, with_updates
 from esker.serve.error_answers import CommitRefused
 from esker.serve.known_tables import KnownTables
@@ -37,6 +39,10 @@ from esker.tree.table_metadata import TableMetadata
 SpecsInUse = Callable[[TableName, TableMetadata], Iterable[int]]
 """The ids of the partition specs by which the snapshots of a table have manifests."""
 _ATTEMPTS = 20
+_MOST_UPDATES = 10_000
+_MOST_DEFINITIONS = 500
+_DEFINITIONS = ("add-schema", "add-spec", "add-sort-order")
+_REMOVE = "remove-snapshots"
 _CREATE = "assert-create"
 _FIELDS = {
     _CREATE: (),
@@ -60,9 +66,11 @@ class Commit:
 
     @classmethod
     def read(cls, name: TableName, document: JsonObject) -> Commit:
-        """The commit in a request. Raises ``InvalidInput`` for a requirement that is not known."""
+        """The commit in a request. Raises ``InvalidInput`` for a requirement that is not known, and for too many
+        updates."""
         requirements = tuple(_requirement(one) for one in _all(document, "requirements", "requirement"))
-        updates = tuple(_all(document, "updates", "update"))
+        updates = tuple(_joined(_all(document, "updates", "update")))
+        _check_number(requirements, updates)
         return cls(name, requirements, updates)
 
     @property
@@ -123,6 +131,30 @@ _IDS: Mapping[str, Callable[[TableMetadata], tuple[str, str, int]]] = {
 def _all(document: JsonObject, name: str, singular: str) -> list[JsonObject]:
     document.items(name)  # raises if it is missing
     return list(document.objects(name, singular))
+
+
+def _joined(updates: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """The updates. Those that remove snapshots one after the other are one: some clients send one for each snapshot,
+    and each would walk the whole history."""
+    for is_removal, group in groupby(updates, lambda one: one.string("action") == _REMOVE):
+        if is_removal:
+            ids = [id_ for one in group for id_ in one.items("snapshot-ids")]
+            yield JsonObject(REQUEST, "an update of the body", {"action": _REMOVE, "snapshot-ids": ids})
+        else:
+            yield from group
+
+
+def _check_number(requirements: Sequence[Document], updates: Sequence[JsonObject]) -> None:
+    """Raise ``InvalidInput`` for a request that would keep the server busy for minutes: each update copies a part of
+    the table."""
+    definitions = sum(one.string("action") in _DEFINITIONS for one in updates)
+    for number, most, what in (
+        (len(requirements), _MOST_UPDATES, "requirements"),
+        (len(updates), _MOST_UPDATES, "updates"),
+        (definitions, _MOST_DEFINITIONS, "new schemas, partition specs and sort orders"),
+    ):
+        if number > most:
+            raise InvalidInput(f"cannot commit {number} {what} at once: at most {most}; send several commits")
 
 
 def _requirement(document: JsonObject) -> Document:

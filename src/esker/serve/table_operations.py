@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from esker.lake import Lake
 
 _FORMS = ("all", "refs")
+_MOST_TABLES = 1000  # of one commit
 _VARY = f"Accept-Encoding, {DELEGATION}"
 
 
@@ -177,7 +178,8 @@ class Tables:
     def commit_all(self, call: Call) -> Answer:
         """Commit to several tables, to all or to none."""
         document = call.document()
-        document.items("table-changes")
+        if (number := len(document.items("table-changes"))) > _MOST_TABLES:
+            raise InvalidInput(f"cannot commit to {number} tables at once: at most {_MOST_TABLES}")
         changes = [
             Commit.read(identifier_in(change.object("identifier")), change)
             for change in document.objects("table-changes", "table change")

@@ -27,6 +27,8 @@ from esker.serve.table_operations import identifier_in_namespace, named, naming_
 from esker.tree.view_metadata import VersionLogEntry, ViewMetadata, ViewVersion
 from esker.write.views.view_versions import checked_view_properties, commit_view, with_kept_versions
 
+_MOST_UPDATES = 500  # of one commit; each copies the view
+
 
 class Views:
     """Lists, creates, loads, replaces and drops the views of a catalog."""
@@ -176,7 +178,8 @@ def _check_requirements(name: TableName, base: ViewMetadata, document: JsonObjec
 
 def _updated(base: ViewMetadata, document: JsonObject) -> ViewMetadata:
     """The view after the updates of a request. Raises ``InvalidInput`` for an update that is not known or is wrong."""
-    document.items("updates")
+    if (number := len(document.items("updates"))) > _MOST_UPDATES:
+        raise InvalidInput(f"cannot commit {number} updates to a view at once: at most {_MOST_UPDATES}")
     view, last_schema, last_version = base, None, None
     added: dict[int, int] = {}  # ids that the client gave its versions, and those that they have
     for update in document.objects("updates", "update"):

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -209,6 +210,7 @@ def _check_page(headers: Mapping[str, str], *, is_open: bool) -> None:
         )
 
 
+@lru_cache(maxsize=64)
 def _is_this_machine(host: str) -> bool:
     """Whether a header ``Host`` has an address or localhost in it, and no name that somebody else may define."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
