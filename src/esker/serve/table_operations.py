@@ -144,10 +144,10 @@ class Tables:
         """The metadata of a table: with all its snapshots, or with ``snapshots=refs`` only those that refs name."""
         name, form = call.table, _form(call)
         state = self._known.load(name)
+        if not self._access.is_same_for_all(call):
+            return _tagged(self._described(name, state, call), call)
         if _has(call, tag := _etag(state, form)):
             return Answer(status=304, headers={"etag": tag})
-        if not self._access.is_same_for_all(call):
-            return self._described(name, state, call)
         kept = self._known.kept_load(name, state, form)
         if kept is None:
             answer = self._described(name, state, call)
@@ -271,6 +271,14 @@ def _has(call: Call, tag: str) -> bool:
 def _etag(state: TableState, form: str) -> str:
     digest = hashlib.sha256(f"{form}:{state.metadata_location}".encode()).hexdigest()[:32]
     return f'W/"{digest}"'
+
+
+def _tagged(answer: Answer, call: Call) -> Answer:
+    """An answer with credentials, or 304 if the client has it. New credentials are a new answer, with another tag."""
+    tag = f'W/"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
+    if _has(call, tag):
+        return Answer(status=304, headers={"etag": tag})
+    return replace(answer, headers={**answer.headers, "etag": tag, "vary": _VARY})
 
 
 def _whole(metadata: TableMetadata) -> TableMetadata:

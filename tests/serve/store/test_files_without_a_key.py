@@ -190,6 +190,25 @@ def test_credentials_are_asked_for_once_while_they_are_fresh(lake: Lake, checkin
     assert len([request for request in requests if request.startswith("POST ")]) == 1
 
 
+def test_a_client_with_old_credentials_is_not_told_that_nothing_has_changed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create_table("a.t", "id bigint")
+    one = service(lake, s3_role=ROLE)
+
+    def load(tag: str = "") -> Answer:
+        return one.answer("GET", TABLE, Call(headers={**ASKED, "if-none-match": tag}))
+
+    first = load()
+    assert load(first.headers["etag"]).status == 304
+    without = one.answer("GET", TABLE, Call()).headers["etag"]
+    assert load(without).status == 200
+    monkeypatch.setattr("esker.serve.store.vend_credentials._FRESH_MS", 1 << 60)  # from now on all are old
+    renewed = load(first.headers["etag"])
+    assert renewed.status == 200
+    assert body(renewed)["storage-credentials"] != body(first)["storage-credentials"]
+
+
 def test_a_token_service_that_fails_fails_loads_and_never_a_commit(lake: Lake, checking_s3: S3Server) -> None:
     lake.create_table("a.t", "id bigint")
     one = service(lake, s3_role=ROLE)
