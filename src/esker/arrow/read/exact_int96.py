@@ -23,8 +23,9 @@ def check_nanoseconds(nanos: pa.RecordBatch, micros: pa.RecordBatch, file: str) 
         for one, other in zip(_leaves(exact), _leaves(rounded), strict=True):
             if one.type != other.type and not np.array_equal(_numbers(one) // 1000, _numbers(other)):
                 raise Unsupported(
-                    f"cannot read {file}: it has a timestamp with more than 6 digits before 1678 or after 2261, and "
-                    "Arrow's nanoseconds end there",
+                    f"cannot read {file}: it has a timestamp with more than 6 digits before 1678 or after 2261, where "
+                    "Arrow's nanoseconds end, or one before 1970 that Paimon's Java library wrote, which Arrow cannot "
+                    "tell from those; give the column 6 digits, and let Paimon compact the table fully",
                     feature="timestamps in nanoseconds outside of 64 bits",
                     file=file,
                 )
