@@ -14,7 +14,6 @@ SOURCE = ROOT / "src" / "esker"
 # What only the tests use, and why it stays.
 KEPT = {
     "sealed_segments": "what the receiver's spool holds",
-    "latest_schema": "the counterpart of latest_snapshot, which the tests open tables with",
     "encode_vector_file": "the counterpart of the reader, which the tests write vectors with",
 }
 

@@ -15,6 +15,7 @@ from paimon_tables import PaimonTable, schema, versions
 
 import esker
 from esker.errors import InvalidInput, Unsupported
+from esker.model.table_names import TableName
 from esker.paimon.manifests.index_manifest import VECTORS, IndexEntry, encode_index_manifest
 from esker.paimon.metadata.table_schema import decode_schema, encode_schema
 from esker.paimon.metadata.types import DataField, DataType
@@ -240,6 +241,19 @@ def test_a_partition_with_another_number_of_buckets_is_not_written(keyed: Any, c
     with pytest.raises(Unsupported, match="overwrite the partition first"):
         change(table)
     assert table.refresh().scan().count() == 9
+
+
+def test_a_catalog_sees_a_schema_and_a_tag_without_a_new_snapshot(tmp_path: Path) -> None:
+    lake = esker.connect(f"paimon://{tmp_path}")
+    table = lake.create_table("db.t", "id bigint")
+    table.append({"id": [1]})
+    known = lake.catalog.load(TableName(("db",), "t"))
+    with_options(table, comment="new")
+    (Path(table.location) / "tag").mkdir()
+    (Path(table.location) / "tag/tag-first").write_bytes((Path(table.location) / "snapshot/snapshot-1").read_bytes())
+    now = lake.catalog.load(TableName(("db",), "t"), known).metadata
+    assert now.properties["comment"] == "new"
+    assert list(now.refs) == ["first"]
 
 
 def test_an_overwrite_gives_a_partition_its_new_number_of_buckets(keyed: Any) -> None:

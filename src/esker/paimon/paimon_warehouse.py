@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from esker.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NoSuchView, Unsupported
 from esker.model.table_names import Namespace, TableName
-from esker.paimon.metadata.layout import Layout, latest_snapshot
 from esker.paimon.read_table import definition_of, is_paimon_table, load_metadata
 from esker.ports.catalog import Swap, SwapAll, TableState, TableSwap, ViewCatalog, ViewState, ViewSwap
 from esker.ports.storage import Storage
@@ -61,10 +60,9 @@ class PaimonWarehouse:
         return f"{self._root}/{'.'.join(name.namespace)}{_END}/{name.name}"
 
     def load(self, name: TableName, known: TableState | None = None) -> TableState:
-        """The table as it is now; ``known`` if it has no newer snapshot. Raises ``NoSuchTable``."""
+        """The table as it is now. Raises ``NoSuchTable``. ``known`` is not used: schemas and tags change without a new
+        snapshot."""
         place = self.location_for(name)
-        if known is not None and latest_snapshot(self._storage, Layout(place)) == known.metadata.current_snapshot_id:
-            return known
         try:
             return load_table(self._storage, place)
         except NoSuchTable:

@@ -97,9 +97,3 @@ def latest_snapshot(storage: Storage, layout: Layout) -> int | None:
             return number
     found = numbered(storage, f"{layout.own}/snapshot", "snapshot-")
     return found[-1] if found else None
-
-
-def latest_schema(storage: Storage, layout: Layout) -> int | None:
-    """The number of the newest schema; None if there is none, so that this is no table."""
-    found = numbered(storage, f"{layout.own}/schema", "schema-")
-    return found[-1] if found else None
