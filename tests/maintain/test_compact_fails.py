@@ -14,10 +14,12 @@ from orders import NAME, orders, rows
 from sound_tables import check_sound, live_files, reachable, rows_of
 from with_deletes import commit_deletes, equality_delete
 
-from esker.errors import EskerError, OutcomeUnknown, StorageFailed
+from esker.errors import Conflict, EskerError, OutcomeUnknown, StorageFailed
+from esker.maintain.rewriting import compaction
 from esker.ports.file_rewriting import FileGroup
 from esker.table import Table
 from esker.tree.data_file import DataFile
+from esker.write.commit import commit
 
 IDS = [0, 1, 2, 10, 11, 12]
 
@@ -109,6 +111,32 @@ def test_a_group_that_fails_does_not_stop_the_others_with_partial_progress() -> 
     assert repr(report).endswith(", 1 groups failed>")
     table = check_sound(memory.lake(), NAME)
     assert (rows_of(table), len(live_files(table))) == (IDS, 4)
+    assert memory.files() == reachable(table)
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_lost_race_for_the_catalog_does_not_hide_what_was_committed_before(
+    partial: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = started()
+    calls = 0
+
+    def lose_the_second(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == (2 if partial else 1):
+            raise Conflict("cannot commit: other writers won each time", attempts=4)
+        return commit(*given)
+
+    monkeypatch.setattr(compaction, "commit", lose_the_second)
+    if partial:
+        report = compact(memory.lake().table(NAME), partial=True)
+        assert (report.groups, [type(failed.error) for failed in report.failed]) == (1, [Conflict])
+    else:
+        with pytest.raises(Conflict):
+            compact(memory.lake().table(NAME), partial=False)
+    table = check_sound(memory.lake(), NAME)
+    assert (rows_of(table), len(live_files(table))) == (IDS, 4 if partial else 6)
     assert memory.files() == reachable(table)
 
 

@@ -234,10 +234,13 @@ class Compaction:
                 waiting.clear()
             except Conflict as error:
                 touched = _touched(waiting, error)
-                lost = [group for group in touched if group.attempt >= self.options.max_retries]
-                if not touched or (lost and not self.options.partial_progress):
+                # If no group was touched, the race for the catalog was lost as often as the table allows.
+                lost = [
+                    group for group in touched or waiting if not touched or group.attempt >= self.options.max_retries
+                ]
+                if lost and not self.options.partial_progress:
                     raise
-                for group in touched:
+                for group in touched or lost:
                     group.scratch.discard()
                     waiting.remove(group)
                 if lost:
