@@ -65,6 +65,9 @@ SLOW = (
 # The tests of the cache name a folder of their own. No test writes to the user's cache directory.
 os.environ["ESKER_MANIFEST_CACHE"] = "off"
 
+# Tests are short. The JVM's second compiler would take more time than its code saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # A loaded machine is no failure: neither a slow draw nor a slow example says anything here.
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("glance", settings.get_profile("quick"), max_examples=20)
