@@ -69,6 +69,43 @@ def test_small_files_of_a_table_without_a_key_become_one(lake: Lake) -> None:
     assert made.scan().to_arrow().sort_by([("id", "ascending"), ("p", "ascending")]).equals(before)
 
 
+@pytest.mark.parametrize("keys", [(), ("id",)], ids=["without a key", "with a key"])
+def test_the_plan_of_a_compaction_is_what_the_run_does_and_touches_nothing(lake: Lake, keys: tuple[str, ...]) -> None:
+    made = lake.create_table(
+        "db.t", "id bigint not null", identifier_fields=keys, properties={"bucket": "2", "bucket-key": "id"}
+    )
+    for _ in range(3):
+        made.append({"id": [1, 2, 3, 4]})
+    before = contents(made)
+    plan = made.compact(dry_run=True)
+    assert contents(made) == before
+    assert (plan.done, plan.groups, plan.files_before, plan.files_after) == (False, 2, 6, 2)
+    assert (plan.rows_before, plan.rows_after) == (12, None if keys else 12)  # versions are not rows
+    sizes = sum(file["fileSize"] for file in made.inspect.files().to_pylist())
+    assert (plan.bytes_before, plan.bytes_after, plan.snapshots) == (sizes, None, ())
+    done = made.compact()
+    rest = {"done": True, "rows_after": 4 if keys else 12, "bytes_after": done.bytes_after, "snapshots": (4,)}
+    assert done == replace(plan, **rest)
+    assert done.bytes_after == sum(file["fileSize"] for file in made.inspect.files().to_pylist())
+    nothing = made.compact(dry_run=True)
+    assert (nothing.files_before, nothing.files_after, nothing.rows_after, nothing.bytes_after) == (0, 0, 0, 0)
+
+
+def test_the_plan_of_a_compaction_names_files_that_the_run_refuses(tmp_path: Path) -> None:
+    made = PaimonTable(tmp_path / "t", schema({"a": "BIGINT"}))
+    for _ in range(2):
+        made.append(pa.table({"a": pa.array([1], pa.int64())}), file_format="orc")
+    for dry_run in (True, False):
+        with pytest.raises(Unsupported, match=r"cannot compact .*\.orc: Esker compacts Parquet files"):
+            esker.open_table(made.path).compact(dry_run=dry_run)
+
+
+def contents(table: Any) -> dict[str, tuple[int, bytes]]:
+    """Every file of a table, with its time and its bytes."""
+    files = (file for file in Path(table.location).rglob("*") if file.is_file())
+    return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+
 def test_expiry_keeps_what_tags_and_branches_need(table: Any) -> None:
     plan = table.expire_snapshots(retain_last=1, dry_run=True)
     assert plan.snapshots == (1, 2, 3, 4)

@@ -111,7 +111,7 @@ def test_a_transaction_is_one_change(lake: Lake) -> None:
     assert table.refresh().to_arrow().to_pylist() == [{"id": 3, "v": "c"}]
 
 
-@pytest.mark.parametrize("option", [{"dry_run": True}, {"where": "id = 1"}, {"strategy": "sort"}], ids=str)
+@pytest.mark.parametrize("option", [{"rewrite_all": True}, {"where": "id = 1"}, {"strategy": "sort"}], ids=str)
 def test_an_option_of_other_tables_is_refused(lake: Lake, option: dict[str, Any]) -> None:
     table = lake.create_table("db.t", "id bigint")
     with pytest.raises(Unsupported, match=f"cannot use {next(iter(option))} for db.t"):

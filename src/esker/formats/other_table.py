@@ -117,13 +117,19 @@ class OtherTable(Table):
         return OneChange(self, ref)
 
     def compact(  # type: ignore[override]
-        self, strategy: str = "bin-pack", *, target_file_size: int | None = None, ref: str = MAIN, **more: object
+        self,
+        strategy: str = "bin-pack",
+        *,
+        target_file_size: int | None = None,
+        ref: str = MAIN,
+        dry_run: bool = False,
+        **more: object,
     ) -> Compacted:
         """Rewrite files: every bucket of a table with a key to one sorted run, small files of another table to larger
-        ones. No row changes. Returns the numbers of files and rows before and after. Other options raise
-        ``Unsupported``."""
+        ones. No row changes. Returns the numbers of files and rows before and after. With ``dry_run`` it returns the
+        plan and writes nothing. Other options raise ``Unsupported``."""
         self._refuse_given(strategy=None if strategy == "bin-pack" else strategy, **more)
-        done = self._writer(ref).compact(target_bytes=target_file_size)
+        done = self._writer(ref).compact(target_bytes=target_file_size, dry_run=dry_run)
         self.refresh()
         return done
 

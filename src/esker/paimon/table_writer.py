@@ -50,9 +50,10 @@ class PaimonWriter:
         """Delete rows by their key."""
         self._writer().delete_keys(rows, lambda state: rows_at(state.id))
 
-    def compact(self, *, target_bytes: int | None) -> Compacted:
+    def compact(self, *, target_bytes: int | None, dry_run: bool) -> Compacted:
         """Compact every bucket fully, or small files of a table without a key."""
-        return Compaction(self._storage, self._layout, self._schemas, target_bytes=target_bytes).run()
+        compaction = Compaction(self._storage, self._layout, self._schemas, target_bytes=target_bytes)
+        return compaction.plan() if dry_run else compaction.run()
 
     def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:
         """Expire the oldest snapshots. Raises ``Unsupported`` if their changelogs are to be kept longer."""

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """What a compaction did: files and rows before and after. Rows before include versions that are gone now."""
+    """What a compaction would do (``done`` is False) or did: the files that it rewrites, and those that it writes. Rows
+    before include versions that are gone afterwards. The number of new files in a plan is an estimate."""
 
+    done: bool = True
+    groups: int  # buckets, or groups of small files, that are rewritten
     files_before: int
     files_after: int
     rows_before: int
-    rows_after: int
+    rows_after: int | None  # None in the plan for a table with a key: only a merge can count the rows
+    bytes_before: int
+    bytes_after: int | None  # None in a plan
+    snapshots: tuple[int, ...] = ()  # the new one; empty if there was nothing to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +70,9 @@ class OwnWriter(Protocol):
         with this number."""
         ...
 
-    def compact(self, *, target_bytes: int | None) -> Compacted:
-        """Rewrite files, so that rows are fewer files and need no merge."""
+    def compact(self, *, target_bytes: int | None, dry_run: bool) -> Compacted:
+        """Rewrite files, so that rows are fewer files and need no merge. A dry run returns the plan, raises what the
+        real run would raise for the table and its files, and writes nothing."""
         ...
 
     def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:

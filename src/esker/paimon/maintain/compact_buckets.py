@@ -14,6 +14,7 @@ from esker.paimon.metadata.changed_types import check_types
 from esker.paimon.metadata.layout import Layout
 from esker.paimon.metadata.table_schema import TableSchema
 from esker.paimon.options import merge_rule
+from esker.paimon.read_table import number_on
 from esker.paimon.rows.binary_row import decode_row
 from esker.paimon.rows.partition_path import other_partition_paths, partition_path
 from esker.paimon.write.data_files import (
@@ -26,7 +27,7 @@ from esker.paimon.write.data_files import (
     new_key_file,
 )
 from esker.paimon.write.paimon_columns import arrow_type, keys_of
-from esker.paimon.write.publish_snapshot import COMPACT, Changes, State, as_deletes, commit
+from esker.paimon.write.publish_snapshot import COMPACT, Changes, State, as_deletes, commit, current_state
 from esker.paimon.write.put_rows import check_writable
 from esker.ports.own_writer import Compacted
 from esker.ports.storage import Storage, delete_each
@@ -48,6 +49,24 @@ class Compaction:
         check_writable(self._schema)
         self._target = target_bytes or TARGET_BYTES
 
+    def plan(self) -> Compacted:
+        """What ``run`` would rewrite now. Writes nothing. Raises ``Unsupported`` for files that ``run`` refuses."""
+        groups = self._groups(current_state(self._storage, self._layout))
+        for group in groups:
+            self._check(group)
+        inputs = [entry for group in groups for entry in group]
+        rows = sum(entry.file.rows for entry in inputs)
+        return Compacted(
+            done=False,
+            groups=len(groups),
+            files_before=len(inputs),
+            files_after=sum(self._files_of(group) for group in groups),
+            rows_before=rows,
+            rows_after=None if inputs and self._schema.primary_keys else rows,
+            bytes_before=sum(entry.file.size for entry in inputs),
+            bytes_after=None if inputs else 0,
+        )
+
     def run(self) -> Compacted:
         """Compact what is worth it and commit. Raises ``Conflict`` if others remove the files again and again."""
         for attempt in range(_ATTEMPTS):
@@ -61,13 +80,13 @@ class Compaction:
     def _once(self) -> Compacted:
         inputs: list[FileEntry] = []
         outputs: list[FileEntry] = []
-        planned = False
+        groups: list[list[FileEntry]] | None = None
 
         def prepare(state: State) -> Changes | None:
-            nonlocal planned
-            if not planned:
-                planned = True
-                for group in self._groups(state):
+            nonlocal groups
+            if groups is None:
+                groups = self._groups(state)
+                for group in groups:
                     inputs.extend(group)
                     outputs.extend(self._rewritten(group))
             if not inputs:
@@ -78,15 +97,19 @@ class Compaction:
             return Changes(kind=COMPACT, entries=(*as_deletes(inputs), *outputs))
 
         try:
-            commit(self._storage, self._layout, self._schema, prepare)
+            made = commit(self._storage, self._layout, self._schema, prepare)
         except Conflict:
             delete_each(self._storage, [self._location(entry) for entry in outputs])
             raise
         return Compacted(
+            groups=len(groups or ()),
             files_before=len(inputs),
             files_after=len(outputs),
             rows_before=sum(entry.file.rows for entry in inputs),
             rows_after=sum(entry.file.rows for entry in outputs),
+            bytes_before=sum(entry.file.size for entry in inputs),
+            bytes_after=sum(entry.file.size for entry in outputs),
+            snapshots=() if made is None else (number_on(self._layout.branch, made.id),),
         )
 
     # ------------------------------------------------------------ What to rewrite
@@ -123,6 +146,21 @@ class Compaction:
             size += entry.file.size
         return [group for group in groups if len(group) > 1]
 
+    def _check(self, group: Sequence[FileEntry]) -> None:
+        """Raise ``Unsupported`` for a file that Esker cannot rewrite."""
+        check_types(self._schemas, (entry.file.schema_id for entry in group), self._schema, in_place=True)
+        for entry in group:
+            location = self._location(entry)
+            if not location.endswith(".parquet"):
+                raise Unsupported(
+                    f"cannot compact {location}: Esker compacts Parquet files", feature=location.rpartition(".")[2]
+                )
+
+    def _files_of(self, group: Sequence[FileEntry]) -> int:
+        """About how many files a group becomes."""
+        size = sum(entry.file.size for entry in group)
+        return -(-size // self._target) if self._schema.primary_keys and size > self._target else 1
+
     @property
     def _top(self) -> int:
         runs = int(self._schema.option("num-sorted-run.compaction-trigger", str(_RUNS)))
@@ -131,7 +169,7 @@ class Compaction:
     # ------------------------------------------------------------ Rewriting
 
     def _rewritten(self, group: Sequence[FileEntry]) -> list[FileEntry]:
-        check_types(self._schemas, (entry.file.schema_id for entry in group), self._schema, in_place=True)
+        self._check(group)
         first = group[0]
         types = [field.type for field in self._schema.partition_fields]
         path = partition_path(self._schema.partition_fields, decode_row(first.partition, types), self._schema.options)
@@ -173,13 +211,8 @@ class Compaction:
         """The rows of a file with the columns of the newest schema, and in a table with a key those of versions."""
         import pyarrow.parquet as pq
 
-        location = self._location(entry)
-        if not location.endswith(".parquet"):
-            raise Unsupported(
-                f"cannot compact {location}: Esker compacts Parquet files", feature=location.rpartition(".")[2]
-            )
         written = self._schemas[entry.file.schema_id]
-        with self._storage.open(location) as file:
+        with self._storage.open(self._location(entry)) as file:
             found = pq.ParquetFile(file).read()
         columns = {}
         if self._schema.primary_keys:
