@@ -114,6 +114,9 @@ class PaimonTable:
             commit_kind=kind,
             time_millis=1_700_000_000_000 + self.snapshots,
             index_manifest=index,
+            delta_record_count=sum(
+                entry.file.rows if entry.kind is Kind.ADD else -entry.file.rows for entry in entries
+            ),
         )
         self._write(self.own / "snapshot" / f"snapshot-{made.id}", encode_snapshot(made))
         return made

@@ -13,7 +13,7 @@ from esker.errors import InvalidInput, Unsupported
 from esker.model.predicates.predicate_sql import to_sql
 from esker.read.resolve_snapshot import AsOf, to_epoch_ms
 from esker.table import MAIN, Table
-from esker.tree.snapshot import ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
+from esker.tree.snapshot import ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, UNKNOWN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -246,10 +246,11 @@ class OneChange:
         made = self._table._after(self._ref)
         if made is None or (before is not None and made.snapshot_id == before.snapshot_id):
             return
-        rows = made.summary.get("delta-records", "")
-        counts = ("0", "0", rows) if self._deletes else ("unknown", "unknown", "unknown")
-        known = dict(zip((ROWS_INSERTED, ROWS_UPDATED, ROWS_DELETED), counts, strict=True))
-        self.snapshot = replace(made, summary={**made.summary, **known})
+        self.snapshot = made
+        if self._deletes:  # by key: each new row is one that deletes
+            rows = made.summary.get("delta-records", UNKNOWN)
+            known = {ROWS_INSERTED: "0", ROWS_UPDATED: "0", ROWS_DELETED: rows}
+            self.snapshot = replace(made, summary={**made.summary, **known})
 
     def _take(self, change: Callable[[], object]) -> None:
         if self._change is not None:

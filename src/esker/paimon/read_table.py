@@ -19,11 +19,22 @@ from esker.paimon.metadata.layout import MAIN, Layout, branches, latest_snapshot
 from esker.paimon.metadata.snapshot import PaimonSnapshot, decode_snapshot
 from esker.paimon.metadata.table_schema import TableSchema, decode_schema
 from esker.ports.storage import Storage
-from esker.tree.snapshot import LazySequence, RefKind, Snapshot, SnapshotRef
+from esker.tree.snapshot import (
+    ROWS_DELETED,
+    ROWS_INSERTED,
+    ROWS_UPDATED,
+    UNKNOWN,
+    LazySequence,
+    RefKind,
+    Snapshot,
+    SnapshotRef,
+)
 from esker.tree.table_metadata import SnapshotLogEntry, TableMetadata
 
 _BITS = 40  # of a number on its branch
 _OPERATIONS = {"APPEND": "append", "COMPACT": "replace", "OVERWRITE": "overwrite", "ANALYZE": "replace"}
+
+_HIDE_CHANGES = ("deletion-vectors.enabled", "data-evolution.enabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +85,8 @@ def load_metadata(storage: Storage, root: str) -> TableMetadata:
     latest = schemas[max(schemas)]
     newest = latest_snapshot(storage, layout)
     ids = numbered(storage, f"{layout.own}/snapshot", "snapshot-") if newest is not None else []
-    read = partial(_read_snapshot, storage, layout)
-    refs, others, more = _refs(storage, layout, frozenset(ids))
+    read = partial(_read_snapshot, storage, layout, latest)
+    refs, others, more = _refs(storage, layout, latest, frozenset(ids))
     snapshots = LazySequence([*others, *ids], partial(_snapshot_of, read))
     return TableMetadata(
         format_version=2,
@@ -142,9 +153,9 @@ def snapshot_file(storage: Storage, location: str) -> PaimonSnapshot:
         ) from error
 
 
-def _read_snapshot(storage: Storage, layout: Layout, id_: int) -> Snapshot:
+def _read_snapshot(storage: Storage, layout: Layout, schema: TableSchema, id_: int) -> Snapshot:
     location = layout.snapshot(id_)
-    return tree_snapshot(snapshot_file(storage, location), location, layout.branch)
+    return tree_snapshot(snapshot_file(storage, location), location, layout.branch, schema)
 
 
 def _snapshot_of(read: partial[Snapshot], given: int | Snapshot) -> Snapshot:
@@ -156,8 +167,9 @@ def _log_entry(read: partial[Snapshot], id_: int) -> SnapshotLogEntry:
     return SnapshotLogEntry(timestamp_ms=found.timestamp_ms, snapshot_id=found.snapshot_id)
 
 
-def tree_snapshot(snapshot: PaimonSnapshot, location: str, branch: str) -> Snapshot:
-    """The snapshot in the model's form. ``location`` is its file, from which its manifests are found."""
+def tree_snapshot(snapshot: PaimonSnapshot, location: str, branch: str, schema: TableSchema) -> Snapshot:
+    """The snapshot in the model's form. ``location`` is its file, from which its manifests are found. ``schema`` is any
+    of the branch: all have the same primary key."""
     counts = {
         "total-records": snapshot.total_record_count,
         "delta-records": snapshot.delta_record_count,
@@ -177,15 +189,33 @@ def tree_snapshot(snapshot: PaimonSnapshot, location: str, branch: str) -> Snaps
             "commit-identifier": str(snapshot.commit_identifier),
             **({} if branch == MAIN else {"branch": branch}),
             **{name: str(count) for name, count in counts.items() if count is not None},
+            **_changed_rows(snapshot, schema),
         },
         schema_id=number_on(branch, snapshot.schema_id),
     )
 
 
+def _changed_rows(snapshot: PaimonSnapshot, schema: TableSchema) -> dict[str, str]:
+    """How many rows a commit inserted, updated and deleted, as far as its kind and its number of new rows show it.
+
+    In a table with a key, new rows are versions: they may insert, replace or delete. A vector deletes rows without a
+    change of their number, and a file of ``data-evolution`` may have a few columns of old rows. Old versions of Paimon
+    committed UPDATE and DELETE as APPEND too, with no more rows than before.
+    """
+    kind, new = snapshot.commit_kind, snapshot.delta_record_count or 0
+    if kind in ("COMPACT", "ANALYZE"):
+        return {ROWS_INSERTED: "0", ROWS_UPDATED: "0", ROWS_DELETED: "0"}
+    if kind != "APPEND":
+        return {}
+    if new > 0 and not schema.primary_keys and not any(map(schema.is_set, _HIDE_CHANGES)):
+        return {ROWS_INSERTED: str(new), ROWS_UPDATED: "0", ROWS_DELETED: "0"}
+    return dict.fromkeys((ROWS_INSERTED, ROWS_UPDATED, ROWS_DELETED), UNKNOWN)
+
+
 Refs = tuple[dict[str, SnapshotRef], list[Snapshot], dict[int, TableSchema]]
 
 
-def _refs(storage: Storage, layout: Layout, main: frozenset[int]) -> Refs:
+def _refs(storage: Storage, layout: Layout, latest: TableSchema, main: frozenset[int]) -> Refs:
     """Tags and branches, the snapshots that only they have, and the schemas of branches."""
     refs: dict[str, SnapshotRef] = {}
     snapshots: list[Snapshot] = []
@@ -195,14 +225,14 @@ def _refs(storage: Storage, layout: Layout, main: frozenset[int]) -> Refs:
         of_branch = read_schemas(storage, own)
         schemas |= of_branch
         ids = numbered(storage, f"{own.own}/snapshot", "snapshot-")
-        snapshots += [_read_snapshot(storage, own, id_) for id_ in ids]
+        snapshots += [_read_snapshot(storage, own, of_branch[max(of_branch)], id_) for id_ in ids]
         if ids:
             refs[branch] = SnapshotRef(
                 snapshot_id=number_on(branch, ids[-1]), kind=RefKind.BRANCH, schema_id=max(of_branch)
             )
     for tag in named(storage, f"{layout.own}/tag", "tag-"):
         location = layout.tag(tag)
-        found = tree_snapshot(snapshot_file(storage, location), location, MAIN)
+        found = tree_snapshot(snapshot_file(storage, location), location, MAIN, latest)
         refs[tag] = SnapshotRef(snapshot_id=found.snapshot_id, kind=RefKind.TAG)
         if found.snapshot_id not in main and all(one.snapshot_id != found.snapshot_id for one in snapshots):
             snapshots.append(found)

@@ -14,6 +14,8 @@ _MOST_FACTS = 24  # in a notebook
 _PIECE = 128  # items of a history whose texts are joined once
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED = "esker.rows-deleted", "esker.rows-updated", "esker.rows-inserted"
 """Keys of a summary: how many rows a change deleted, updated and inserted. Rewritten files do not count."""
+UNKNOWN = "unknown"
+"""A value of these keys, for an append whose number of rows does not show how many were inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
