@@ -18,6 +18,7 @@ import esker
 from esker.errors import EskerError, InvalidInput, Unsupported
 from esker.lake import Lake
 from esker.paimon.manifests.manifest import Kind
+from esker.paimon.metadata.snapshot import encode_snapshot
 
 DAY_S = 86_400
 
@@ -149,6 +150,43 @@ def test_expiry_by_age_keeps_young_snapshots_and_what_a_consumer_reads_next(tabl
     assert table.expire_snapshots(older_than=timedelta(0), retain_last=1).snapshots == (1, 2)
     with pytest.raises(InvalidInput):
         table.expire_snapshots(retain_last=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"),
+    [
+        ({}, 2),  # Java's defaults: ten snapshots, those of the last hour
+        ({"num-retained.min": "3"}, 8),
+        ({"num-retained.min": "3", "time-retained": "1 d"}, 4),
+        ({"num-retained.min": "3", "time-retained": "3 days"}, 0),
+        ({"num-retained.min": "3", "num-retained.max": "5", "time-retained": "9d"}, 7),
+        ({"num-retained.min": "3", "num-retained.max": "5", "time-retained": "1"}, 9),  # without a unit: milliseconds
+    ],
+    ids=str,
+)
+def test_without_a_time_and_a_number_the_options_of_the_table_decide(
+    tmp_path: Path, options: dict[str, str], gone: int
+) -> None:
+    """Twelve snapshots: four of the day before yesterday, four that are two hours old, four that are a minute old."""
+    given = {f"snapshot.{name}": value for name, value in options.items()}
+    made = PaimonTable(tmp_path / "t", replace(schema({"a": "BIGINT"}), options=given))
+    for number in range(12):
+        snapshot = made.append(pa.table({"a": pa.array([number], pa.int64())}))
+        age_s = (2 * DAY_S, 7200, 60)[number // 4]
+        aged = replace(snapshot, time_millis=int((time.time() - age_s) * 1000) + number)
+        (made.path / f"snapshot/snapshot-{snapshot.id}").write_bytes(encode_snapshot(aged))
+    table = esker.open_table(made.path)
+    plan = table.expire_snapshots(dry_run=True)
+    assert (plan.snapshots, plan.snapshots_before) == (tuple(range(1, gone + 1)), 12)
+    assert table.expire_snapshots() == replace(plan, done=True)
+    assert len(table.to_arrow()) == 12
+
+
+@pytest.mark.parametrize(("name", "value"), [("num-retained.min", "few"), ("time-retained", "3 moons")])
+def test_an_option_that_is_no_number_or_duration_stops_expiry(tmp_path: Path, name: str, value: str) -> None:
+    made = PaimonTable(tmp_path / "t", replace(schema({"a": "BIGINT"}), options={f"snapshot.{name}": value}))
+    with pytest.raises(InvalidInput, match=f"snapshot.{name} is '{value}', which is no"):
+        esker.open_table(made.path).expire_snapshots()
 
 
 def test_changelogs_that_live_longer_than_snapshots_stop_expiry(lake: Lake) -> None:

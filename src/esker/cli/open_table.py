@@ -51,16 +51,47 @@ def open_table_or_view(text: str) -> Table | View:
 
 
 def open_to_change(text: str) -> Table:
-    """Return the table of a TABLE argument, to change it. Raises ``InvalidInput`` for a path: it has no catalog."""
+    """Return the table of a TABLE argument, to change it. Raises ``InvalidInput`` for the path of an Iceberg table: it
+    has no catalog. A table of another format commits by itself, so its path is enough."""
     from esker.errors import InvalidInput
 
     if "/" in text or os.sep in text or text.endswith((".json", ".json.gz")):
+        if (found := _other_table_at(text)) is not None:
+            return found
         raise InvalidInput(
             f"cannot change {text}: a table opened by its path is read-only; "
             "add it to a catalog with: esker register NAME METADATA_FILE",
             path=text,
         )
     return open_lake(current_settings()).table(text)
+
+
+def open_iceberg_to_change(text: str, verb: str) -> Table:
+    """Return the Iceberg table of a TABLE argument, to change it. Raises ``Unsupported`` with the verb for another
+    format, before a plan is shown that could not be done."""
+    from esker.errors import Unsupported
+
+    found = open_to_change(text)
+    if is_of_other_format(found):
+        raise Unsupported(f"cannot {verb} {text}: {text} is a table of another format than Iceberg", feature=verb)
+    return found
+
+
+def is_of_other_format(table: Table) -> bool:
+    """Whether the table is no Iceberg table."""
+    from esker.formats.other_table import OtherTable
+
+    return isinstance(table, OtherTable)
+
+
+def _other_table_at(path: str) -> Table | None:
+    from esker.errors import EskerError
+
+    try:
+        found = open_named(path)
+    except EskerError:
+        return None  # it is refused as a path, whatever is there
+    return found if is_of_other_format(found) else None
 
 
 def open_lake(settings: Settings, *, trusted_views: bool | Iterable[str] = False, may_make: bool = False) -> Lake:

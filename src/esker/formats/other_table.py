@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     MakeWriter = Callable[[TableMetadata, str], OwnWriter]
     ToArrow = Callable[[object, Schema], pa.Table]
 
+# Values of options that ask for what these tables do anyway. The command line gives them.
+_HARMLESS: Mapping[str, tuple[str, ...]] = {
+    "engine": ("auto", "arrow"),
+    "delete": ("now",),
+    "mismatch": ("error",),
+    "other_tables": ("error",),
+}
+
 
 class OtherTable(Table):
     """A table whose format commits by itself. It has the same reading methods as an Iceberg table, and of the writing
@@ -137,14 +145,15 @@ class OtherTable(Table):
         self,
         *,
         older_than: AsOf | timedelta | None = None,
-        retain_last: int = 1,
+        retain_last: int | None = None,
         dry_run: bool = False,
         ref: str = MAIN,
         **more: object,
     ) -> Expired:
-        """Delete snapshots that are older than a time or an age, except for the newest ``retain_last``, and the files
-        that only they need. What tags, branches and consumers need stays. Returns what was deleted. Other options raise
-        ``Unsupported``."""
+        """Delete snapshots that are older than a time or an age, except for the newest ``retain_last`` (1), and the
+        files that only they need. If neither is given, the table's own options decide, as they do in Java:
+        ``snapshot.num-retained.min``, ``snapshot.num-retained.max`` and ``snapshot.time-retained``. What tags, branches
+        and consumers need stays. Returns what was deleted. Other options raise ``Unsupported``."""
         self._refuse_given(**more)
         done = self._writer(ref).expire(keep_last=retain_last, older_than_ms=_moment(older_than), dry_run=dry_run)
         self.refresh()
@@ -179,7 +188,7 @@ class OtherTable(Table):
 
     def _refuse_given(self, **given: object) -> None:
         for name, value in given.items():
-            if value is not None and value is not False and value not in ((), []):
+            if value is not None and value is not False and value not in ((), [], *_HARMLESS.get(name, ())):
                 raise Unsupported(
                     f"cannot use {name} for {self._name}: tables of this format do not have it", feature=name
                 )
@@ -258,9 +267,28 @@ class OneChange:
         self._change = change
 
 
+_SAID = {
+    "merge": "merge into",
+    "add_files": "add files to",
+    "scan_changes": "scan changes of",
+    "health": "assess the health of",
+    "rewrite_manifests": "rewrite manifests of",
+    "rewrite_position_deletes": "rewrite position deletes of",
+    "compute_statistics": "compute statistics of",
+    "compute_partition_statistics": "compute partition statistics of",
+    "distinct_values": "read distinct values of",
+    "partition_statistics": "read partition statistics of",
+    "drop_ref": "drop a branch or tag of",
+    "fast_forward": "fast-forward",
+    "cherry_pick": "cherry-pick in",
+    "rollback": "roll back",
+    "set_current_snapshot": "set the current snapshot of",
+}
+
+
 def _refusing(verb: str) -> Callable[..., NoReturn]:
     def refuse(self: OtherTable, *_: object, **__: object) -> NoReturn:
-        raise self._not_there(f"{verb} {self.name}".replace("_", " ", verb.count("_")))
+        raise self._not_there(f"{_SAID.get(verb, verb)} {self.name}")
 
     refuse.__name__ = verb
     refuse.__doc__ = "Raise ``Unsupported``: only Iceberg tables have this."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEPT_CHANGELOGS = ("changelog.num-retained.min", "changelog.num-retained.max", "changelog.time-retained")
+
+_RETAINED_MIN, _RETAINED_MAX = "snapshot.num-retained.min", "snapshot.num-retained.max"
+_RETAINED_TIME = "snapshot.time-retained"
+_UNITS: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("d", "day", "days"), 86_400_000),
+    (("h", "hour", "hours"), 3_600_000),
+    (("m", "min", "minute", "minutes"), 60_000),
+    (("s", "sec", "secs", "second", "seconds"), 1000),
+    (("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    (("µs", "us", "micro", "micros", "microsecond", "microseconds"), 1e-3),
+    (("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1e-6),
+)
 
 
 class PaimonWriter:
@@ -55,8 +69,10 @@ class PaimonWriter:
         compaction = Compaction(self._storage, self._layout, self._schemas, target_bytes=target_bytes)
         return compaction.plan() if dry_run else compaction.run()
 
-    def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:
-        """Expire the oldest snapshots. Raises ``Unsupported`` if their changelogs are to be kept longer."""
+    def expire(self, *, keep_last: int | None, older_than_ms: int | None, dry_run: bool) -> Expired:
+        """Expire the oldest snapshots. The options ``snapshot.num-retained.min``, ``.max`` and
+        ``snapshot.time-retained`` decide which, if neither a number nor a time is given. Raises ``Unsupported`` if
+        their changelogs are to be kept longer, and ``InvalidInput`` for a wrong option."""
         kept = next((name for name in _KEPT_CHANGELOGS if name in self._schema.options), None)
         if kept is not None:
             raise Unsupported(
@@ -64,8 +80,17 @@ class PaimonWriter:
                 "cannot keep the changelog of an expired snapshot",
                 feature=kept,
             )
+        most = None
+        if keep_last is None and older_than_ms is None:
+            keep_last, most = self._number(_RETAINED_MIN, "10"), self._number(_RETAINED_MAX, str(2**31 - 1))
+            older_than_ms = int(time.time() * 1000) - self._duration_ms(_RETAINED_TIME, "1 h")
         return expire_snapshots(
-            self._storage, self._layout, keep_last=keep_last, older_than_ms=older_than_ms, dry_run=dry_run
+            self._storage,
+            self._layout,
+            keep_last=1 if keep_last is None else keep_last,
+            keep_most=most,
+            older_than_ms=older_than_ms,
+            dry_run=dry_run,
         )
 
     def remove_orphans(self, *, older_than_ms: int | None, under_24_hours: bool, dry_run: bool) -> Orphans:
@@ -77,6 +102,22 @@ class PaimonWriter:
             under_24_hours=under_24_hours,
             dry_run=dry_run,
         )
+
+    def _number(self, option: str, default: str) -> int:
+        text = self._schema.option(option, default).strip()
+        if not (text.isascii() and text.isdecimal() and int(text)):
+            raise InvalidInput(f"cannot expire snapshots: the table's option {option} is {text!r}, which is no number")
+        return int(text)
+
+    def _duration_ms(self, option: str, default: str) -> int:
+        text = self._schema.option(option, default).strip().lower()
+        found = re.fullmatch(r"(\d+)\s*([a-zµ]*)", text)
+        units = [ms for names, ms in _UNITS if found is not None and found[2] in names]
+        if found is None or not units:
+            raise InvalidInput(
+                f"cannot expire snapshots: the table's option {option} is {text!r}, which is no duration"
+            )
+        return int(int(found[1]) * units[0])
 
     def _writer(self) -> Writer:
         return Writer(self._storage, self._layout, self._schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,18 +28,29 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What an expiry deletes, or deleted: numbers of snapshots, and locations of files. ``failed`` are files that could
-    not be deleted."""
+    """What an expiry would delete (``done`` is False) or deleted: numbers of snapshots, and locations of files.
+    ``failed`` are files that could not be deleted."""
 
+    done: bool
     snapshots: tuple[int, ...]
+    snapshots_before: int
     files: tuple[str, ...]
+    kinds: Mapping[str, int]  # how many of these files, by kind: data, manifest, manifest-list, …
+    total_bytes: int
     failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """Files that nothing names, their size, and those of them that could not be deleted."""
+    """Files that nothing names, and those of them that could not be deleted. ``done`` is False in a plan."""
 
+    done: bool
+    location: str  # that was listed
+    older_than_ms: int
+    listed: int  # files
+    reached: int  # of the listed files
+    young: int  # not reached, and not old enough
+    spared: int  # not known to be of the format
     files: tuple[str, ...]
     total_bytes: int
     failed: tuple[str, ...] = ()
@@ -75,8 +86,9 @@ class OwnWriter(Protocol):
         real run would raise for the table and its files, and writes nothing."""
         ...
 
-    def expire(self, *, keep_last: int, older_than_ms: int | None, dry_run: bool) -> Expired:
-        """Delete the oldest snapshots and the files that only they need."""
+    def expire(self, *, keep_last: int | None, older_than_ms: int | None, dry_run: bool) -> Expired:
+        """Delete the oldest snapshots and the files that only they need. The table's options decide which, if neither a
+        number nor a time is given."""
         ...
 
     def remove_orphans(self, *, older_than_ms: int | None, under_24_hours: bool, dry_run: bool) -> Orphans:

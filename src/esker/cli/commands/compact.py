@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from esker.cli.screen import Screen
     from esker.maintain.rewriting.compaction_results import CompactionPlan, CompactionReport, TableSize
     from esker.maintain.rewriting.rewrite_manifests import ManifestPlan, ManifestReport
+    from esker.table import Table
 
 
 class Bytes(click.ParamType[int]):
@@ -62,10 +63,14 @@ def compact_command(table: str, sort_by: tuple[str, ...], target_size: int | Non
     With a strategy of sort or z-order, all files are rewritten, and rows that are near each other come together.
     """
     from esker.cli.answer import answer
-    from esker.cli.open_table import open_to_change
+    from esker.cli.open_table import is_of_other_format, open_to_change
 
     opened = open_to_change(table)
     given: dict[str, Any] = {**more, "sort_by": list(sort_by) or None, "target_file_size": target_size}
+    if is_of_other_format(opened):
+        facts = _compacted_other(opened, given, yes=yes)
+        answer(facts, lambda screen: _show_compaction(screen, facts))
+        return 0
     plan: CompactionPlan = opened.compact(dry_run=True, **given)
     facts = compaction_plan_facts(opened.name, plan)
     if yes:
@@ -117,6 +122,65 @@ def compaction_facts(report: CompactionReport) -> dict[str, Any]:
         "delete_files_removed": report.delete_files_removed,
         "snapshot_ids": [snapshot.snapshot_id for snapshot in report.snapshots],
         "failed_groups": [{"files": len(failed.group.files), "why": failed.error.message} for failed in report.failed],
+    }
+
+
+def _compacted_other(table: Table, given: dict[str, Any], *, yes: bool) -> dict[str, Any]:
+    """The same document for a table of another format, which is compacted if ``yes``."""
+    plan: Any = table.compact(dry_run=True, **given)
+    facts = {
+        "name": table.name,
+        "done": False,
+        "strategy": given["strategy"],
+        "plan": {
+            "groups": plan.groups,
+            "files": plan.files_before,
+            "total_bytes": plan.bytes_before,
+            "delete_files": 0,
+            "files_after": plan.files_after,
+        },
+        "before": _other_size(table, given["ref"]),
+        "after": None,
+        "files_rewritten": 0,
+        "files_added": 0,
+        "bytes_rewritten": 0,
+        "bytes_added": 0,
+        "rows_copied": 0,
+        "deleted_rows_left_out": 0,
+        "delete_files_removed": 0,
+        "snapshot_ids": [],
+        "failed_groups": [],
+    }
+    if not yes:
+        return facts
+    with showing_progress():
+        report: Any = table.compact(**given)
+    return facts | {
+        "done": True,
+        "after": _other_size(table, given["ref"]),
+        "files_rewritten": report.files_before,
+        "files_added": report.files_after,
+        "bytes_rewritten": report.bytes_before,
+        "bytes_added": report.bytes_after,
+        "rows_copied": report.rows_after,
+        "deleted_rows_left_out": report.rows_before - report.rows_after,  # and replaced ones
+        "snapshot_ids": list(report.snapshots),
+    }
+
+
+def _other_size(table: Table, ref: str) -> dict[str, Any]:
+    """The totals of a branch, from its live files."""
+    from esker.cli.open_table import chosen_snapshot, common_tables
+
+    snapshot = chosen_snapshot(table, None, None, None if ref == "main" else ref)
+    if snapshot is None:
+        return {"data_files": 0, "delete_files": 0, "records": 0, "total_bytes": 0}
+    files = common_tables(table).data_files(snapshot.snapshot_id)
+    return {
+        "data_files": files.num_rows,
+        "delete_files": 0,
+        "records": sum(files["record_count"].to_pylist()),
+        "total_bytes": sum(files["file_size_in_bytes"].to_pylist()),
     }
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from esker.maintain.expire_snapshots import Expiry
     from esker.maintain.remove_orphans import OrphanRemoval
     from esker.maintain.table_health import Maintenance
+    from esker.ports.own_writer import Expired, Orphans
+    from esker.table import Table
 
 ORPHANS = 20  # that are shown
 
@@ -49,16 +51,17 @@ def expire_command(
 ) -> None:
     """Forget old snapshots of TABLE, and delete the files that only they reach.
 
-    By default the table's history.expire.* properties decide. Branches and tags keep what their own retention says.
+    By default the table's history.expire.* properties decide. Branches and tags keep what their own retention says. For
+    a Paimon table these are snapshot.num-retained.* and snapshot.time-retained, and all branches and tags are kept.
     """
     from datetime import timedelta
 
     from esker.cli.answer import answer
-    from esker.cli.open_table import open_to_change
+    from esker.cli.open_table import is_of_other_format, open_to_change
 
     opened = open_to_change(table)
     with showing_progress():
-        result = opened.expire_snapshots(
+        result: Any = opened.expire_snapshots(
             older_than=None if older_than is None else timedelta(milliseconds=older_than),
             retain_last=retain_last,
             snapshot_ids=ids,
@@ -66,7 +69,7 @@ def expire_command(
             clean_expired_metadata=clean_metadata,
             dry_run=not yes,
         )
-    facts = expiry_facts(result)
+    facts = _other_expiry_facts(opened, result) if is_of_other_format(opened) else expiry_facts(result)
     answer(facts, lambda screen: _show_expiry(screen, facts))
 
 
@@ -87,6 +90,26 @@ def expiry_facts(result: Expiry) -> dict[str, Any]:
         "finished": result.finished,
         "failed": list(result.failed),
         "unreadable": list(result.unreadable),
+    }
+
+
+def _other_expiry_facts(table: Table, result: Expired) -> dict[str, Any]:
+    """The same document for a table of another format."""
+    return {
+        "name": table.name,
+        "done": result.done,
+        "snapshots_before": result.snapshots_before,
+        "snapshots_after": result.snapshots_before - len(result.snapshots),
+        "snapshot_ids": list(result.snapshots),
+        "refs": [],
+        "files": dict(result.kinds),
+        "files_total": len(result.files),
+        "total_bytes": result.total_bytes,
+        "kept_elsewhere": 0,
+        "journal": None,
+        "finished": 0,
+        "failed": list(result.failed),
+        "unreadable": [],
     }
 
 
@@ -154,7 +177,7 @@ def orphans_command(
     shown = chosen_limit(limit, every, ORPHANS)
     opened = open_to_change(table)
     with showing_progress():
-        result = opened.remove_orphans(
+        result: OrphanRemoval | Orphans = opened.remove_orphans(
             older_than=None if older_than is None else timedelta(milliseconds=older_than),
             location=location,
             quarantine=quarantine,
@@ -164,16 +187,17 @@ def orphans_command(
             engine=engine,
             dry_run=not yes,
         )
-    facts = orphan_facts(result, shown)
+    facts = orphan_facts(opened.name, result, shown)
     answer(facts, lambda screen: _show_orphans(screen, facts))
 
 
-def orphan_facts(result: OrphanRemoval, limit: int | None) -> dict[str, Any]:
+def orphan_facts(name: str, result: OrphanRemoval | Orphans, limit: int | None) -> dict[str, Any]:
     """The plan or the report as a document."""
     from esker.cli.answer import iso
+    from esker.ports.own_writer import Orphans
 
     return {
-        "name": result.name,
+        "name": name,
         "done": result.done,
         "location": result.location,
         "older_than": iso(result.older_than_ms),
@@ -184,7 +208,7 @@ def orphan_facts(result: OrphanRemoval, limit: int | None) -> dict[str, Any]:
         "spared": result.spared,
         "orphans": len(result.files),
         "total_bytes": result.total_bytes,
-        "quarantine": result.quarantine,
+        "quarantine": None if isinstance(result, Orphans) else result.quarantine,
         "failed": list(result.failed),
         "files": list(result.files[:limit]),
     }

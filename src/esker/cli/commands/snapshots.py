@@ -116,11 +116,11 @@ def rollback_command(table: str, snapshot_id: int | None, as_of: str | None, yes
     snapshots can be read by their ids, and a branch can be created at them, until they expire.
     """
     from esker.cli.answer import answer
-    from esker.cli.open_table import open_to_change
+    from esker.cli.open_table import open_iceberg_to_change
 
     if (snapshot_id is None) == (as_of is None):
         raise click.UsageError("give the snapshot to go back to: one of --snapshot-id and --as-of")
-    opened = open_to_change(table)
+    opened = open_iceberg_to_change(table, "roll back")
     facts = rollback_plan(opened, snapshot_id, as_of)
     if yes:
         opened.rollback(facts["to"]["snapshot_id"])

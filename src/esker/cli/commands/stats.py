@@ -38,11 +38,11 @@ def stats_command(
     first: the data files are read once, and for partitions the manifests that changed.
     """
     from esker.cli.answer import answer
-    from esker.cli.open_table import open_named, open_to_change
+    from esker.cli.open_table import open_iceberg_to_change, open_named
 
     if (columns or yes) and not compute:
         raise click.UsageError("--column and --yes are for --compute: add it")
-    opened = open_to_change(table) if compute else open_named(table)
+    opened = open_iceberg_to_change(table, "compute statistics of") if compute else open_named(table)
     if yes:
         opened.compute_statistics(list(columns) or None, snapshot_id)
         if _is_partitioned(opened):

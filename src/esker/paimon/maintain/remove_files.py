@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -28,13 +29,21 @@ _KNOWN = re.compile(
 )
 _IN_BUCKET = re.compile(r"(?:[^/]+=[^/]*/)*bucket-[^/]+/[^/]+")  # data-file.prefix, and names of other engines
 
+_OF_TABLE = re.compile(r"(?:branch/branch-[^/]+/)?(?:schema|snapshot|tag|changelog|consumer)/[^/]+")
+
 
 def expire_snapshots(
-    storage: Storage, layout: Layout, *, keep_last: int, older_than_ms: int | None = None, dry_run: bool = False
+    storage: Storage,
+    layout: Layout,
+    *,
+    keep_last: int,
+    keep_most: int | None = None,
+    older_than_ms: int | None = None,
+    dry_run: bool = False,
 ) -> Expired:
     """Expire snapshots from the oldest on: those that are not among the newest ``keep_last``, and older than a time
-    where one is given. A snapshot that a consumer has not read stays, and all after it. Any file of metadata that
-    cannot be read raises, and then nothing is deleted.
+    where one is given or not among the newest ``keep_most``. A snapshot that a consumer has not read stays, and all
+    after it. Any file of metadata that cannot be read raises, and then nothing is deleted.
     """
     if keep_last < 1:
         raise InvalidInput("cannot expire all snapshots: keep_last must be 1 or more")
@@ -42,26 +51,45 @@ def expire_snapshots(
     numbers = sorted(found)
     limit = _first_unread(storage, layout)
     gone = []
-    for number in numbers[:-keep_last]:
-        if older_than_ms is not None and found[number].time_millis >= older_than_ms:
+    for at, number in enumerate(numbers[:-keep_last]):
+        is_spare = keep_most is not None and len(numbers) - at > keep_most
+        if older_than_ms is not None and found[number].time_millis >= older_than_ms and not is_spare:
             break
         if limit is not None and number >= limit:
             break
         gone.append(number)
     if not gone:
-        return Expired(snapshots=(), files=())
+        return Expired(done=not dry_run, snapshots=(), snapshots_before=len(numbers), files=(), kinds={}, total_bytes=0)
     reachable = Reachable(storage, layout)
     kept = reachable.of([*(found[number] for number in numbers if number not in gone), *other_roots(storage, layout)])
     free = reachable.of(found[number] for number in gone) - kept
     places = _files_by_name(storage, layout)
-    files = tuple(sorted(place for name in free for place in places.get(name, ())))
+    stored = sorted((file for name in free for file in places.get(name, ())), key=lambda file: file.location)
+    files = tuple(file.location for file in stored)
+    plan = Expired(
+        done=False,
+        snapshots=tuple(gone),
+        snapshots_before=len(numbers),
+        files=files,
+        kinds=Counter(sorted(map(_kind, files))),
+        total_bytes=sum(file.size for file in stored),
+    )
     if dry_run:
-        return Expired(snapshots=tuple(gone), files=files)
+        return plan
     write_hint(storage, layout, "EARLIEST", gone[-1] + 1)
     for number in gone:
         storage.delete(layout.snapshot(number))
     failed = delete_each(storage, files)
-    return Expired(snapshots=tuple(gone), files=files, failed=tuple(place for place, _ in failed))
+    return replace(plan, done=True, failed=tuple(place for place, _ in failed))
+
+
+def _kind(place: str) -> str:
+    folder, _, name = place.rpartition("/")
+    if folder.endswith("/manifest"):
+        return next((kind for kind in ("manifest-list", "index-manifest") if name.startswith(kind)), "manifest")
+    if folder.endswith("/statistics"):
+        return "statistics"
+    return next((kind for kind in ("index", "changelog") if name.startswith(f"{kind}-")), "data")
 
 
 def _first_unread(storage: Storage, layout: Layout) -> int | None:
@@ -97,21 +125,30 @@ def remove_orphans(
             "or under_24_hours=True if nobody writes"
         )
     layout = Layout(root, MAIN)
-    listed = _known_files(storage, layout)  # before the roots: what is committed meanwhile is then among the needed
+    every = list(_files(storage, layout))  # before the roots: what is committed meanwhile is then among the needed
+    known = [file for file, below in every if _KNOWN.fullmatch(below)]  # all others are never deleted
     needed = Reachable(storage, layout).of([*snapshots_of(storage, layout).values(), *other_roots(storage, layout)])
-    gone = [file for file in listed if file.modified_ms < limit and file.location.rpartition("/")[2] not in needed]
+    free = [file for file in known if file.location.rpartition("/")[2] not in needed]
+    gone = [file for file in free if file.modified_ms < limit]
     places = tuple(sorted(file.location for file in gone))
-    size = sum(file.size for file in gone)
+    reached = sum(
+        file.location.rpartition("/")[2] in needed or _OF_TABLE.fullmatch(below) is not None for file, below in every
+    )
+    plan = Orphans(
+        done=False,
+        location=layout.root,
+        older_than_ms=limit,
+        listed=len(every),
+        reached=reached,
+        young=len(free) - len(gone),
+        spared=len(every) - reached - len(free),
+        files=places,
+        total_bytes=sum(file.size for file in gone),
+    )
     if dry_run:
-        return Orphans(files=places, total_bytes=size)
+        return plan
     failed = delete_each(storage, places)
-    return Orphans(files=places, total_bytes=size, failed=tuple(place for place, _ in failed))
-
-
-def _known_files(storage: Storage, layout: Layout) -> list[StoredFile]:
-    """Files whose place and name show that a writer of Paimon made them, and that a snapshot may name. All other files
-    are not understood and are never deleted."""
-    return [file for file, below in _files(storage, layout) if _KNOWN.fullmatch(below)]
+    return replace(plan, done=True, failed=tuple(place for place, _ in failed))
 
 
 def _files(storage: Storage, layout: Layout) -> Iterator[tuple[StoredFile, str]]:
@@ -125,10 +162,10 @@ def _below(location: str, start: str) -> str:
     return location[at + len(start) :] if at >= 0 else ""
 
 
-def _files_by_name(storage: Storage, layout: Layout) -> dict[str, list[str]]:
-    """The locations of files that a snapshot may name, by name."""
-    found: dict[str, list[str]] = defaultdict(list)
+def _files_by_name(storage: Storage, layout: Layout) -> dict[str, list[StoredFile]]:
+    """The files that a snapshot may name, by name."""
+    found: dict[str, list[StoredFile]] = defaultdict(list)
     for file, below in _files(storage, layout):
         if _KNOWN.fullmatch(below) or _IN_BUCKET.fullmatch(below):
-            found[file.location.rpartition("/")[2]].append(file.location)
+            found[file.location.rpartition("/")[2]].append(file)
     return found
