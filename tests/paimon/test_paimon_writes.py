@@ -85,6 +85,48 @@ def test_a_key_has_its_last_row_and_deletes_hide_it(lake: Lake) -> None:
     assert table.delete("id = 99").snapshot_id == 4  # nothing matched, nothing was committed
 
 
+def test_properties_name_the_key_and_the_partitions_as_in_java(lake: Lake) -> None:
+    options = {"primary-key": "p, id", "partition": "p", "bucket": "2", "snapshot.num-retained.min": "5"}
+    table = lake.create_table("db.t", "id bigint, p int, v string", properties=options)
+    [file] = read_schemas(LocalStorage(roots=(table.location,)), Layout(table.location)).values()
+    assert (file.primary_keys, file.partition_keys) == (("p", "id"), ("p",))
+    assert file.options == {"bucket": "2", "snapshot.num-retained.min": "5"}  # Java takes the others out, too
+    assert [field.required for field in table.schema.fields] == [True, True, False]
+    table.append({"id": [1, 2], "p": [1, 1], "v": ["a", "b"]})
+    table.upsert({"id": [1], "p": [1], "v": ["A"]}, on=["id", "p"])
+    assert rows(table) == [{"id": 1, "p": 1, "v": "A"}, {"id": 2, "p": 1, "v": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"primary-key": "id"}, "a primary key and bucket -1: .* give the property bucket, such as 'bucket' = '4'"),
+        ({"primary-key": "id", "bucket": "-2"}, "a primary key and bucket -2: .* give the property bucket"),
+        ({"bucket": "2"}, "bucket 2 and no key: give the property primary-key, or bucket-key"),
+        ({"bucket": "two"}, "bucket 'two': give a whole number"),
+        ({"primary-key": "ID", "bucket": "1"}, "primary-key 'ID': it is no column; the columns are id, s"),
+        ({"primary-key": "s", "bucket": "1"}, "primary-key 's': its type is struct"),
+        ({"primary-key": "id,id", "bucket": "1"}, "primary-key 'id, id': name each column once"),
+        ({"primary-key": " ", "bucket": "1"}, "primary-key '': name each column once"),
+        ({"partition": "day"}, "partition 'day': it is no column"),
+    ],
+    ids=str,
+)
+def test_a_key_that_cannot_be_is_refused_with_what_to_give(lake: Lake, options: dict[str, str], match: str) -> None:
+    with pytest.raises((InvalidInput, Unsupported), match=f"cannot create a table with {match}"):
+        lake.create_table("db.t", "id bigint, s struct<a: int>", properties=options)
+    assert lake.namespaces() == []
+
+
+def test_a_key_is_given_once(lake: Lake) -> None:
+    options = {"bucket": "1", "primary-key": "a"}
+    with pytest.raises(InvalidInput, match="primary-key 'a': it is also given as 'b'; give it once"):
+        lake.create_table("db.t", "a int not null, b int not null", identifier_fields=["b"], properties=options)
+    table = lake.create_table("db.t", "a int not null, b int", identifier_fields=["a"], properties=options)
+    assert table.append({"a": [1, 1], "b": [1, 2]}) is not None
+    assert rows(table) == [{"a": 1, "b": 2}]
+
+
 def counts(snapshot: Any) -> tuple[int | None, ...]:
     return snapshot.rows_inserted, snapshot.rows_updated, snapshot.rows_deleted
 

@@ -125,6 +125,19 @@ def test_every_metadata_table_can_be_queried_in_both_forms(lake: Lake) -> None:
             assert frame.count() == expected.num_rows
 
 
+def test_sql_creates_tables_with_a_key_and_counts_inserted_rows(lake: Lake) -> None:
+    lake.sql("CREATE TABLE db.k (id BIGINT, v STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2')")
+    for value in ("a", "b"):
+        [done] = lake.sql(f"INSERT INTO db.k VALUES (1, '{value}')").collect()
+        assert done.added_records is None  # it may have replaced a row
+    assert [tuple(row) for row in lake.sql("SELECT * FROM db.k").collect()] == [(1, "b")]
+    lake.sql("CREATE TABLE db.log (id BIGINT)")
+    [done] = lake.sql("INSERT INTO db.log VALUES (1), (1)").collect()
+    assert (done.added_records, done.updated_records, done.deleted_records) == (2, 0, 0)
+    with pytest.raises(Unsupported, match="give the property bucket"):
+        lake.sql("CREATE TABLE db.no (id BIGINT) TBLPROPERTIES ('primary-key' = 'id')")
+
+
 def test_sql_inserts_and_deletes(lake: Lake) -> None:
     lake.sql("INSERT INTO db.t SELECT id, 'new', 3 FROM range(5, 9)")
     [deleted] = lake.sql("DELETE FROM db.t WHERE id > 6").collect()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from esker.errors import AlreadyExists, InvalidInput, Unsupported
+from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
 from esker.model.types import (
     BINARY,
@@ -52,10 +54,13 @@ _PLAIN: dict[Type, DataType] = {
 
 def create_table(storage: Storage, root: str, metadata: TableMetadata) -> TableSchema:
     """Write the first schema of a table. Partitions must be columns as they are, and the identifier columns are the
-    primary key. Raises ``AlreadyExists`` if the directory has a table, ``InvalidInput`` for names that no table can
-    have, and ``Unsupported`` for what Paimon does not have or Esker does not write."""
+    primary key. The options ``primary-key`` and ``partition`` name columns too, as in Java.
+
+    Raises ``AlreadyExists`` if the directory has a table, ``InvalidInput`` for names that no table can have, and
+    ``Unsupported`` for what Paimon does not have or Esker does not write."""
     schema = new_schema(metadata)
     _check_names(schema)
+    _check_bucket(schema)
     check_writable(schema)
     check_store(storage, root)
     try:
@@ -80,12 +85,57 @@ def _check_names(schema: TableSchema) -> None:
             )
 
 
+def _check_bucket(schema: TableSchema) -> None:
+    """Raise an error that says which option to give, if rows would have no bucket."""
+    given = schema.options.get("bucket", "-1")
+    if re.fullmatch(r"-?[0-9]+", given) is None:
+        raise InvalidInput(f"cannot create a table with bucket {given!r}: give a whole number", option="bucket")
+    if schema.primary_keys and schema.bucket < 1:
+        raise Unsupported(
+            f"cannot create a table with a primary key and bucket {given}: Esker writes a fixed number of buckets; "
+            "give the property bucket, such as 'bucket' = '4'",
+            feature="bucket",
+        )
+    if schema.bucket > 0 and not schema.primary_keys and not schema.bucket_names:
+        raise Unsupported(
+            f"cannot create a table with bucket {given} and no key: give the property primary-key, or bucket-key with "
+            "the columns that decide the bucket, such as 'bucket-key' = 'id'",
+            feature="bucket-key",
+        )
+
+
+def _named_columns(schema: Schema, options: dict[str, str], option: str, others: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a key: those that the option names, which is taken out of the options, or the ``others``. Raises
+    ``InvalidInput`` for a wrong name, and if both are given and differ."""
+    if option not in options:
+        return tuple(others)
+    named = tuple(name.strip() for name in options.pop(option).split(",") if name.strip())
+    known = {field.name: field.type for field in schema.fields}
+    for name in named:
+        if name not in known:
+            raise InvalidInput(
+                f"cannot create a table with {option} {name!r}: it is no column; the columns are {', '.join(known)}",
+                column=name,
+            )
+        if isinstance(known[name], StructType | ListType | MapType):
+            raise InvalidInput(f"cannot create a table with {option} {name!r}: its type is {known[name]}", column=name)
+    if len(set(named)) < len(named) or not named:
+        raise InvalidInput(f"cannot create a table with {option} {', '.join(named)!r}: name each column once")
+    if others and set(others) != set(named):
+        raise InvalidInput(
+            f"cannot create a table with {option} {', '.join(named)!r}: it is also given as {', '.join(others)!r}; "
+            "give it once"
+        )
+    return named
+
+
 def new_schema(metadata: TableMetadata) -> TableSchema:
     """The schema of a new table. Ids are given again, from 0, as Paimon gives them."""
-    ids = count()
-    keys = metadata.schema.identifier_field_ids
+    ids, options = count(), dict(metadata.properties)
     names = {field.id: field.name for field in metadata.schema.fields}
-    columns = tuple(_column(field, ids, is_key=field.id in keys) for field in metadata.schema.fields)
+    identifiers = [name for id_, name in names.items() if id_ in metadata.schema.identifier_field_ids]
+    keys = _named_columns(metadata.schema, options, "primary-key", identifiers)
+    columns = tuple(_column(field, ids, is_key=field.name in keys) for field in metadata.schema.fields)
     partition = []
     for part in metadata.spec.fields:
         if not isinstance(part.transform, IdentityTransform) or part.source_id not in names:
@@ -98,9 +148,9 @@ def new_schema(metadata: TableMetadata) -> TableSchema:
         id=0,
         fields=columns,
         highest_field_id=next(ids) - 1,
-        partition_keys=tuple(partition),
-        primary_keys=tuple(field.name for field in metadata.schema.fields if field.id in keys),
-        options=dict(metadata.properties),
+        partition_keys=_named_columns(metadata.schema, options, "partition", partition),
+        primary_keys=keys,
+        options=options,
         time_ms=int(time.time() * 1000),
     )
 
