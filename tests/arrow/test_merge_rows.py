@@ -66,7 +66,9 @@ def _first(versions: list[Row], rule: MergeRule) -> Row | None:
 
 
 def _partial_update(versions: list[Row], rule: MergeRule) -> Row | None:
-    """As Paimon's own merge function does it: version by version, into one row."""
+    """As Paimon's own merge function does it: version by version, into one row. The only version is not merged."""
+    if len(versions) == 1:
+        return versions[0] if is_live(versions[0]) else None
     row: Row = {KEY: versions[0][KEY]}
     group_of = {id_: group for group in rule.groups for id_ in (*group.order, *group.columns)}
     has_insert = is_filled = is_deleted = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import duckdb
@@ -44,10 +45,16 @@ def connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+_DOUBLE = re.compile(r"TRY_CAST\(([-+\d.eE]+) AS DOUBLE\)")
+
+
 def answered_by_duckdb(texts: list[str], column: pa.Array) -> list[list[bool]]:
     rows = pa.table({"n": pa.array(range(len(column))), "x": column})
     connection().register("held", rows)
-    asked = ", ".join(f"coalesce({sqlglot.transpile(text, read='spark', write='duckdb')[0]}, false)" for text in texts)
+    # DuckDB reads a number as a decimal, and its cast of a decimal to a double is not exact. That of a text is.
+    spoken = (sqlglot.transpile(text, read="spark", write="duckdb")[0] for text in texts)
+    exact = (_DOUBLE.sub(r"CAST('\1' AS DOUBLE)", text) for text in spoken)
+    asked = ", ".join(f"coalesce({text}, false)" for text in exact)
     found = connection().sql(f"select {asked} from held order by n").fetchall()
     return [list(answers) for answers in zip(*found, strict=True)]
 
