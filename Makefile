@@ -36,7 +36,7 @@ test: $(STAMP) java  ## everything: lint, types, import rules, the whole suite b
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 -m "not cluster"
 
-test-cluster: $(STAMP) java  ## what starts Spark in programs of its own: Connect, declarative pipelines, executors and drivers that are killed
+test-cluster: $(STAMP) java  ## what starts Spark in programs of its own: Connect, declarative pipelines, executors, drivers and writers that are killed
 	$(BIN)/python -m pytest -m cluster
 
 test-corpus: $(STAMP) java  ## of the suite, the modules that read the corpus of other projects' tables (beside the project, or $$ESKER_CORPUS)

@@ -33,6 +33,9 @@ STREAMS = (
 # What starts programs of its own, most of it Spark, to race or to kill them, for minutes: make test-cluster.
 CLUSTER = (
     "tests/catalogs/test_object_directory.py::test_eight_processes",
+    "tests/faults/test_kill_each_step.py",
+    "tests/faults/test_kill_on_object_storage.py",
+    "tests/ingest/test_ingest_killed.py",
     "tests/spark/session/test_demo.py",
     "tests/spark/session/test_demo_cluster.py",
     "tests/spark/session/test_entry_points.py",
