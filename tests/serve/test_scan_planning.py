@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -17,15 +18,16 @@ pytest.importorskip("urllib3")
 from esker_server import serving
 
 import esker
+from esker.arrow.read.filter import matches
 from esker.errors import NoSuchTable
 from esker.lake import Lake
 from esker.model.predicates.predicate import TRUE
 from esker.model.schema import Schema
-from esker.model.types import BINARY, DOUBLE, LONG, UUID, Field, FixedType, Type
+from esker.model.types import BINARY, DOUBLE, FLOAT, LONG, UUID, Field, FixedType, Type
 from esker.serve.call import Answer, Call
 from esker.serve.catalog_service import Service
 from esker.serve.error_answers import NoSuchPlan, NoSuchPlanTask
-from esker.serve.scan_documents import Residuals
+from esker.serve.scan_documents import Residuals, read_filter
 from esker.serve.scan_planning import ScanPlanning
 
 FILES = 12
@@ -430,3 +432,15 @@ def test_pyiceberg_counts_and_reads_as_with_a_plan_of_its_own(uri: str, where: s
     rows = ours.to_arrow().sort_by(key)
     assert str(rows.to_pylist()) == str(own.to_arrow().sort_by(key).to_pylist())  # as text: NaN equals NaN
     assert ours.count() == rows.num_rows
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_beyond_all_floats_selects_as_it_would_among_doubles(sign: int) -> None:
+    schema = Schema(fields=(Field(id=1, name="a", type=FLOAT),))
+    values = [0.0, 3.4028234663852886e38, -3.4028234663852886e38, float("inf"), float("-inf")]
+    column = pa.array(values, pa.float32())
+    asked = {"lt": operator.lt, "lt-eq": operator.le, "gt": operator.gt, "gt-eq": operator.ge, "eq": operator.eq}
+    for kind, compare in asked.items():
+        bound = read_filter({"type": kind, "term": "a", "value": sign * 1e90}, schema)
+        found = matches(bound, {1: column}, len(column)).to_pylist()
+        assert found == [compare(value, sign * 1e90) for value in values], kind

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Any
 
 import msgspec
@@ -36,6 +38,7 @@ from esker.model.types import (
     DateType,
     Field,
     FixedType,
+    FloatType,
     IntType,
     StringType,
     TimestampType,
@@ -144,6 +147,8 @@ def _test(kind: str, column: Field, document: JsonObject) -> Bound:
             return any_of((StartsWith(column, prefix, True), IsNull(column)))
         case _:
             held = _held(column, document.required("value"))
+            if isinstance(held, _Beyond) and isinstance(column.type, FloatType) and kind in _EDGES[held]:
+                return Compare(column, _OPS[_EDGES[held][kind]], held.value * _LARGEST_FLOAT)
             if isinstance(held, _Beyond):  # clients differ in whether it selects null, so this may plan too many files
                 return Always(kind in _TRUE_BEYOND[held])
             compared = Compare(column, _OPS[kind], held)
@@ -151,13 +156,19 @@ def _test(kind: str, column: Field, document: JsonObject) -> Bound:
 
 
 class _Beyond(Enum):
-    """A whole number that is above or below all that the type of a column can hold."""
+    """A number that is above or below all finite ones that the type of a column can hold."""
 
     ABOVE = 1
     BELOW = -1
 
 
 _TRUE_BEYOND = {_Beyond.ABOVE: ("lt", "lt-eq", "not-eq"), _Beyond.BELOW: ("gt", "gt-eq", "not-eq")}
+# Infinity and NaN are beyond, too. So a float is compared with the largest one that is finite.
+_LARGEST_FLOAT = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
+_EDGES = {
+    _Beyond.ABOVE: {"lt": "lt-eq", "lt-eq": "lt-eq", "gt": "gt", "gt-eq": "gt"},
+    _Beyond.BELOW: {"lt": "lt", "lt-eq": "lt", "gt": "gt-eq", "gt-eq": "gt-eq"},
+}
 _TICKS = (DateType, TimeType, TimestampType)
 
 
@@ -175,6 +186,8 @@ def _held(column: Field, value: Any) -> Any:
             if not -(1 << bits - 1) <= value < 1 << bits - 1:
                 return _Beyond.ABOVE if value > 0 else _Beyond.BELOW
             return value * 1000 if isinstance(type_, TimestampType) and type_.nanos else value
+        if isinstance(value, int | float) and isinstance(type_, FloatType) and _LARGEST_FLOAT < abs(value) < inf:
+            return _Beyond.ABOVE if value > 0 else _Beyond.BELOW
         if isinstance(value, str) and isinstance(type_, TimestampType) and type_.zoned:
             return _instant(type_, value)
         if value is not None:
