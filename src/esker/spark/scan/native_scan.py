@@ -40,7 +40,6 @@ from esker.spark.scan.group_files import Kind
 from esker.spark.scan.routes import Routes
 from esker.spark.scan.select_columns import can_select_plainly, select_plainly, shown_column
 from esker.spark.scan.stored_columns import StoredColumns, columns_by_id, columns_by_name, filter_paths
-from esker.spark.session.spark_session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -158,8 +157,9 @@ class NativeScans:
             keys = self.deletes.equality_rows(placed[0][0].deletes)
             frame = without_keys(self.session, frame, keys, columns.at)
         wanted = self.request.projection.fields
-        if not is_connect(self.session) and can_select_plainly(columns, wanted):
-            return select_plainly(self.routes.jvm(self.session), frame, columns, wanted)
+        frames = self.routes.file_frames(self.session)
+        if frames is not None and can_select_plainly(columns, wanted):
+            return select_plainly(frames, frame, columns, wanted)
         return frame.select(*(self._shown(f, columns, constants.columns) for f in wanted))
 
     def _columns(self, kind: Kind, made: Mapping[str, Column]) -> StoredColumns:

@@ -1,8 +1,8 @@
 """Two ways to give Spark an exact list of files: through a file index in the JVM, or by their paths.
 
-The index lists no folder and opens no file, but it uses internal classes of Spark. If a class does not fit,
-``NoSuchRoute`` is raised before a frame exists. Paths are used on Spark Connect, and in every session where the index
-does not work.
+The index lists no folder and opens no file, but it uses internal classes of Spark. It is written in Java, and compiled
+when it is first needed. If a class does not fit, that fails before a frame exists. Paths are used on Spark Connect, and
+in every session where the index does not work.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterable, MutableMapping
+from pathlib import Path
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -24,139 +25,60 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# ---------------------------------------------------------------- file statuses
+# ---------------------------------------------------------------- file index
 #
-# A call to the JVM takes a few milliseconds, so three thousand files would take seconds one by one. Hadoop can read an
-# array of ``FileStatus`` from bytes: a count, then per file the length and bytes of its ``FileStatusProto``.
+# ``FileFrames.java`` lists files for Spark, and makes a frame of them by one call. A call to the JVM takes up to a
+# millisecond, so the files go there as bytes: their count, then each file's size, its number, and the length and the
+# text of its location.
 
 
-# Field numbers of FileStatusProto, shifted by the wire type: 0 for numbers, 2 for fields with a length.
-_FILE_TYPE_TAG, _PATH_TAG, _LENGTH_TAG, _PERMISSION_TAG = b"\x08", b"\x12", b"\x18", b"\x22"
-_OWNER, _GROUP, _MODIFIED, _ACCESSED = b"\x2a", b"\x32", b"\x38", b"\x40"
-_STATUS_CLASS = "org.apache.hadoop.fs.FileStatus"
-_IS_FILE, _NO_PERMISSION = b"\x02", b"\x02\x08\x00"
-
-
-def encode_statuses(files: Iterable[PlacedFile]) -> bytes:
-    """Return the bytes that Hadoop's ``ArrayWritable`` reads. A file's number is stored as its modification time."""
-    encoded = [_status(file) for file in files]
-    return b"".join((struct.pack(">i", len(encoded)), *encoded))
-
-
-def _status(file: PlacedFile) -> bytes:
-    path = file.uri.encode()
-    body = b"".join(
-        (
-            _FILE_TYPE_TAG + _IS_FILE,
-            _PATH_TAG + _varint(len(path)) + path,
-            _LENGTH_TAG + _varint(file.size),
-            _PERMISSION_TAG + _NO_PERMISSION,
-            _OWNER + b"\x00",
-            _GROUP + b"\x00",
-            _MODIFIED + _varint(file.number),
-            _ACCESSED + b"\x00",
-        )
-    )
-    return struct.pack(">i", len(body)) + body
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def make_statuses(jvm: Jvm, data: bytes) -> Any:
-    """Return the array of ``FileStatus`` that the bytes describe."""
-    kind = jvm.once(_STATUS_CLASS, lambda: jvm.call("java.lang.Class", "forName", _STATUS_CLASS))
-    decoded = jvm.new("org.apache.hadoop.io.ArrayWritable", kind)
-    decoded.readFields(jvm.new("java.io.DataInputStream", jvm.new("java.io.ByteArrayInputStream", data)))
-    (count,) = struct.unpack(">i", data[:4])
-    statuses = jvm.call("java.lang.reflect.Array", "newInstance", kind, count)
-    jvm.call("java.lang.System", "arraycopy", decoded.get(), 0, statuses, 0, count)  # into an array of the exact type
-    return statuses
+def packed_files(files: Iterable[PlacedFile]) -> bytes:
+    """Return the files as ``FileFrames.java`` reads them."""
+    each = [(file, file.uri.encode()) for file in files]
+    parts = (part for file, uri in each for part in (struct.pack(">qqi", file.size, file.number, len(uri)), uri))
+    return b"".join((struct.pack(">i", len(each)), *parts))
 
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 _FORMATS = {"parquet": f"{_SOURCES}.parquet.ParquetFileFormat", "orc": f"{_SOURCES}.orc.OrcFileFormat"}
-
-
-class NoSuchRoute(Exception):
-    """This release of Spark does not have the internal classes that are needed."""
-
-
-def open_by_index(session: SparkSession, jvm: Jvm, scan: FileScan) -> DataFrame:
-    """Return the scan as a frame of this session, independent of its settings. Raises ``NoSuchRoute``."""
-    from py4j.protocol import Py4JError
-    from pyspark.sql import DataFrame
-
-    try:
-        java_frame = _frame(jvm, scan)
-    except (Py4JError, AttributeError, TypeError) as error:
-        raise NoSuchRoute(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
-    frame = DataFrame(java_frame, session)
-    if not scan.with_number:
-        return frame.withColumnRenamed(_ROW_INDEX, POSITION) if scan.with_position else frame
-    more = [f"unix_millis(_metadata.file_modification_time) AS {NUMBER}"]
-    if scan.with_position:
-        more.append(f"_metadata.row_index AS {POSITION}")
-    return frame.selectExpr("*", *more)
-
-
+# Rows get the number of their file as a column of a partition: one value for each batch of rows.
+_NUMBERS = f'{{"type":"struct","fields":[{{"name":"{NUMBER}","type":"long","nullable":false,"metadata":{{}}}}]}}'
+_NO_NUMBERS = '{"type":"struct","fields":[]}'
 # Spark's Parquet reader fills a column of this name with the positions of rows. ``_metadata.row_index`` is the same, at
-# the price of an object for each row. Spark refuses a scan that may need both, so the name is used only if nothing of
-# ``_metadata`` is used.
+# the price of an object for each row. Spark refuses a scan that may need both, so nothing of ``_metadata`` is used.
 _ROW_INDEX = "_tmp_metadata_row_index"
 
 
-def _frame(jvm: Jvm, scan: FileScan) -> Any:
+def open_by_index(session: SparkSession, frames: Any, scan: FileScan) -> DataFrame:
+    """Return the scan as a frame of this session, independent of its settings. ``frames`` is that of ``Routes``."""
+    from pyspark.sql import DataFrame
+
+    frame = DataFrame(_java_frame(jvm_of(session), frames, scan), session)
+    return frame.withColumnRenamed(_ROW_INDEX, POSITION) if scan.with_position else frame
+
+
+def _java_frame(jvm: Jvm, frames: Any, scan: FileScan) -> Any:
     # Options of the relation apply whenever it is read. The settings of the session are not changed.
     by_id = BY_ID if scan.by_id else {}
     options = jvm.once(("options", scan.by_id, scan.opening), lambda: jvm.mapping({**scan.options, **by_id}))
-    relation = jvm.new(
-        f"{_SOURCES}.HadoopFsRelation",
-        _index(jvm, scan, options),
-        jvm.once("no columns", lambda: jvm.schema('{"type":"struct","fields":[]}')),
-        jvm.schema(_read_schema(scan).json()),
-        jvm.none,
-        jvm.once(("format", scan.file_format), lambda: _format(jvm, scan.file_format)),
-        options,
+    numbers = _NUMBERS if scan.with_number else _NO_NUMBERS
+    return frames.files(
         jvm.session,
+        scan.digest,
+        packed_files(scan.files),
+        jvm.once(numbers, lambda: jvm.schema(numbers)),
+        _read_schema(scan).json(),
+        jvm.once(("format", scan.file_format), lambda: jvm.instance(_FORMATS[scan.file_format])),
+        options,
     )
-    return jvm.session.baseRelationToDataFrame(relation)
 
 
 def _read_schema(scan: FileScan) -> StructType:
     from pyspark.sql.types import LongType, StructField, StructType
 
-    if not scan.with_position or scan.with_number:
+    if not scan.with_position:
         return scan.schema
     return StructType([*scan.schema.fields, StructField(_ROW_INDEX, LongType(), True)])
-
-
-def _index(jvm: Jvm, scan: FileScan, options: Any) -> Any:
-    cache = jvm.call(f"{_SOURCES}.FileStatusCache", "getOrCreate", jvm.session)
-    # Spark treats two indexes of one root as equal, so the root must name the list. It need not exist.
-    root = jvm.new("org.apache.hadoop.fs.Path", f"file:/.esker/{scan.digest}")
-    cache.putLeafFiles(root, make_statuses(jvm, encode_statuses(scan.files)))
-    none = jvm.none
-    index = jvm.new(
-        f"{_SOURCES}.InMemoryFileIndex", jvm.session, jvm.sequence([root]), options, none, cache, none, none
-    )
-    cache.invalidateAll()  # the index has the list; the whole session shares the cache
-    found = index.allFiles().size()
-    if found != len(scan.files):
-        raise NoSuchRoute(f"the index has {found} of {len(scan.files)} files")
-    return index
-
-
-def _format(jvm: Jvm, name: str) -> Any:
-    loader = jvm.call("java.lang.Thread", "currentThread").getContextClassLoader()
-    constructor = jvm.call("java.lang.Class", "forName", _FORMATS[name], True, loader).getConstructors()[0]
-    return constructor.newInstance(jvm.gateway.new_array(jvm.gateway.jvm.java.lang.Object, 0))
 
 
 # ---------------------------------------------------------------- path route
@@ -274,16 +196,29 @@ class Routes:
 
     def open(self, session: SparkSession, scan: FileScan) -> DataFrame:
         """Return the scan as a frame."""
-        if self._index_fits and not is_connect(session):
-            try:
-                return open_by_index(session, self.jvm(session), scan)
-            except NoSuchRoute as why:
-                self._index_fits = False
-                log.warning(
-                    (
-                        "files are given to Spark by their paths, because its file index does not work in this "
-                        "release: %s"
-                    ),
-                    why,
-                )
-        return self._by_path.open(session, scan)
+        frames = self.file_frames(session)
+        if frames is None:
+            return self._by_path.open(session, scan)
+        return open_by_index(session, frames, scan)
+
+    def file_frames(self, session: SparkSession) -> Any | None:
+        """Return the object of ``FileFrames.java``. Returns None on Spark Connect, and if this release of Spark does
+        not have the internal classes that it needs."""
+        from py4j.protocol import Py4JError
+
+        if not self._index_fits or is_connect(session):
+            return None
+        jvm = self.jvm(session)
+        try:
+            return jvm.once("file frames", lambda: _compiled(jvm))
+        except (Py4JError, AttributeError, TypeError) as error:
+            self._index_fits = False
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            log.warning(
+                "files are given to Spark by their paths, because its file index does not work in this release: %s", why
+            )
+            return None
+
+
+def _compiled(jvm: Jvm) -> Any:
+    return jvm.compiled(Path(__file__).with_name("FileFrames.java").read_text(), "esker.spark.FileFrames")

@@ -4,17 +4,28 @@ form."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from esker.arrow.read.row_metadata import METADATA_COLUMNS
 from esker.model.schema import walk
-from esker.model.types import Field, FloatType, ListType, MapType, StructType, Type, UnknownType, UuidType, is_floating
+from esker.model.types import (
+    DoubleType,
+    Field,
+    FloatType,
+    ListType,
+    MapType,
+    StructType,
+    Type,
+    UnknownType,
+    UuidType,
+    is_floating,
+)
 from esker.spark.expressions.types import comment_of, shown_type
 from esker.spark.scan.stored_columns import StoredColumns, quoted
-from esker.spark.session.jvm import Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -88,8 +99,8 @@ def differs(type_: Type) -> bool:
 
 # ---------------------------------------------------------------- plain select
 #
-# Most scans only select and name columns. This takes four calls to the JVM per column. PySpark needs many more, which
-# is noticeable in a query over eight tables.
+# Most scans only select and name columns. This takes one call to the JVM. PySpark needs many for each column, which is
+# noticeable in a query over eight tables.
 
 
 def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
@@ -105,28 +116,28 @@ def can_select_plainly(columns: StoredColumns, wanted: Sequence[Field]) -> bool:
     )
 
 
-def select_plainly(jvm: Jvm, frame: DataFrame, columns: StoredColumns, wanted: Sequence[Field]) -> DataFrame:
-    """Return these columns under their names, without the metadata that they were read with."""
+def select_plainly(frames: Any, frame: DataFrame, columns: StoredColumns, wanted: Sequence[Field]) -> DataFrame:
+    """Return these columns under their names, without the metadata that they were read with.
+
+    ``frames`` is the object of ``FileFrames.java``.
+    """
     from pyspark.sql import DataFrame
 
-    chosen = []
+    texts = []
     for field in wanted:
-        metadata = jvm.call(_METADATA, "fromJson", json.dumps(comment_of(field)))
-        column = jvm.call(_FUNCTIONS, "col", quoted(columns.names[field.id]))
-        if field.id in columns.protected:
-            column = jvm.call(_FUNCTIONS, "nanvl", column, _nan(jvm, field.type))
-        chosen.append(getattr(column, "as")(field.name, metadata))
-    return DataFrame(frame._jdf.select(jvm.sequence(chosen)), frame.sparkSession)
+        nan = _NAN[type(field.type)] if field.id in columns.protected else ""
+        texts += [quoted(columns.names[field.id]), field.name, json.dumps(comment_of(field)), nan]
+    return DataFrame(frames.columns(frame._jdf, packed_texts(len(wanted), texts)), frame.sparkSession)
+
+
+def packed_texts(count: int, texts: Iterable[str]) -> bytes:
+    """Return a number and texts as ``FileFrames.java`` reads them."""
+    encoded = [text.encode() for text in texts]
+    return b"".join((struct.pack(">i", count), *(struct.pack(">i", len(text)) + text for text in encoded)))
 
 
 def _is_protected(field: Field, columns: StoredColumns) -> bool:
     return any(inner.id in columns.protected for inner, _ in walk((field,)))
 
 
-def _nan(jvm: Jvm, type_: Type) -> Any:
-    text = f"CAST('NaN' AS {'FLOAT' if isinstance(type_, FloatType) else 'DOUBLE'})"
-    return jvm.once(text, lambda: jvm.call(_FUNCTIONS, "expr", text))
-
-
-_METADATA = "org.apache.spark.sql.types.Metadata"
-_FUNCTIONS = "org.apache.spark.sql.functions"
+_NAN: dict[type[Type], str] = {FloatType: "CAST('NaN' AS FLOAT)", DoubleType: "CAST('NaN' AS DOUBLE)"}

@@ -78,6 +78,24 @@ class Jvm:
         """Call a static method and return its result."""
         return self.once((name, method), lambda: getattr(self._class(name), method))(*arguments)
 
+    def instance(self, name: str) -> Any:
+        """Return a new object of a class that py4j cannot make by its name, by its constructor without arguments."""
+        loader = self.call("java.lang.Thread", "currentThread").getContextClassLoader()
+        return self._made(self.call("java.lang.Class", "forName", name, True, loader))
+
+    def compiled(self, source: str, name: str) -> Any:
+        """Return a new object of a class that is compiled from Java source, in the driver alone.
+
+        Spark brings the compiler, for its own generated code.
+        """
+        compiler = self.new("org.codehaus.janino.SimpleCompiler")
+        compiler.setParentClassLoader(self.call("java.lang.Thread", "currentThread").getContextClassLoader())
+        compiler.cook(source)
+        return self._made(compiler.getClassLoader().loadClass(name))
+
+    def _made(self, kind: Any) -> Any:
+        return kind.getConstructors()[0].newInstance(self.gateway.new_array(self.gateway.jvm.java.lang.Object, 0))
+
     def singleton(self, name: str) -> Any:
         """Return the only instance of a Scala object."""
         return self.once((name, "instance"), lambda: getattr(self._class(f"{name}$"), "MODULE$"))
