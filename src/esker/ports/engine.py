@@ -125,7 +125,6 @@ class WriteRequest:
     operation_id: str  # part of every file name, so that two writers never use the same name
     order: SortOrder | None = None  # that the rows have, and stay in; None: the writer brings them into the table's
     most_rows: int | None = None  # how many rows there are at most, if that is known
-    fetched: pa.Table | None = None  # the rows of ``data``, where a job has brought them to this process
 
 
 class Writer(Protocol):

@@ -144,7 +144,8 @@ class Scope:
             with _said_once():
                 frames = {**self.change.frames, **self.frames}
                 found = run_template(self.session, expanded(template), frames, self.views)
-                found.schema  # noqa: B018  # Connect looks at a query only when something of it is asked
+                if is_connect(self.session):
+                    found.schema  # noqa: B018  # it looks at a query only when something of it is asked
         except (AnalysisException, ParseException) as error:
             raise InvalidInput(_BEHIND.sub("", str(error).strip().splitlines()[0])) from None
         return found

@@ -31,7 +31,10 @@ def write(decided: DecidedOnSpark, writer: Writer) -> RowDelta:
     view, places, rewritten = decided.view, decided.places, decided.rewritten
     added: tuple[DataFile, ...] = ()
     if places.rows and (decided.changes is not None or rewritten):
-        added = _written(decided, _gathered(decided, _new_rows(decided, rewritten), rewritten), writer)
+        rows = _fetched(decided)
+        if rows is None:
+            rows = _gathered(decided, _new_rows(decided, rewritten), rewritten)
+        added = _written(decided, rows, writer)
     paths = {n: view.tasks[n].data_file.path for n in places.gone}
     return RowDelta(
         gone={paths[n]: bitmap_of(held) for n, held in places.gone.items() if n not in rewritten},
@@ -71,17 +74,16 @@ def _tasks(decided: DecidedOnSpark, rewritten: list[int]) -> int:
     return 1 + int(size // _BYTES_PER_TASK)
 
 
-def _written(decided: DecidedOnSpark, frame: DataFrame, writer: Writer) -> tuple[DataFile, ...]:
+def _written(decided: DecidedOnSpark, rows: DataFrame | pa.Table, writer: Writer) -> tuple[DataFile, ...]:
     view = decided.view
     schema = with_lineage(view.metadata)
-    fitted = writer.fit(view.metadata, schema, frame)
+    fitted = writer.fit(view.metadata, schema, rows)
     request = WriteRequest(
         metadata=view.metadata,
         schema=schema,
         data=fitted,
         operation_id=view.operation_id,
         most_rows=decided.places.rows if not decided.rewritten and _tasks(decided, []) == 1 else None,
-        fetched=_fetched(decided),
     )
     return tuple(writer.write(request))
 

@@ -141,7 +141,5 @@ class SparkWriter:
 
 def _rows_here(request: WriteRequest) -> list[pa.RecordBatch] | None:
     """Return the rows if they are in this process, or few enough to be brought to it."""
-    if request.fetched is not None:
-        return request.fetched.to_batches()
     few = local_rows(request.data)
     return few if few is not None else few_rows(request.data, request.most_rows)
