@@ -34,4 +34,4 @@ def test_a_wheel_is_built_as_readme_says_and_has_the_compiled_parts(tmp_path: Pa
         assert any(name.startswith(f"esker/{module}.") and name.endswith((".so", ".pyd")) for name in names), module
     sources = {f"esker/{path.relative_to(ROOT / 'src/esker')}" for path in (ROOT / "src/esker").rglob("*.py")}
     assert sources <= names
-    assert "esker/py.typed" in names
+    assert {"esker/py.typed", "esker/spark/scan/FileFrames.java"} <= names
