@@ -39,7 +39,7 @@ class IcebergFormat:
         self._cache = cache
         self._threads = threads or min(os.cpu_count() or 1, 8)
 
-    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The snapshot's manifests in order, from its list, or inline as early v1 writers wrote them."""
         if snapshot.key_id is not None:
             raise Unsupported(
