@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
+
 import pytest
 from hostile import fine_or_named
 from hypothesis import given, settings
@@ -16,7 +19,7 @@ from esker.iceberg.manifests.manifest_list import (
     decode_manifest_list,
     encode_manifest_list,
 )
-from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from esker.tree.manifest_list import FieldSummary, ListColumns, ManifestContent, ManifestFile, ManifestList
 
 LIST = "mem://t/metadata/snap-1.avro"
 SUMMARIES = (
@@ -63,6 +66,68 @@ def test_a_list_reads_back_as_it_was_written() -> None:
 def test_a_v3_list_reads_back_with_its_row_ids() -> None:
     manifests = (manifest(0, first_row_id=0), manifest(1, content=ManifestContent.DELETES))
     assert decode_manifest_list(LIST, encoded(*manifests, version=3)) == manifests
+
+
+BOUNDS = st.none() | st.binary(max_size=3)
+A_SUMMARY = st.builds(
+    FieldSummary,
+    contains_null=st.booleans(),
+    contains_nan=st.none() | st.booleans(),
+    lower_bound=BOUNDS,
+    upper_bound=BOUNDS,
+)
+
+
+@st.composite
+def listed(draw: st.DrawFn) -> list[ManifestFile]:
+    """Manifests with few values of each field, also such that no writer should write."""
+    return [
+        manifest(
+            number,
+            spec_id=draw(st.integers(0, 2)),
+            content=draw(st.sampled_from(ManifestContent)),
+            partitions=draw(st.none() | st.lists(A_SUMMARY, max_size=2).map(tuple)),
+            added_files=draw(st.integers(-2, 3)),
+            existing_files=draw(st.integers(-2, 3)),
+        )
+        for number in range(draw(st.integers(0, 5)))
+    ]
+
+
+@given(listed())
+def test_the_columns_of_a_list_are_those_of_its_manifests(manifests: list[ManifestFile]) -> None:
+    """Plans compare the columns, so a list that was read and a list of objects must say the same."""
+    read = decode_manifest_list(LIST, encoded(*manifests))
+    of_list, of_objects = ListColumns.of(read), ListColumns.of(tuple(read))
+    for field in fields(ListColumns):
+        one, other = getattr(of_list, field.name).tolist(), getattr(of_objects, field.name).tolist()
+        assert one == other, field.name
+
+
+@given(listed(), st.data())
+def test_manifests_are_the_same_whatever_is_accessed_first(manifests: list[ManifestFile], data: st.DataObject) -> None:
+    whole = tuple(decode_manifest_list(LIST, encoded(*manifests)))
+    read = decode_manifest_list(LIST, encoded(*manifests))
+    for row in data.draw(st.lists(st.integers(-len(whole), len(whole) - 1), max_size=4)) if whole else ():
+        assert read[row] == whole[row]
+        assert read[row] is read[row]
+    assert read[1:3] == whole[1:3]
+    assert read == whole
+    assert hash(read) == hash(whole)
+
+
+def test_only_the_manifests_that_are_accessed_are_made() -> None:
+    made: list[int] = []
+    manifests = tuple(map(manifest, range(5)))
+
+    def make(rows: Sequence[int]) -> list[ManifestFile]:
+        made.extend(rows)
+        return [manifests[row] for row in rows]
+
+    read = ManifestList(ListColumns.of(manifests), make)
+    assert read.take([3, 1]) == (manifests[3], manifests[1])
+    assert read[-2] is manifests[3]
+    assert sorted(made) == [1, 3]
 
 
 def test_an_empty_list_has_no_manifests() -> None:

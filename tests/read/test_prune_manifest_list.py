@@ -15,7 +15,7 @@ from esker.model.transform import DAY, IDENTITY, VOID, BucketTransform, Transfor
 from esker.model.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, Field, Type
 from esker.model.values import to_bytes
 from esker.read.prune_manifest_list import PrunedList, prune_manifest_list
-from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from esker.tree.manifest_list import MOST_FILES, FieldSummary, ManifestContent, ManifestFile
 from esker.tree.table_metadata import TableMetadata
 
 SCHEMA = Schema(
@@ -235,9 +235,15 @@ def test_the_list_tells_what_was_dropped_and_by_which_term() -> None:
     pruned = prune(metadata, "ts < '1970-01-02' AND region = 'eu'", *all_)
     early, eu = conjuncts(bind(parse("ts < '1970-01-02' AND region = 'eu'"), SCHEMA))
     assert [m.path for m in pruned.data] == ["a"]
-    assert [m.path for m in pruned.dropped] == ["b", "c"]
+    assert (pruned.skipped, pruned.skipped_files, pruned.counts_all) == (2, 2, True)
     assert pruned.total == 5
     assert pruned.rejections == {early: 1, eu: 1}
+
+
+def test_files_of_skipped_manifests_are_counted_as_far_as_the_list_counts_them() -> None:
+    far = [manifest("a", summary(DATE, 9, 9), added_files=added) for added in (None, 2**62, 5)]
+    pruned = prune(table(by(2, DAY)), "ts < '1970-01-02'", *far)
+    assert (pruned.skipped, pruned.skipped_files, pruned.counts_all) == (3, MOST_FILES + 5, False)
 
 
 def test_without_a_filter_nothing_is_dropped() -> None:

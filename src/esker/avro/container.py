@@ -12,7 +12,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
@@ -330,7 +330,8 @@ def read_start(source: Memory, limits: Limits, last: Start | None) -> Start:
     data, _ = source.position
     if last is not None and bytes(data[: len(last.data)]) == last.data:
         source.move_to(len(last.data))
-        return Start(last.data, replace(last.header, sync=bytes(source.take(SYNC, "its header"))))
+        head, sync = last.header, bytes(source.take(SYNC, "its header"))
+        return Start(last.data, Header(metadata=head.metadata, schema=head.schema, codec=head.codec, sync=sync))
     header = read_head(source, limits)
     return Start(bytes(data[: len(data) - source.remaining - SYNC]), header)
 

@@ -39,7 +39,7 @@ class IcebergFormat:
         self._cache = cache
         self._threads = threads or min(os.cpu_count() or 1, 8)
 
-    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The snapshot's manifests in order, from its list, or inline as early v1 writers wrote them."""
         if snapshot.key_id is not None:
             raise Unsupported(
@@ -79,15 +79,22 @@ class IcebergFormat:
 
     def _in_turn(self, jobs: Sequence[Job]) -> Iterator[Entries]:
         """The entries of each job in order, with a few jobs done ahead. If the caller stops early, waiting jobs are
-        cancelled."""
+        cancelled.
+
+        If each thread has one job, the first is done here: the caller would only wait for it.
+        """
         if len(jobs) < 2 or self._threads < 2:
             for job in jobs:
                 yield from job()
             return
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="esker-manifests")
+        few = len(jobs) <= self._threads
+        pool = ThreadPoolExecutor(len(jobs) - 1 if few else self._threads, thread_name_prefix="esker-manifests")
         try:
             waiting: deque[Future[list[Entries]]] = deque()
-            for job in jobs:
+            if few:
+                waiting.extend(pool.submit(_finished, job) for job in jobs[1:])
+                yield from jobs[0]()
+            for job in () if few else jobs:
                 waiting.append(pool.submit(_finished, job))
                 if len(waiting) > self._threads:
                     yield from waiting.popleft().result()

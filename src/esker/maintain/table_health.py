@@ -124,7 +124,7 @@ class _Seen:
     """The sums over the files of the current snapshot."""
 
     target: int
-    manifests: tuple[ManifestFile, ...] = ()
+    manifests: Sequence[ManifestFile] = ()
     parts: dict[tuple[int, tuple[Any, ...]], _Part] = field(default_factory=lambda: defaultdict(_Part))
     files: int = 0
     rows: int = 0

@@ -34,17 +34,17 @@ class Subject:
         """The snapshot of that id, for None the current one. Returns None if the table is empty."""
         return resolve_snapshot(self.metadata, snapshot_id=snapshot_id).snapshot
 
-    def manifests(self, snapshot_id: int | None) -> tuple[ManifestFile, ...]:
+    def manifests(self, snapshot_id: int | None) -> Sequence[ManifestFile]:
         """The manifests of that snapshot. Empty if the table is empty."""
         snapshot = self.snapshot(snapshot_id)
         return () if snapshot is None else self.table_format.manifests(self.metadata, snapshot)
 
-    def manifests_of_every_snapshot(self) -> Iterator[tuple[Snapshot, tuple[ManifestFile, ...]]]:
+    def manifests_of_every_snapshot(self) -> Iterator[tuple[Snapshot, Sequence[ManifestFile]]]:
         """Each snapshot that has not expired, with its manifests."""
         for snapshot in self.metadata.snapshots:
             yield snapshot, self.table_format.manifests(self.metadata, snapshot)
 
-    def reachable_manifests(self) -> tuple[ManifestFile, ...]:
+    def reachable_manifests(self) -> Sequence[ManifestFile]:
         """The manifests of all snapshots, each once."""
         found: dict[str, ManifestFile] = {}
         for _, manifests in self.manifests_of_every_snapshot():

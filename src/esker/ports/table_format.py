@@ -31,7 +31,7 @@ class EntryColumns:
 class TableFormat(Protocol):
     """Reads manifest lists and manifests."""
 
-    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+    def manifests(self, metadata: TableMetadata, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of a snapshot, from its manifest list."""
         ...
 

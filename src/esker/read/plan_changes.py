@@ -60,7 +60,7 @@ class ChangePlan:
 class _Counted:
     """What planning has read, and the last manifest list: the next step starts with it."""
 
-    last: dict[int, tuple[ManifestFile, ...]] = field(default_factory=dict)
+    last: dict[int, Sequence[ManifestFile]] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
     opened: set[str] = field(default_factory=set)
     files: int = 0
@@ -108,7 +108,7 @@ class ChangePlanner:
             tasks += _taken(file, later, _beyond(earlier, later), come)
         return Commit(snapshot_id=snapshot, ordinal=ordinal, groups=tuple(self._grouped(tasks)))
 
-    def _manifests(self, snapshot: Snapshot | None, counted: _Counted) -> tuple[ManifestFile, ...]:
+    def _manifests(self, snapshot: Snapshot | None, counted: _Counted) -> Sequence[ManifestFile]:
         if snapshot is None:
             return ()
         known = counted.last.get(snapshot.snapshot_id)

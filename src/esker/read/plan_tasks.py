@@ -163,9 +163,9 @@ def plan_tasks(
             for part in conjuncts(predicate)
         ),
         manifest_counters={
-            "total-data-manifests": len(listed.data) + len(listed.dropped),
+            "total-data-manifests": len(listed.data) + listed.skipped,
             "scanned-data-manifests": len(listed.data),
-            "skipped-data-manifests": len(listed.dropped),
+            "skipped-data-manifests": listed.skipped,
             "scanned-delete-manifests": len(listed.deletes) if kept else 0,
         },
     )
@@ -173,12 +173,11 @@ def plan_tasks(
 
 def _unopened_files(snapshot: Snapshot | None, listed: PrunedList, opened: int) -> int:
     """How many files are in manifests that were not opened: by their counts, else by the snapshot's total, else 0."""
-    counts = [manifest.live_files for manifest in listed.dropped]
-    known = [count for count in counts if count is not None]
-    if len(known) == len(counts):
-        return sum(known)
+    known = listed.skipped_files
+    if listed.counts_all:
+        return known
     total = (snapshot.summary if snapshot is not None else {}).get("total-data-files", "")
-    return max(sum(known), int(total) - opened) if total.isdecimal() and total.isascii() else sum(known)
+    return max(known, int(total) - opened) if total.isdecimal() and total.isascii() else known
 
 
 # ---------------------------------------------------------------- A plan as text

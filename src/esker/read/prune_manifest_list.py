@@ -9,28 +9,33 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from esker.model.arrow_arrays import binary_array, boolean_array
+from esker.model.arrow_arrays import arrow_array
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.predicates.predicate import Bound, conjuncts
 from esker.model.pruning.evidence import PartitionEvidence, PartitionSummary, Statistics
 from esker.model.pruning.verdict import examine
 from esker.model.schema import Schema
-from esker.model.transform import Transform
-from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from esker.tree.manifest_list import ListColumns, ManifestFile, some_manifests
 from esker.tree.table_metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from esker.tree.manifest_list import Int64s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedList:
-    """The manifests to open, and those that were skipped."""
+    """The manifests to open, and how many were skipped."""
 
     data: tuple[ManifestFile, ...]
     deletes: tuple[ManifestFile, ...]
-    dropped: tuple[ManifestFile, ...]  # data manifests without rows of the result
     total: int
+    skipped: int  # data manifests without rows of the result
+    skipped_files: int  # the live files of these, as far as they are counted
+    counts_all: bool  # whether all of them are counted
     rejections: Mapping[Bound, int]  # for each part of the filter, how many data manifests it skips alone
     all_match: bool = False  # whether the summaries prove that every row of the data manifests matches
 
@@ -40,64 +45,46 @@ def prune_manifest_list(
 ) -> PrunedList:
     """Keep a manifest unless its summaries prove that no row in it can match."""
     rejections: dict[Bound, int] = dict.fromkeys(conjuncts(predicate), 0)
-    by_spec: dict[int, list[ManifestFile]] = defaultdict(list)
-    live = [manifest for manifest in manifests if manifest.may_hold_live_files]
-    for manifest in live:
-        by_spec[manifest.spec_id].append(manifest)
-    dropped: set[int] = set()
-    unsure: set[int] = set()
-    for spec_id, group in by_spec.items():
-        examination = examine(predicate, _summaries(metadata.spec_by_id.get(spec_id), schema, group))
-        verdict = examination.verdict
-        ids = np.fromiter(map(id, group), np.int64, len(group))
-        dropped.update(ids[~verdict.some].tolist())
-        unsure.update(ids[~verdict.every].tolist())
-        is_data = np.array([manifest.content is ManifestContent.DATA for manifest in group])
+    columns = ListColumns.of(manifests)
+    some, every = columns.may_hold_live_files.copy(), np.ones(len(manifests), bool)
+    live = np.flatnonzero(some)
+    for spec_id in dict.fromkeys(columns.spec_id[live].tolist()):
+        at = live[columns.spec_id[live] == spec_id]
+        examination = examine(predicate, _summaries(metadata.spec_by_id.get(spec_id), schema, columns, at))
+        some[at], every[at] = examination.verdict.some, examination.verdict.every
         for part, verdict in zip(examination.conjuncts, examination.verdicts, strict=True):
-            rejections[part] += int(np.count_nonzero(is_data & ~verdict.some))
-    data = [manifest for manifest in live if manifest.content is ManifestContent.DATA]
-    kept = tuple(manifest for manifest in data if id(manifest) not in dropped)
+            rejections[part] += int(np.count_nonzero(columns.is_data[at] & ~verdict.some))
+    skipped = columns.is_data & columns.may_hold_live_files & ~some
+    files = columns.live_files[skipped]
+    # Some writers record deletes under the newest spec of the table instead of the spec of the data. So if a table has
+    # had several specs, the partitions of deletes prove nothing.
+    deletes = some if len(metadata.specs) <= 1 else columns.may_hold_live_files
     return PrunedList(
-        data=kept,
-        deletes=tuple(_kept_deletes(metadata, live, dropped)),
-        dropped=tuple(manifest for manifest in data if id(manifest) in dropped),
+        data=some_manifests(manifests, some & columns.is_data),
+        deletes=some_manifests(manifests, deletes & ~columns.is_data),
         total=len(manifests),
+        skipped=len(files),
+        skipped_files=int(files[files >= 0].sum()),
+        counts_all=bool((files >= 0).all()),
         rejections=rejections,
-        all_match=not any(id(manifest) in unsure for manifest in kept),
+        all_match=not (some & columns.is_data & ~every).any(),
     )
 
 
-def _kept_deletes(metadata: TableMetadata, live: Sequence[ManifestFile], dropped: set[int]) -> list[ManifestFile]:
-    """The delete manifests to open.
-
-    Some writers record deletes under the newest spec of the table instead of the spec of the data. So if a table has
-    had several specs, the partitions of deletes prove nothing.
-    """
-    deletes = [manifest for manifest in live if manifest.content is ManifestContent.DELETES]
-    if len(metadata.specs) > 1:
-        return deletes
-    return [manifest for manifest in deletes if id(manifest) not in dropped]
-
-
-def _summaries(spec: PartitionSpec | None, schema: Schema, manifests: Sequence[ManifestFile]) -> Statistics:
+def _summaries(spec: PartitionSpec | None, schema: Schema, columns: ListColumns, rows: Int64s) -> Statistics:
     found: dict[int, list[PartitionEvidence]] = defaultdict(list)
     fields = () if spec is None else spec.fields
     # Without a summary for each field, a manifest has none.
-    every = [
-        None if (parts := manifest.partitions) is None or len(parts) != len(fields) else parts for manifest in manifests
-    ]
+    without = columns.summaries[rows] != len(fields)
     for at, field in enumerate(fields):
         if not field.other_sources:
-            column = [None if parts is None else parts[at] for parts in every]
-            found[field.source_id].append(_evidence(field.transform, column))
-    return Statistics(schema=schema, rows=len(manifests), partitions={id_: tuple(all_) for id_, all_ in found.items()})
-
-
-def _evidence(transform: Transform, column: Sequence[FieldSummary | None]) -> PartitionSummary:
-    return PartitionSummary(
-        transform=transform,
-        lower=binary_array([None if s is None else s.lower_bound for s in column]),
-        upper=binary_array([None if s is None else s.upper_bound for s in column]),
-        contains_null=boolean_array([None if s is None else s.contains_null for s in column]),
-        contains_nan=boolean_array([None if s is None else s.contains_nan for s in column]),
-    )
+            where = arrow_array(columns.first_summary[rows] + at, null=without if without.any() else None)
+            evidence = PartitionSummary(
+                transform=field.transform,
+                lower=columns.lower_bound.take(where),
+                upper=columns.upper_bound.take(where),
+                contains_null=columns.contains_null.take(where),
+                contains_nan=columns.contains_nan.take(where),
+            )
+            found[field.source_id].append(evidence)
+    return Statistics(schema=schema, rows=len(rows), partitions={id_: tuple(all_) for id_, all_ in found.items()})

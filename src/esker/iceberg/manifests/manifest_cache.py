@@ -54,7 +54,7 @@ class ManifestCache:
         self._slabs: OrderedDict[int, Slab] = OrderedDict()
         self._places: dict[tuple[str, bytes], Found] = {}
         self._bytes = 0
-        self._lists: OrderedDict[bytes, tuple[ManifestFile, ...]] = OrderedDict()
+        self._lists: OrderedDict[bytes, Sequence[ManifestFile]] = OrderedDict()
         self._waiting: list[tuple[Slab, str]] = []
         self._waiting_bytes = 0  # also of slabs that the writer has not finished
         self._writer: tuple[int, ThreadPoolExecutor] | None = None
@@ -73,7 +73,7 @@ class ManifestCache:
         self.flush()
         self._begin()
 
-    def listed(self, data: bytes, decode: Callable[[], tuple[ManifestFile, ...]]) -> tuple[ManifestFile, ...]:
+    def listed(self, data: bytes, decode: Callable[[], Sequence[ManifestFile]]) -> Sequence[ManifestFile]:
         """The rows of a manifest list with this content, decoded once."""
         key = hashlib.blake2b(data, digest_size=16).digest()
         with self._lock:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from esker import avro
@@ -27,7 +28,15 @@ from esker.iceberg.manifests.avro_fields import (
     optional,
     record,
 )
-from esker.tree.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from esker.model.arrow_arrays import arrow_array, flags_of, null_mask, numbers_of
+from esker.tree.manifest_list import (
+    MOST_FILES,
+    FieldSummary,
+    ListColumns,
+    ManifestContent,
+    ManifestFile,
+    ManifestList,
+)
 
 T = TypeVar("T")
 SUMMARY = record(
@@ -72,16 +81,22 @@ _LIMITS = avro.Limits(container=512 << 20)
 _ENCRYPTED_STREAM = b"AGS1"
 
 
-def decode_manifest_list(file: str, data: bytes) -> tuple[ManifestFile, ...]:
-    """The rows of a manifest list of any format version, in order."""
+def decode_manifest_list(file: str, data: bytes) -> Sequence[ManifestFile]:
+    """The rows of a manifest list of any format version, in order, each once. Raises `Corrupt` if a row makes no
+    sense."""
     refuse_encrypted(file, data)
     found = FoundColumns(file, avro.decode(data, file=file, want=_WANT, limits=_LIMITS).batch, _NAMES)
     plain = {
-        column.attribute: found.nullable(column.id, _ARROW[str(column.avro)]).to_pylist()
+        column.attribute: found.nullable(column.id, _ARROW[str(column.avro)])
         for column in COLUMNS
         if isinstance(column.avro, str)
     }
-    return tuple(_without_repeats(file, _manifest_files(file, plain, _summaries(found))))
+    rows = _Rows(plain, *_summaries(found))
+    paths = plain["path"].to_pylist()
+    _refuse_senseless(file, paths, plain)
+    if len(set(paths)) < len(paths):
+        return tuple(_without_repeats(file, rows.manifests(range(len(paths)))))
+    return ManifestList(rows.columns(), rows.manifests)
 
 
 def refuse_encrypted(file: str, data: bytes) -> None:
@@ -90,23 +105,55 @@ def refuse_encrypted(file: str, data: bytes) -> None:
         raise Unsupported(f"cannot read {file}: it is encrypted", feature="table encryption", file=file)
 
 
-def _manifest_files(
-    file: str, plain: dict[str, list[Any]], partitions: list[tuple[FieldSummary, ...] | None]
-) -> list[ManifestFile]:
-    """The rows, of columns by attribute. Raises `Corrupt` if a row makes no sense."""
-    _refuse_senseless(file, plain)
-    columns = {
-        **plain,
-        "length": _or_zero(plain["length"]),
-        "content": [_CONTENTS[number] for number in plain["content"]],
-        "sequence_number": _or_zero(plain["sequence_number"]),
-        "min_sequence_number": [max(number, 0) for number in _or_zero(plain["min_sequence_number"])],
-        # A negative count is unknown: the writer did not count.
-        **{name: [None if n is None or n < 0 else n for n in plain[name]] for name in _COUNTS},
-        "partitions": partitions,
-        "key_metadata": [key or None for key in plain["key_metadata"]],
-    }
-    return _built(ManifestFile, columns)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The decoded columns by attribute, and the summaries of each row."""
+
+    plain: Mapping[str, pa.Array]
+    places: pa.ListArray | None  # of the summaries of each row; None: no row has any
+    summaries: Mapping[str, pa.Array]  # by attribute of a summary, those of all rows one after the other
+
+    def columns(self) -> ListColumns:
+        """What decides whether the manifests are read."""
+        added, existing = (numbers_of(self.plain[name], null=-1) for name in ("added_files", "existing_files"))
+        known = (added >= 0) & (existing >= 0)
+        ends = np.zeros(len(added) + 1, np.int64) if self.places is None else numbers_of(self.places.offsets, null=0)
+        missing = np.ones(len(added), bool) if self.places is None else null_mask(self.places)
+        return ListColumns(
+            spec_id=numbers_of(self.plain["spec_id"], null=0),
+            is_data=numbers_of(self.plain["content"], null=0) == ManifestContent.DATA,
+            may_hold_live_files=(added != 0) | (existing != 0),
+            live_files=np.where(known, np.minimum(added, MOST_FILES) + np.minimum(existing, MOST_FILES), -1),
+            summaries=np.where(missing, -1, np.diff(ends)),
+            first_summary=ends[:-1].astype(np.int64),
+            **self.summaries,
+        )
+
+    def manifests(self, rows: Sequence[int]) -> list[ManifestFile]:
+        """The manifests of these rows."""
+        at = arrow_array(np.array(rows, np.int64))
+        plain: dict[str, list[Any]] = {name: array.take(at).to_pylist() for name, array in self.plain.items()}
+        columns = {
+            **plain,
+            "length": _or_zero(plain["length"]),
+            "content": [_CONTENTS[number] for number in plain["content"]],
+            "sequence_number": _or_zero(plain["sequence_number"]),
+            "min_sequence_number": [max(number, 0) for number in _or_zero(plain["min_sequence_number"])],
+            # A negative count is unknown: the writer did not count.
+            **{name: [None if n is None or n < 0 else n for n in plain[name]] for name in _COUNTS},
+            "partitions": [None] * len(rows) if self.places is None else self._partitions(self.places.take(at)),
+            "key_metadata": [key or None for key in plain["key_metadata"]],
+        }
+        return _built(ManifestFile, columns)
+
+    def _partitions(self, places: pa.ListArray) -> list[tuple[FieldSummary, ...] | None]:
+        at = places.values
+        every = _built(FieldSummary, {name: array.take(at).to_pylist() for name, array in self.summaries.items()})
+        offsets, missing = places.offsets.to_pylist(), null_mask(places).tolist()
+        return [
+            None if is_missing else tuple(every[start:end])
+            for start, end, is_missing in zip(offsets, offsets[1:], missing, strict=False)
+        ]
 
 
 _CONTENTS: dict[int | None, ManifestContent] = {
@@ -116,22 +163,24 @@ _CONTENTS: dict[int | None, ManifestContent] = {
 _COUNTS = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")
 
 
-def _refuse_senseless(file: str, plain: dict[str, list[Any]]) -> None:
+def _refuse_senseless(file: str, paths: Sequence[str | None], plain: Mapping[str, pa.Array]) -> None:
     """Raise `Corrupt` for the first row without a path or spec, with a negative number or with an unknown content."""
-    checked = ("path", "spec_id", "sequence_number", "first_row_id", "content")
-    for number, (path, spec_id, sequence, first_row_id, content) in enumerate(
-        zip(*(plain[name] for name in checked), strict=True)
-    ):
-        if path and spec_id is not None and (sequence or 0) >= 0 <= (first_row_id or 0) and content in _CONTENTS:
-            continue
-        if not path:
-            raise Corrupt(file, f"row {number} names no manifest")
-        if spec_id is None:
-            raise Corrupt(file, f"row {number} ({path}) has no partition_spec_id")
-        for name, value in (("sequence_number", sequence), ("first_row_id", first_row_id)):
-            if (value or 0) < 0:
-                raise Corrupt(file, f"row {number} ({path}) has a {name} of {value}")
-        raise Corrupt(file, f"row {number} ({path}) has an unknown content of {content}")
+    sequence, first_row_id, content = (
+        numbers_of(plain[name], null=0) for name in ("sequence_number", "first_row_id", "content")
+    )
+    bad = null_mask(plain["spec_id"]) | (sequence < 0) | (first_row_id < 0)
+    bad |= (content < min(ManifestContent)) | (content > max(ManifestContent))
+    if all(paths) and not bad.any():
+        return
+    number = next(at for at, path in enumerate(paths) if not path or bad[at])
+    if not (path := paths[number]):
+        raise Corrupt(file, f"row {number} names no manifest")
+    if not plain["spec_id"][number].is_valid:
+        raise Corrupt(file, f"row {number} ({path}) has no partition_spec_id")
+    for name, values in (("sequence_number", sequence), ("first_row_id", first_row_id)):
+        if values[number] < 0:
+            raise Corrupt(file, f"row {number} ({path}) has a {name} of {values[number]}")
+    raise Corrupt(file, f"row {number} ({path}) has an unknown content of {content[number]}")
 
 
 def _built(kind: type[T], columns: Mapping[str, list[Any]]) -> list[T]:
@@ -152,30 +201,28 @@ def _or_zero(column: list[int | None]) -> list[int]:
     return [value or 0 for value in column]
 
 
-def _summaries(found: FoundColumns) -> list[tuple[FieldSummary, ...] | None]:
+def _summaries(found: FoundColumns) -> tuple[pa.ListArray | None, dict[str, pa.Array]]:
+    """The places of each row's summaries, and the columns of all summaries."""
     lists = found.raw(507)
     if lists is None or lists.null_count == len(lists):
-        return [None] * found.rows
+        return None, {name: pa.nulls(0, type_) for name, (_, type_) in _SUMMARY_COLUMNS.items()}
     if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
         raise Corrupt(found.file, f"field 507 (partitions) is {lists.type} where a list of records belongs")
     inner = FoundColumns(found.file, lists.values, _SUMMARY_NAMES)
-    every = _built(
-        FieldSummary,
-        {
-            # not recorded as free of nulls: perhaps some
-            "contains_null": [null is not False for null in inner.nullable(509, pa.bool_()).to_pylist()],
-            "contains_nan": inner.nullable(518, pa.bool_()).to_pylist(),
-            "lower_bound": inner.nullable(510, pa.binary()).to_pylist(),
-            "upper_bound": inner.nullable(511, pa.binary()).to_pylist(),
-        },
-    )
-    offsets = lists.offsets.to_pylist()
-    if not lists.null_count:
-        return [tuple(every[start:end]) for start, end in pairwise(offsets)]
-    return [
-        tuple(every[start:end]) if valid else None
-        for start, end, valid in zip(offsets, offsets[1:], lists.is_valid().to_pylist(), strict=False)
-    ]
+    columns = {name: inner.nullable(id_, type_) for name, (id_, type_) in _SUMMARY_COLUMNS.items()}
+    # not recorded as free of nulls: perhaps some
+    columns["contains_null"] = arrow_array(flags_of(columns["contains_null"], null=True))
+    numbers = arrow_array(np.arange(inner.rows, dtype=np.int64))
+    valid, ends, *_ = lists.buffers()
+    return pa.Array.from_buffers(pa.list_(pa.int64()), len(lists), [valid, ends], children=[numbers]), columns
+
+
+_SUMMARY_COLUMNS: Mapping[str, tuple[int, pa.DataType]] = {
+    "contains_null": (509, pa.bool_()),
+    "contains_nan": (518, pa.bool_()),
+    "lower_bound": (510, pa.binary()),
+    "upper_bound": (511, pa.binary()),
+}
 
 
 def _without_repeats(file: str, manifests: Iterable[ManifestFile]) -> Iterator[ManifestFile]:

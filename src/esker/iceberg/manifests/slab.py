@@ -65,7 +65,7 @@ def new_slab(columns: avro.AvroColumns, keys: Sequence[bytes], spec: str, metric
         same = next((header for header in reversed(distinct) if header == part.header), None)
         if same is None:
             distinct.append(part.header)
-        parts.append(part if same is None else replace(part, header=same))
+        parts.append(part if same is None or same is part.header else replace(part, header=same))
     return Slab(columns=replace(columns, parts=tuple(parts)), keys=tuple(keys), spec=spec, metrics=metrics)
 
 
@@ -87,7 +87,7 @@ def join_slabs(slabs: Sequence[Slab]) -> Slab | None:
 
 
 def _numbered(parts: Sequence[avro.Part]) -> tuple[avro.Part, ...]:
-    return tuple(replace(part, index=at) for at, part in enumerate(parts))
+    return tuple(part if part.index == at else replace(part, index=at) for at, part in enumerate(parts))
 
 
 # ---------------------------------------------------------------- As bytes
