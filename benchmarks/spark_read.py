@@ -27,9 +27,7 @@ def compare(scratch: Path, *, scale: float = 1) -> Iterator[Comparison]:
     paths = generate(scratch / f"tpch-{scale:g}", scale)["lineitem"]
     folder = scratch / "spark-read"
     shutil.rmtree(folder, ignore_errors=True)
-    lake = esker.connect(
-        f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), allowed_roots=[scratch]
-    )
+    lake = esker.connect(f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), allowed_roots=[scratch])
     lake.create_namespace("tpch")
     with spark_session() as spark:
         schema = spark.read.parquet(*paths).schema
