@@ -14,12 +14,15 @@ from esker.errors import EskerError, InvalidInput
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
 from esker.iceberg.metadata.write_table_metadata import encode_table_metadata, table_metadata_in_pieces
 from esker.ports.catalog import TableState
-from esker.ports.storage import sync_names, write_pieces
+from esker.ports.storage import drop_cached, sync_names, write_pieces
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 CODEC = "write.metadata.compression-codec"
 LOG_LENGTH = "write.metadata.previous-versions-max"
 DELETE_OLD = "write.metadata.delete-after-commit.enabled"
+
+LONG_HISTORY = 1024
+"""Snapshots from which on a metadata file is large: each takes about 750 bytes."""
 
 _VERSION = re.compile(r"(?:^|/)v?(\d{1,18})[^/]*$")
 SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
@@ -52,7 +55,13 @@ class MetadataFiles:
             self.warehouse.storage.delete(state.metadata_location)
 
     def tidy(self, base: TableState, state: TableState) -> None:
-        """After a commit, delete the files that left the log, if the table's properties ask for it. Never raises."""
+        """After a commit, delete the files that left the log, if the table's properties ask for it. Never raises.
+
+        The content of the base is dropped from memory if it is large: readers begin at the new file. Without it, each
+        commit would fill megabytes of memory that was not in use.
+        """
+        if len(base.metadata.snapshots) >= LONG_HISTORY:
+            drop_cached(self.warehouse.storage, base.metadata_location)
         with suppress(EskerError):
             for location in forgotten(base, state.metadata):
                 self.warehouse.storage.delete(location)

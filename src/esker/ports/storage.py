@@ -129,6 +129,21 @@ def write_pieces(storage: Storage, location: str, pieces: Sequence[bytes]) -> No
         storage.write_new(location, b"".join(pieces))
 
 
+@runtime_checkable
+class CachedFiles(Protocol):
+    """What a storage offers besides if the system keeps the content of files in memory."""
+
+    def drop_cached(self, location: str) -> None:
+        """Let the system use the memory that holds the file's content for other files. The file stays. Never raises."""
+        ...
+
+
+def drop_cached(storage: Storage, location: str) -> None:
+    """Let the memory that holds a file's content be used again, for a file that will hardly be read. Never raises."""
+    if isinstance(storage, CachedFiles):
+        storage.drop_cached(location)
+
+
 def parallel_reads(storage: Storage) -> int:
     """How many reads at a time are worth while; 1 where the files are near."""
     return storage.parallel_reads if isinstance(storage, RemoteStorage) else 1

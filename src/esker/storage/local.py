@@ -177,6 +177,16 @@ class LocalStorage:
         with naming_failures("delete", location), suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
 
+    def drop_cached(self, location: str) -> None:
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with suppress(OSError, EskerError):
+            handle = os.open(self._path(location), os.O_RDONLY)
+            try:
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(handle)
+
     def _existing(self, location: str) -> Path:
         path = self._path(location)
         with naming_failures("reach", location):
