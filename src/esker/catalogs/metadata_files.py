@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from esker.catalogs.warehouse import METADATA_PATH, Warehouse
 from esker.errors import EskerError, InvalidInput
 from esker.iceberg.metadata.table_metadata import decode_table_metadata
-from esker.iceberg.metadata.write_table_metadata import encode_table_metadata, table_metadata_in_pieces
+from esker.iceberg.metadata.write_table_metadata import encode_table_metadata, first_pieces, table_metadata_in_pieces
 from esker.ports.catalog import TableState
-from esker.ports.storage import sync_names, write_pieces
+from esker.ports.storage import BeginsFiles, Finish, drop_cached, sync_names, write_pieces
 from esker.tree.table_metadata import MetadataLogEntry, TableMetadata
 
 CODEC = "write.metadata.compression-codec"
 LOG_LENGTH = "write.metadata.previous-versions-max"
 DELETE_OLD = "write.metadata.delete-after-commit.enabled"
 
+LONG_HISTORY = 1024
+"""Snapshots from which on a metadata file is large: each takes about 750 bytes."""
+
+_begun: ContextVar[Finish | None] = ContextVar("begun", default=None)
 _VERSION = re.compile(r"(?:^|/)v?(\d{1,18})[^/]*$")
 SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 
@@ -46,13 +51,39 @@ class MetadataFiles:
         """Write the file that follows ``base``. It becomes the table's metadata only when the pointer moves to it."""
         return self._write(with_log(base, new), version=version_of(base.metadata_location) + 1)
 
+    @contextmanager
+    def writing_ahead(self, base: TableState) -> Iterator[None]:
+        """Write the old snapshots of a long history while the block runs. If ``write_next`` is called in the block, by
+        the same thread, it writes the rest behind them. Raises nothing: ``write_next`` reports what is wrong.
+        """
+        with self._beginning(base.metadata) as finish:
+            before = _begun.set(finish)
+            try:
+                yield
+            finally:
+                _begun.reset(before)
+
+    def _beginning(self, metadata: TableMetadata) -> AbstractContextManager[Finish | None]:
+        storage = self.warehouse.storage
+        if len(metadata.snapshots) >= LONG_HISTORY and isinstance(storage, BeginsFiles):
+            with suppress(EskerError):  # the change may mend it, such as a wrong property
+                if codec_of(metadata.properties) == "none":
+                    return storage.begun(self.folder_of(metadata), first_pieces(metadata))
+        return nullcontext()
+
     def discard(self, state: TableState) -> None:
         """Delete a file that certainly no pointer ever named."""
         with suppress(EskerError):
             self.warehouse.storage.delete(state.metadata_location)
 
     def tidy(self, base: TableState, state: TableState) -> None:
-        """After a commit, delete the files that left the log, if the table's properties ask for it. Never raises."""
+        """After a commit, delete the files that left the log, if the table's properties ask for it. Never raises.
+
+        The content of the base is dropped from memory if it is large: readers begin at the new file. Without it, each
+        commit would fill megabytes of memory that was not in use.
+        """
+        if len(base.metadata.snapshots) >= LONG_HISTORY:
+            drop_cached(self.warehouse.storage, base.metadata_location)
         with suppress(EskerError):
             for location in forgotten(base, state.metadata):
                 self.warehouse.storage.delete(location)
@@ -69,7 +100,9 @@ class MetadataFiles:
         location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
         state = TableState(metadata=metadata, metadata_location=location)
         pieces = [encoded(metadata, codec)] if codec == "gzip" else table_metadata_in_pieces(metadata)
-        write_pieces(self.warehouse.storage, location, pieces)
+        finish = _begun.get()
+        if finish is None or not finish(location, pieces):
+            write_pieces(self.warehouse.storage, location, pieces)
         try:
             sync_names()  # the next step is the pointer's: all that it will lead to must survive a crash
         except EskerError:

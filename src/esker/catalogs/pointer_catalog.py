@@ -280,7 +280,8 @@ class PointerViews:
 
 
 class PointerCatalog:
-    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog``, ``SyncsNames`` and ``TakesGroups``."""
+    """A catalog over `Pointers`. Implements ``ports.catalog.Catalog``, ``SyncsNames``, ``WritesAhead`` and
+    ``TakesGroups``."""
 
     syncs_names = True
     takes_groups = True
@@ -345,6 +346,9 @@ class PointerCatalog:
             self._files.discard(state)
             raise
         return state
+
+    def writing_ahead(self, base: TableState) -> AbstractContextManager[None]:
+        return self._files.writing_ahead(base)
 
     def swap(self, name: TableName, base: TableState, new: TableMetadata) -> Swap:
         match self.swap_all([TableSwap(name, base, new)]):

@@ -254,6 +254,16 @@ class SyncsNames(Protocol):
 
 
 @runtime_checkable
+class WritesAhead(Protocol):
+    """A catalog that can write what the next version of a table has in common with its base early."""
+
+    def writing_ahead(self, base: TableState) -> AbstractContextManager[None]:
+        """Begin with the version that a ``swap`` in the block, by the same thread, will make of ``base``. What was
+        written is removed when the block ends, if no swap used it. Raises nothing."""
+        ...
+
+
+@runtime_checkable
 class TakesGroups(Protocol):
     """A catalog whose ``swap`` takes a version with several new snapshots, and keeps all of them and their log."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
 
 from esker.errors import EskerError
 
@@ -127,6 +127,38 @@ def write_pieces(storage: Storage, location: str, pieces: Sequence[bytes]) -> No
         storage.write_pieces(location, pieces)
     else:
         storage.write_new(location, b"".join(pieces))
+
+
+Finish: TypeAlias = Callable[[str, Sequence[bytes]], bool]
+"""Creates an object from all its pieces, as ``write_new`` does. Returns False, and creates nothing, if they do not
+begin with the pieces that were written early."""
+
+
+@runtime_checkable
+class BeginsFiles(Protocol):
+    """What a storage offers besides if it can write the beginning of an object before the rest is known."""
+
+    def begun(self, folder: str, pieces: Sequence[bytes]) -> AbstractContextManager[Finish | None]:
+        """Begin to write an object in the folder while the block runs. None if that is not possible.
+
+        If it is not finished when the block ends, it is removed.
+        """
+        ...
+
+
+@runtime_checkable
+class CachedFiles(Protocol):
+    """What a storage offers besides if the system keeps the content of files in memory."""
+
+    def drop_cached(self, location: str) -> None:
+        """Let the system use the memory that holds the file's content for other files. The file stays. Never raises."""
+        ...
+
+
+def drop_cached(storage: Storage, location: str) -> None:
+    """Let the memory that holds a file's content be used again, for a file that will hardly be read. Never raises."""
+    if isinstance(storage, CachedFiles):
+        storage.drop_cached(location)
 
 
 def parallel_reads(storage: Storage) -> int:

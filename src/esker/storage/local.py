@@ -6,17 +6,16 @@ import errno
 import io
 import os
 import stat
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
 from esker.errors import AlreadyExists, EskerError, InvalidInput, NoSuchFile, Unsupported
-from esker.ports.storage import StoredFile, waiting_names
+from esker.ports.storage import Finish, StoredFile, waiting_names
+from esker.storage.early_draft import CAN_BEGIN_EARLY, EarlyDraft, write_at_once
 from esker.storage.failures import failure_of, naming_failures
 from esker.storage.location import Location, folder_and_name, how_to_allow
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
-_MOST_PIECES = 1024  # for one call of the system
 
 
 class LocalStorage:
@@ -123,7 +121,7 @@ class LocalStorage:
 
     def write_pieces(self, location: str, pieces: Sequence[bytes]) -> None:
         with self.open_new(location) as file:
-            _write_at_once(file.fileno(), pieces)
+            write_at_once(file.fileno(), pieces)
 
     @contextmanager
     def open_new(self, location: str) -> Iterator[BinaryIO]:
@@ -131,7 +129,7 @@ class LocalStorage:
         with naming_failures("create", location):
             _make_folders(path.parent)
             # A hard link fails if the name exists. So a file appears complete, once, or not at all.
-            draft = path.with_name(f".{uuid4().hex}.tmp")
+            draft = _draft_in(path.parent)
             try:
                 with draft.open("xb") as file:
                     yield file
@@ -141,15 +139,31 @@ class LocalStorage:
             finally:
                 with suppress(OSError):
                     draft.unlink(missing_ok=True)
-            if (names := waiting_names()) is not None:
-                names.add(str(path.parent), partial(_sync_names, path.parent, location))
-                return
-            try:
-                sync_folder(path.parent)
-            except OSError:  # the name is from this call and may not survive a crash: report that nothing was created
-                with suppress(OSError):
-                    path.unlink()
-                raise
+            _keep_name(path, location)
+
+    @contextmanager
+    def begun(self, folder: str, pieces: Sequence[bytes]) -> Iterator[Finish | None]:
+        draft = None
+        if CAN_BEGIN_EARLY:
+            with suppress(OSError, EskerError):  # writing without it tells why
+                draft = EarlyDraft(_draft_in(self._path(folder)), pieces)
+        if draft is None:
+            yield None
+            return
+        try:
+            yield partial(self._finish, draft)
+        finally:
+            draft.remove()
+
+    def _finish(self, draft: EarlyDraft, location: str, pieces: Sequence[bytes]) -> bool:
+        path = self._path(location)
+        with naming_failures("create", location):
+            if path.parent != draft.path.parent or not draft.complete(pieces):
+                return False
+            _link(draft.path, path, location)
+            draft.remove()
+            _keep_name(path, location)
+        return True
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
         base = self._path(prefix)
@@ -196,6 +210,16 @@ class LocalStorage:
             path = self._path(str(path.parent)) / path.name
         with naming_failures("delete", location), suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
+
+    def drop_cached(self, location: str) -> None:
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with suppress(OSError, EskerError):
+            handle = os.open(self._path(location), os.O_RDONLY)
+            try:
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(handle)
 
     def _existing(self, location: str) -> Path:
         path = self._path(location)
@@ -290,21 +314,21 @@ def _link(draft: Path, path: Path, location: str) -> None:
         ) from error
 
 
-def _write_at_once(handle: int, pieces: Sequence[bytes]) -> None:
-    """Write all pieces with as few calls as possible. A buffered file makes a call for each and takes twice as long."""
-    if not hasattr(os, "writev"):
-        with open(handle, "wb", closefd=False) as file:
-            file.writelines(pieces)
+def _draft_in(folder: Path) -> Path:
+    return folder / f".{uuid4().hex}.tmp"
+
+
+def _keep_name(path: Path, location: str) -> None:
+    """Make the name of a new file survive a crash: with others, if it may wait for them."""
+    if (names := waiting_names()) is not None:
+        names.add(str(path.parent), partial(_sync_names, path.parent, location))
         return
-    rest = deque(memoryview(piece) for piece in pieces if piece)
-    while rest:
-        written = os.writev(handle, list(islice(rest, _MOST_PIECES)))
-        while written:
-            first = rest.popleft()
-            if written < len(first):  # the system may write less than it was given
-                rest.appendleft(first[written:])
-                break
-            written -= len(first)
+    try:
+        sync_folder(path.parent)
+    except OSError:  # the name is new and may not survive a crash: report that nothing was created
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 def _make_folders(folder: Path) -> None:

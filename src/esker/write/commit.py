@@ -10,13 +10,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
 from esker.errors import Conflict, EskerError, NotFound, OutcomeUnknown
 from esker.model.table_names import TableName
-from esker.ports.catalog import Accepted, Catalog, Rejected, SyncsNames, TableState, Unanswered
+from esker.ports.catalog import Accepted, Catalog, Rejected, SyncsNames, TableState, Unanswered, WritesAhead
 from esker.ports.storage import names_together
 from esker.tree.table_metadata import TableMetadata
 from esker.write.properties import whole_number
@@ -120,7 +121,9 @@ def commit(catalog: Catalog, name: TableName, known: TableState, change: Change)
         policy = RetryPolicy.of(known.metadata.properties)
         for attempt in policy.attempts():
             base = refreshed(catalog, name, known)
-            with names_together() as names:
+            # After a lost race, others commit at the same time, and what is written ahead would often be in vain.
+            ahead = catalog.writing_ahead(base) if attempt == 1 and isinstance(catalog, WritesAhead) else nullcontext()
+            with ahead, names_together() as names:
                 proposal = change.propose(base, attempt)
                 if proposal is None:
                     change.abandon()

@@ -40,27 +40,46 @@ def encode_table_metadata(metadata: TableMetadata) -> bytes:
 
 
 def table_metadata_in_pieces(metadata: TableMetadata) -> list[bytes]:
-    """The same bytes in pieces: a long history is not copied before it is written."""
-    origin = metadata.origin if isinstance(metadata.origin, Origin) else None
+    """The same bytes in pieces: a long history is not copied before it is written.
+
+    Snapshots are near the beginning: what comes before them changes in few commits.
+    """
+    origin = _origin(metadata)
     state = msgspec.json.encode(
         {
-            **_identity(metadata),
+            **_state(metadata),
             **_schemas_and_specs(metadata, origin),
             **_current_state(metadata, origin),
             **_unknown(origin),
         }
     )
-    pieces = [state.removesuffix(b"}")]
-    for name, entries in _history(metadata, origin).items():
+    pieces = [_opening(metadata), *_snapshots(metadata, origin), b"],", state[1:-1]]
+    for name, entries in _logs(metadata).items():
         pieces += [f',"{name}":['.encode(), *entries, b"]"]
     return [*pieces, b"}"]
 
 
-def _identity(metadata: TableMetadata) -> dict[str, Any]:
+def first_pieces(metadata: TableMetadata) -> list[bytes]:
+    """The first of these pieces: those that the next version of the table begins with too, if only snapshots are added
+    to it. Raises `Corrupt` if a snapshot that was read is not valid JSON."""
+    return [_opening(metadata), *_snapshots(metadata, _origin(metadata))[:-1]]
+
+
+def _origin(metadata: TableMetadata) -> Origin | None:
+    return metadata.origin if isinstance(metadata.origin, Origin) else None
+
+
+def _opening(metadata: TableMetadata) -> bytes:
+    """The text before the first snapshot."""
     document: dict[str, Any] = {"format-version": metadata.format_version}
     if metadata.uuid is not None:
         document["table-uuid"] = metadata.uuid
     document["location"] = metadata.location
+    return msgspec.json.encode(document).removesuffix(b"}") + b',"snapshots":['
+
+
+def _state(metadata: TableMetadata) -> dict[str, Any]:
+    document: dict[str, Any] = {}
     if metadata.format_version >= 2:
         document["last-sequence-number"] = metadata.last_sequence_number
     document["last-updated-ms"] = metadata.last_updated_ms
@@ -100,8 +119,8 @@ def _current_state(metadata: TableMetadata, origin: Origin | None) -> dict[str, 
     return document
 
 
-def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, list[bytes]]:
-    """The lists that grow with the table, as text in pieces."""
+def _snapshots(metadata: TableMetadata, origin: Origin | None) -> list[bytes]:
+    """The snapshots as text in pieces. All but the last piece stay as they are when snapshots are added."""
     version = metadata.format_version
     # A snapshot of another version does not have the fields that this version requires.
     same_version = origin is not None and origin.format_version == version
@@ -109,8 +128,12 @@ def _history(metadata: TableMetadata, origin: Origin | None) -> dict[str, list[b
     def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
         return encode_snapshot(snapshot, format_version=version)
 
+    return _entries(metadata.snapshots, snapshot_json, version=version, keep_text=same_version)
+
+
+def _logs(metadata: TableMetadata) -> dict[str, list[bytes]]:
+    """The other lists that grow with the table, as text in pieces."""
     return {
-        "snapshots": _entries(metadata.snapshots, snapshot_json, version=version, keep_text=same_version),
         "statistics": _entries(metadata.statistics, encode_statistics),
         "partition-statistics": _entries(metadata.partition_statistics, encode_partition_statistics),
         "snapshot-log": _entries(metadata.snapshot_log, _snapshot_log_json),
