@@ -18,7 +18,8 @@ def test_an_append_reads_two_files_of_metadata(tmp_path: Path, monkeypatch: pyte
     rows = pa.table({"id": [1]})
     lake.create_table("a.t", rows.schema).append(rows)
     opened: list[str] = []
-    monkeypatch.setattr(LocalStorage, "open", _noting(LocalStorage.open, opened))
+    for way in ("open", "read"):
+        monkeypatch.setattr(LocalStorage, way, _noting(getattr(LocalStorage, way), opened))
     for _ in range(3):
         opened.clear()
         lake.table("a.t").append(rows)
