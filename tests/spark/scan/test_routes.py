@@ -40,6 +40,10 @@ def test_the_index_fits_this_release_of_spark(spark: Any, caplog: pytest.LogCapt
     assert not caplog.records
 
 
+def test_sessions_of_one_jvm_share_what_is_compiled(spark: Any) -> None:
+    assert Routes().file_frames(spark.newSession()) is Routes().file_frames(spark)
+
+
 def test_rows_have_the_number_of_their_file_and_their_place_in_it(spark: Any, tmp_path: Path) -> None:
     files = placed(tmp_path, 3, 1, 2)
     frame = Routes().open(spark, scan_of(files, with_number=True, with_position=True))

@@ -84,14 +84,21 @@ class Jvm:
         return self._made(self.call("java.lang.Class", "forName", name, True, loader))
 
     def compiled(self, source: str, name: str) -> Any:
-        """Return a new object of a class that is compiled from Java source, in the driver alone.
+        """Return an object of a class that is compiled from Java source, in the driver alone. Sessions share it.
 
         Spark brings the compiler, for its own generated code.
         """
+        known = _compiled.setdefault(self.gateway, {})
+        if source not in known:
+            known[source] = self._made(self._compile(source).loadClass(name))
+        return known[source]
+
+    def _compile(self, source: str) -> Any:
+        """Return the loader of the compiled classes."""
         compiler = self.new("org.codehaus.janino.SimpleCompiler")
         compiler.setParentClassLoader(self.call("java.lang.Thread", "currentThread").getContextClassLoader())
         compiler.cook(source)
-        return self._made(compiler.getClassLoader().loadClass(name))
+        return compiler.getClassLoader()
 
     def _made(self, kind: Any) -> Any:
         return kind.getConstructors()[0].newInstance(self.gateway.new_array(self.gateway.jvm.java.lang.Object, 0))
@@ -142,6 +149,8 @@ class Jvm:
 
 _PYTHON = "org.apache.spark.api.python.PythonUtils"
 _jvms: MutableMapping[SparkSession, Jvm] = WeakKeyDictionary()
+_compiled: MutableMapping[Any, dict[str, Any]] = WeakKeyDictionary()
+"""Objects of compiled classes, by the gateway to their JVM and their source."""
 
 
 def jvm_of(session: SparkSession) -> Jvm:
