@@ -51,10 +51,16 @@ def logging_to(file: Path) -> Iterator[None]:
     """The log of the server is written to a file while the block runs."""
     loggers = [logging.getLogger(name) for name in ("esker.serve", "uvicorn")]
     before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    errors = logging.getLogger("uvicorn.error")  # another server of this process may have made it silent
+    silence = (errors.level, errors.disabled)
+    errors.setLevel(logging.NOTSET)
+    errors.disabled = False
     write_log(str(file))
     try:
         yield
     finally:
+        errors.setLevel(silence[0])
+        errors.disabled = silence[1]
         loggers[0].handlers[0].close()
         for one, (one.handlers, level, one.propagate) in zip(loggers, before, strict=True):
             one.setLevel(level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,14 @@ def test_the_index_fits_this_release_of_spark(spark: Any, caplog: pytest.LogCapt
     assert not caplog.records
 
 
-def test_sessions_of_one_jvm_share_what_is_compiled(spark: Any) -> None:
+def test_sessions_and_threads_of_one_jvm_share_what_is_compiled(spark: Any) -> None:
+    """py4j takes two classes of one name for the same, so a second one would fail in a thread that knows the first."""
+    jvm = jvm_of(spark)
+    source = "package esker.spark; public final class Once { public int one() { return 1; } }"
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: jvm.compiled(source, "esker.spark.Once"), range(8)))
+    assert all(one is made[0] for one in made)
+    assert made[0].one() == 1
     assert Routes().file_frames(spark.newSession()) is Routes().file_frames(spark)
 
 

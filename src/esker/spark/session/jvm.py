@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -86,12 +87,14 @@ class Jvm:
     def compiled(self, source: str, name: str) -> Any:
         """Return an object of a class that is compiled from Java source, in the driver alone. Sessions share it.
 
-        Spark brings the compiler, for its own generated code.
+        Spark brings the compiler, for its own generated code. A source is compiled once: py4j takes two classes of one
+        name for the same.
         """
-        known = _compiled.setdefault(self.gateway, {})
-        if source not in known:
-            known[source] = self._made(self._compile(source).loadClass(name))
-        return known[source]
+        with _compiling:
+            known = _compiled.setdefault(self.gateway, {})
+            if source not in known:
+                known[source] = self._made(self._compile(source).loadClass(name))
+            return known[source]
 
     def _compile(self, source: str) -> Any:
         """Return the loader of the compiled classes."""
@@ -151,6 +154,7 @@ _PYTHON = "org.apache.spark.api.python.PythonUtils"
 _jvms: MutableMapping[SparkSession, Jvm] = WeakKeyDictionary()
 _compiled: MutableMapping[Any, dict[str, Any]] = WeakKeyDictionary()
 """Objects of compiled classes, by the gateway to their JVM and their source."""
+_compiling = Lock()
 
 
 def jvm_of(session: SparkSession) -> Jvm:
