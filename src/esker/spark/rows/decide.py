@@ -42,6 +42,7 @@ class DecidedOnSpark(RowDecisions):
     changes: DataFrame | None  # a row for each row that goes, changes or comes, kept; None where none is to be written
     places: Places
     fetched: pa.Table | None = None  # the rows of ``changes``, if these are in this process and not kept
+    parts: tuple[DataFrame, ...] = ()  # what ``changes`` was made of: kept rows are removed with their frames
 
     @property
     def rewritten(self) -> list[int]:
@@ -74,11 +75,13 @@ def decide(view: RowView, resolved: ResolvedOnSpark, frames: SparkFrames, keeper
         return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=None, places=Places({}, {}))
     rows = target.matching(view.predicate)
     what = f"the rows that change in a {change.label}"
-    kept = None
+    kept: DataFrame | None = None
+    parts: tuple[DataFrame, ...] = ()
     if (found := _decided_at_once(view, resolved, target, rows)) is not None:
         return found
     if resolved.query.in_two_steps:
-        decided = kept = _kept_in_two_steps(resolved, rows, partial(keeper.keep, metadata=view.metadata, what=what))
+        parts = _kept_in_two_steps(resolved, rows, partial(keeper.keep, metadata=view.metadata, what=what))
+        decided = kept = parts[0].where(f"{CLAUSE} IS NOT NULL").drop(HERE).union(parts[1])
     elif resolved.query.writing:
         decided = kept = keeper.keep(resolved.decided(rows), view.metadata, what)
     else:
@@ -92,7 +95,7 @@ def decide(view: RowView, resolved: ResolvedOnSpark, frames: SparkFrames, keeper
     if change.key and places.has_new and kept is not None:
         with named_jobs(session, "look for keys that are there twice"):
             _check_unique(kept.where(f"{NUMBER} IS NULL"), change.key)
-    return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=kept, places=places)
+    return DecidedOnSpark(view=view, resolved=resolved, target=target, changes=kept, places=places, parts=parts)
 
 
 def _decided_at_once(
@@ -114,11 +117,10 @@ def _decided_at_once(
 
 def _kept_in_two_steps(
     resolved: ResolvedOnSpark, target: DataFrame, keep: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
-    """The rows that change, where the source is broadcast: those of pairs that match, and those that come."""
+) -> tuple[DataFrame, DataFrame]:
+    """The rows that change, where the source is broadcast: all pairs that match, and the rows that come."""
     pairs = keep(resolved.matched(target))
-    new = keep(resolved.unmatched(target, pairs))
-    return pairs.where(f"{CLAUSE} IS NOT NULL").drop(HERE).union(new)
+    return pairs, keep(resolved.unmatched(target, pairs))
 
 
 def _most_rows(view: RowView, resolved: ResolvedOnSpark) -> int | None:
