@@ -14,7 +14,7 @@ from spark_writes import described
 
 import esker
 from esker.lake import Lake
-from esker.spark.rows import resolve
+from esker.spark.rows import resolve, row_keeper
 from esker.spark.rows.resolve import DecidingQuery
 from esker.spark.rows.row_keeper import RowKeeper
 from esker.spark.session.jobs import without_call_sites
@@ -233,3 +233,17 @@ def test_places_of_calls_are_recorded_again_after_a_change(spark: Any, monkeypat
             raise ValueError("inner")
         assert not utils.is_debugging_enabled()
     assert utils.is_debugging_enabled()
+
+
+def test_rows_that_are_kept_in_files_stay_until_the_merge_is_written(
+    lake: Lake, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster, where a merge keeps its pairs and its new rows in two folders."""
+    monkeypatch.setattr(row_keeper, "runs_in_driver", lambda _: False)
+    lake.create_table("a.kept", "id bigint, n bigint").append(pa.table({"id": [1, 2], "n": [1, 2]}))
+    spark.createDataFrame(pa.table({"id": [2, 3], "n": [20, 30]})).createOrReplaceTempView("kept_source")
+    lake.sql(
+        "MERGE INTO a.kept t USING kept_source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n "
+        "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)"
+    )
+    assert sorted(map(tuple, lake.sql("SELECT id, n FROM a.kept").collect())) == [(1, 1), (2, 20), (3, 30)]
