@@ -91,7 +91,7 @@ final class Texts {
     }
 }
 
-/** Lists files as it is told to: it opens no folder, asks no file system, and leaves out no file because of its name. */
+/** Lists exactly the files that it was given: it opens no folder, asks no file system, and leaves out no name. */
 final class FileList implements FileIndex {
     private final String digest;
     private final StructType numbers;
