@@ -28,7 +28,7 @@ def checked(expression: str, name: str) -> str:
         ("bigint", "double", "CAST(c AS double)"),
         ("int", "string", "CAST(c AS string)"),
         ("bigint", "int", checked("c", "v")),
-        ("array<bigint>", "array<int>", f"transform(c, y0 -> {checked('y0', 'v.element')})"),
+        ("array<bigint>", "array<int>", f"transform(slice(c, 1, 2147483647), y0 -> {checked('y0', 'v.element')})"),
         ("struct<b: bigint>", "struct<a: int>", f"IF(c IS NULL, NULL, named_struct('a', {checked('c.b', 'v.a')}))"),
     ],
 )

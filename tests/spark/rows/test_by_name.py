@@ -27,13 +27,14 @@ def type_of(text: str) -> Type:
         (
             "array<struct<b: int, a: int>>",
             "array<struct<a: int, b: int>>",
-            "transform(s.c, x0 -> IF(x0 IS NULL, NULL, named_struct('a', x0.a, 'b', x0.b)))",
+            "transform(slice(s.c, 1, 2147483647), x0 -> IF(x0 IS NULL, NULL, named_struct('a', x0.a, 'b', x0.b)))",
         ),
         (
             "map<string, struct<b: int, a: array<struct<d: int, c: int>>>>",
             "map<string, struct<a: array<struct<c: int, d: int>>, b: int>>",
             "transform_values(s.c, (k0, x0) -> IF(x0 IS NULL, NULL, named_struct('a', "
-            "transform(x0.a, x1 -> IF(x1 IS NULL, NULL, named_struct('c', x1.c, 'd', x1.d))), 'b', x0.b)))",
+            "transform(slice(x0.a, 1, 2147483647), x1 -> IF(x1 IS NULL, NULL, named_struct('c', x1.c, 'd', x1.d))), "
+            "'b', x0.b)))",
         ),
     ],
 )

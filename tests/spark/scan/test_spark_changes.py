@@ -211,6 +211,15 @@ def test_rows_are_compared_by_columns_that_spark_has_no_type_for(tmp_path: Path,
         table.scan_changes(None).to_spark(spark)
 
 
+def test_lists_of_nothing_but_null_are_compared(tmp_path: Path, spark: Any) -> None:
+    listed = Field(id=2, name="l", type=ListType(element_id=3, element=DOUBLE))
+    maker = TableMaker(Schema(fields=(PLAIN.fields[0], listed)), format_version=3)
+    rewritten(maker, [{"id": 1, "l": [None]}, {"id": 2, "l": [None, None]}], [{"id": 1, "l": [None]}])
+    feed = on_disk(maker, tmp_path).scan_changes(None)
+    assert agrees(Feed(feed), spark) == 3
+    assert agrees(Feed(replace(feed, net=True)), spark) == 1
+
+
 def test_no_changes_are_an_empty_frame(tmp_path: Path, spark: Any) -> None:
     maker = of_vectors()
     table = on_disk(maker, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +337,34 @@ def test_e4_a_missing_column_reads_as_its_default(file_format: str, tmp_path: Pa
     assert agrees(table.scan(), spark) == 2
     assert agrees(table.scan("i = -5 AND s IS NOT NULL", columns=["id"]), spark) == 2
     assert agrees(table.scan("st.deep = 7", columns=["id", "st.deep"]), spark) == 2
+
+
+@pytest.mark.parametrize(("precision", "digits"), [(9, 9), (18, 18), (19, 3), (38, 3), (38, 38)])
+def test_e4_a_default_has_as_many_digits_as_a_decimal_may_have(
+    precision: int, digits: int, tmp_path: Path, spark: Any
+) -> None:
+    """Spark's reader takes the default of a missing column for a long number."""
+    maker = TableMaker(schema(column(1, "id", LONG)), format_version=3)
+    maker.manifest([maker.data_file([{"id": 1}])])
+    value = Decimal(f"{'9' * (digits - 2)}.99")
+    maker.evolve(schema(column(1, "id", LONG), column(2, "d", DecimalType(precision, 2), initial_default=value)))
+    maker.manifest([maker.data_file([{"id": 2, "d": Decimal("-1.25")}])])
+    assert agrees(on_disk(maker, tmp_path).scan(), spark) == 2
+
+
+def test_items_that_are_all_null_are_read(tmp_path: Path, spark: Any) -> None:
+    """Their dictionary is empty, and Spark's compiled functions of arrays look into it."""
+    doubles, keys = ListType(element_id=10, element=DOUBLE), ListType(element_id=11, element=UUID)
+    values = MapType(key_id=12, key=STRING, value_id=13, value=UUID)
+    maker = TableMaker(
+        schema(column(1, "id", LONG), column(2, "l", doubles), column(3, "u", keys), column(4, "m", values)),
+        format_version=3,
+    )
+    first = maker.data_file([{"id": 1, "l": [None], "u": [None, None], "m": [("k", None)]}])
+    maker.manifest([first])
+    maker.manifest([maker.data_file([{"id": 2, "l": [None, None], "u": None, "m": None}])])
+    table = on_disk(maker, tmp_path)
+    assert agrees(table.scan(), spark) == 2
 
 
 def test_e5_a_member_that_a_file_lacks_takes_its_own_default(tmp_path: Path, spark: Any) -> None:

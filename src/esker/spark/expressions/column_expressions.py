@@ -31,6 +31,7 @@ from esker.model.predicates.predicate_sql import literal_sql
 from esker.model.types import (
     BinaryType,
     DateType,
+    DecimalType,
     DoubleType,
     Field,
     FixedType,
@@ -139,11 +140,28 @@ def _epoch() -> Column:
     return F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
 
 
+_LONG_DIGITS = 18  # of a decimal that Spark holds as a long number
+_ALL = 2**31 - 1
+
+
+def each(column: Column, of: Callable[[Column], Column]) -> Column:
+    """Return the array with another value for each item.
+
+    Spark's compiled ``transform`` reads an item before it looks whether the item is null. In an array that comes
+    straight from a Parquet file whose items are all null, this fails: the dictionary has no value. ``slice`` makes a
+    copy that can be read.
+    """
+    return F.transform(F.slice(column, 1, _ALL), of)
+
+
 def default_sql(type_: Type, value: Any) -> str | None:
     """Return the text of a default that Spark's readers fill in for a missing column. Returns None if they cannot.
 
-    They accept no binary value, and a setting of the parser decides what a backslash in a string means.
+    They accept no binary value and no decimal of more than 18 digits, and a setting of the parser decides what a
+    backslash in a string means.
     """
+    if isinstance(type_, DecimalType) and type_.precision > _LONG_DIGITS:
+        return None
     if isinstance(type_, _BYTES | StructType | ListType | MapType | VariantType | UnknownType):
         return None
     if is_beyond(type_, value):

@@ -108,21 +108,22 @@ def _reordered(expression: str, source: Type, target: Type, name: str, depth: in
             return f"IF({expression} IS NULL, NULL, named_struct({members}))"
         case ListType(), ListType():
             inner = _reordered(f"x{depth}", source.element, target.element, f"{name}.element", depth + 1)
-            return None if inner is None else _each_reordered(expression, inner, depth)
+            return None if inner is None else _each(expression, f"x{depth}", inner)
         case MapType(), MapType():
             key = _reordered(f"x{depth}", source.key, target.key, f"{name}.key", depth + 1)
             value = _reordered(f"x{depth}", source.value, target.value, f"{name}.value", depth + 1)
             if key is None:
                 return None if value is None else f"transform_values({expression}, (k{depth}, x{depth}) -> {value})"
-            keys = _each_reordered(f"map_keys({expression})", key, depth)
-            values = _each_reordered(f"map_values({expression})", value or f"x{depth}", depth)
+            keys = _each(f"map_keys({expression})", f"x{depth}", key)
+            values = _each(f"map_values({expression})", f"x{depth}", value or f"x{depth}")
             return f"map_from_arrays({keys}, {values})"
         case _:
             return None
 
 
-def _each_reordered(expression: str, inner: str, depth: int) -> str:
-    return f"transform({expression}, x{depth} -> {inner})"
+def _each(expression: str, item: str, of: str) -> str:
+    """The text of an array with another value for each item; see ``column_expressions.each``, which needs PySpark."""
+    return f"transform(slice({expression}, 1, {2**31 - 1}), {item} -> {of})"
 
 
 def _paired(source: StructType, target: StructType, name: str) -> list[tuple[Field, Field]]:
@@ -243,7 +244,7 @@ def stored(expression: str, source: Type, target: Type, name: str, *, ansi: bool
 
 def _each_stored(expression: str, source: Type, target: Type, name: str, depth: int) -> str:
     inner = stored(f"y{depth}", source, target, name, ansi=False, depth=depth + 1)
-    return f"transform({expression}, y{depth} -> {inner})"
+    return _each(expression, f"y{depth}", inner)
 
 
 def _leaf(expression: str, target: Type, name: str, ansi: bool) -> str:

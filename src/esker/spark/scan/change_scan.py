@@ -41,6 +41,7 @@ from esker.ports.engine import (
     ReadRequest,
     ScanTask,
 )
+from esker.spark.expressions.column_expressions import each
 from esker.spark.expressions.types import comment_of, shown_schema
 from esker.spark.scan.arrow_scan import frame_through_arrow
 from esker.spark.scan.spark_reader import SparkReader
@@ -161,7 +162,7 @@ def _comparable(column: Column, type_: Type) -> Column:
             ]
             return F.when(column.isNotNull(), F.struct(*members) if members else F.lit(True))
         case ListType():
-            return F.transform(column, lambda item: _comparable(item, type_.element)) if differs(type_) else column
+            return each(column, lambda item: _comparable(item, type_.element)) if differs(type_) else column
         case MapType():
             return F.transform(
                 F.map_entries(column),

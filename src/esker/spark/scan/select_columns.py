@@ -24,6 +24,7 @@ from esker.model.types import (
     UuidType,
     is_floating,
 )
+from esker.spark.expressions.column_expressions import each
 from esker.spark.expressions.types import comment_of, shown_type
 from esker.spark.scan.stored_columns import StoredColumns, quoted
 
@@ -53,7 +54,7 @@ def _shown(column: Column, stored: Type, wanted: Type, name: str) -> Column:
         case StructType(), StructType():
             return _struct(column, stored, wanted, name)
         case ListType(), ListType():
-            return F.transform(column, lambda item: _shown(item, stored.element, wanted.element, name))
+            return each(column, lambda item: _shown(item, stored.element, wanted.element, name))
         case MapType(), MapType():
             return _map(column, stored, wanted, name)
         case _:
@@ -77,8 +78,8 @@ def _map(column: Column, stored: MapType, wanted: MapType, name: str) -> Column:
 
     if not differs(wanted.key) and stored.key == wanted.key:
         return F.transform_values(column, value)
-    keys = F.transform(F.map_keys(column), lambda key: _shown(key, stored.key, wanted.key, name))
-    values = F.transform(F.map_values(column), lambda item: _shown(item, stored.value, wanted.value, name))
+    keys = each(F.map_keys(column), lambda key: _shown(key, stored.key, wanted.key, name))
+    values = each(F.map_values(column), lambda item: _shown(item, stored.value, wanted.value, name))
     return F.map_from_arrays(keys, values)
 
 
