@@ -27,7 +27,7 @@ setup(
         Extension(
             "esker.arrow.flat._parquet",
             sources=["src/esker/arrow/flat/_parquet.c"],
-            depends=[f"src/esker/arrow/flat/_parquet_{part}.h" for part in ("thrift", "footer", "values")],
+            depends=[f"src/esker/arrow/flat/_parquet_{part}.h" for part in ("thrift", "footer", "values", "snappy")],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
             py_limited_api=STABLE,
             optional=True,

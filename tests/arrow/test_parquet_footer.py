@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from arrow_tables import Files, column, metadata, read, schema, task
 
+from esker.arrow import parquet_footer
 from esker.arrow.arrow_types import to_arrow_schema
 from esker.arrow.parquet_footer import read_statistics
 from esker.model.predicates.predicate import Compare, OneOf, Op
@@ -91,7 +92,29 @@ def test_a_footer_that_makes_no_sense_is_no_statistics() -> None:
         hurt = bytearray(data)
         for _ in range(3):
             hurt[-9 - chance.randrange(1200)] = chance.randrange(256)
-        read_statistics(pa.BufferReader(bytes(hurt)), range(12))
+        read_statistics(pa.BufferReader(bytes(hurt)), range(11))
+
+
+@pytest.mark.skipif(parquet_footer._compiled() is None, reason="the compiled part was not built")
+@pytest.mark.parametrize("options", [{}, {"write_statistics": False}, {"version": "1.0"}, {"write_page_index": True}])
+def test_compiled_code_reads_the_same_statistics(options: dict[str, Any]) -> None:
+    read = parquet_footer._compiled()
+    assert read is not None
+    chance = random.Random(5)
+    data = written(TABLE, row_group_size=2, **options)
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    for leaves in ([], [4], [0, 3, 7], range(11)):
+        assert read(footer, leaves) == parquet_footer._statistics(footer, leaves) is not None
+    assert read(footer, [99]) is None
+    both = 0
+    for _ in range(2000):
+        hurt = bytearray(footer)
+        for _ in range(chance.randint(1, 3)):
+            hurt[chance.randrange(len(hurt))] = chance.choice((0, 1, 0x1C, 0x7F, 0xFF, chance.randrange(256)))
+        one, other = read(bytes(hurt), range(11)), parquet_footer._statistics(bytes(hurt), range(11))
+        both += one is not None and other is not None
+        assert one is None or other is None or repr(one) == repr(other)  # they may differ in what makes no sense
+    assert both > 100
 
 
 @pytest.mark.parametrize(

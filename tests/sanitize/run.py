@@ -24,6 +24,7 @@ LIBRARY = BUILD / "lib"
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 TESTS = (
     "tests/arrow/flat/test_hostile_pages.py",
+    "tests/arrow/test_parquet_footer.py",
     "tests/avro/test_decoding.py",
     "tests/avro/test_hostile_avro.py",
     "tests/avro/test_shred_twins.py",

@@ -24,6 +24,7 @@ TYPES = {
     "t": (pa.string(), 6, 0, 0),
     "d": (pa.decimal128(9, 2), 1, 4, 16),
     "e": (pa.decimal128(30, 2), 7, 13, 16),
+    "u": (pa.binary(16), 7, 16, 16),
 }
 
 
@@ -39,6 +40,7 @@ def file(chance: random.Random) -> tuple[bytes, pa.Table]:
             "t": pa.array([None if n is None else "x" * n for n in few], pa.string()),
             "d": pa.array([None if n is None else Decimal(n) for n in few], pa.decimal128(9, 2)),
             "e": pa.array([None if n is None else Decimal(-n) for n in few], pa.decimal128(30, 2)),
+            "u": pa.array([None if n is None else bytes((n, *range(15))) for n in few], pa.binary(16)),
         }
     )
     out = io.BytesIO()
@@ -66,10 +68,10 @@ def exact(data: bytes) -> np.ndarray:
     return np.frombuffer(bytearray(data), np.uint8).copy()
 
 
-def columns(data: bytes, foot: bytes, rows: int, mask: np.ndarray | None) -> list[pa.Array]:
+def columns(data: bytes, foot: bytes, rows: int, mask: np.ndarray | None, *, first: int = 0) -> list[pa.Array]:
     """Every column, by the compiled reader. Raises ``ValueError`` if the footer or a page makes no sense."""
     end = _parquet.schema_end(foot)
-    groups = None if end is None else _parquet.row_groups(foot, end, tuple(range(6)), 6, None)
+    groups = None if end is None else _parquet.row_groups(foot, end, tuple(range(7)), 7, None)
     if not groups:
         raise ValueError("a footer that makes no sense")
     found = []
@@ -84,19 +86,20 @@ def columns(data: bytes, foot: bytes, rows: int, mask: np.ndarray | None) -> lis
                 (exact(data[start : start + length]), 0, min(length, max(0, len(data) - start)), values, codec)
             )
         kept = rows if mask is None else int(mask.sum())
-        found.append(decoded(column, chunks, rows, mask, kept))
+        found.append(decoded(column, chunks, rows, mask, kept, first=first))
         if len(chunks) == 1 and not column.is_boolean:
-            check_dictionary(column, chunks[0], rows, found[-1] if mask is None else None)
+            check_dictionary(column, chunks[0], range(first, first + rows), found[-1] if mask is None else None)
     return found
 
 
-def check_dictionary(column: FlatColumn, chunk: Chunk, rows: int, expected: pa.Array | None) -> None:
+def check_dictionary(column: FlatColumn, chunk: Chunk, rows: range, expected: pa.Array | None) -> None:
     """The values of the dictionary, and which rows have the first half of them."""
     try:
         values = dictionary_of(column, chunk)
         values.validate()
         half = len(values) // 2
-        truth = truths(column, chunk, rows, b"\1" * half + b"\0" * (len(values) - half))
+        known = b"\1" * half + b"\0" * (len(values) - half)
+        truth = truths(column, chunk, len(rows), known, first=rows.start)
     except ValueError:
         return
     assert set(truth.view(np.uint8).tolist()) <= {0, 1}
@@ -105,8 +108,9 @@ def check_dictionary(column: FlatColumn, chunk: Chunk, rows: int, expected: pa.A
             return  # damage made two values equal
         first = {str(value) for value in values[:half]}
         assert truth.tolist() == [value.is_valid and str(value) in first for value in expected]
-    with pytest.raises(ValueError, match="pyarrow"):
-        truths(column, chunk, rows, b"\1" * (len(values) + 1))
+    if len(rows):
+        with pytest.raises(ValueError, match="pyarrow"):
+            truths(column, chunk, len(rows), b"\1" * (len(values) + 1), first=rows.start)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -137,12 +141,32 @@ def test_damage_is_refused_or_harmless(seed: int) -> None:
             array.validate()  # lengths and offsets agree; UTF-8 is as unchecked as in pyarrow
 
 
-def test_a_result_larger_than_its_room_is_refused() -> None:
+def test_more_rows_than_there_are_are_refused() -> None:
     data, table = file(random.Random(4))
     with pytest.raises(ValueError, match="pyarrow"):
-        columns(data, footer(data), table.num_rows - 1, None)
-    with pytest.raises(ValueError, match="pyarrow"):
         columns(data, footer(data), table.num_rows + 1, None)
+    with pytest.raises(ValueError, match="pyarrow"):
+        columns(data, footer(data), table.num_rows, None, first=1)
+    with pytest.raises(ValueError, match="pyarrow"):
+        columns(data, footer(data), 0, None, first=-1)
+    with pytest.raises(ValueError, match="pyarrow"):
+        columns(data, footer(data), 1, None, first=2**63 - 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_some_rows_of_a_chunk_are_those_of_all(seed: int) -> None:
+    chance = random.Random(seed)
+    data, table = file(chance)
+    for _ in range(10):
+        first = chance.randrange(table.num_rows)
+        rows = chance.randint(0, table.num_rows - first)
+        mask = np.array([chance.random() < 0.5 for _ in range(rows)], bool) if chance.random() < 0.5 else None
+        found = columns(data, footer(data), rows, mask, first=first)
+        expected = table.slice(first, rows)
+        expected = expected if mask is None else expected.filter(pa.array(mask))
+        for array, name in zip(found, TYPES, strict=True):
+            array.validate(full=True)
+            assert array.to_pylist() == expected[name].to_pylist(), name
 
 
 def test_an_index_beyond_the_dictionary_is_refused() -> None:

@@ -20,6 +20,7 @@
 #include "_parquet_thrift.h"
 #include "_parquet_footer.h"
 #include "_parquet_values.h"
+#include "_parquet_snappy.h"
 
 #define LARGEST_PAGE (256 << 20)
 #define FEW 8192 /* rows that are read with the interpreter's lock held */
@@ -101,7 +102,7 @@ static int unpacked_page(Column *col, const Page *page, const uint8_t *levels_at
     return data_page(col, page, levels_at, p, p + size);
 }
 
-/* ---- unpacking: zstd's own library if the machine has it, else a function of the caller ---- */
+/* ---- unpacking: Snappy here, zstd's own library if the machine has it, else a function of the caller ---- */
 
 static struct {
     void *(*create)(void);
@@ -109,7 +110,7 @@ static struct {
     size_t (*unpack)(void *, void *, size_t, const void *, size_t);
 } zstd; /* set once, while the module is imported; all NULL without the library */
 
-#define ZSTD 6
+enum { SNAPPY = 1, ZSTD = 6 };
 
 /* A piece of the column: one chunk of one file. */
 typedef struct {
@@ -130,6 +131,10 @@ static int unpack_zstd(Unpacker *unpacker, const uint8_t *p, int64_t stored, int
     if (!sized(&unpacker->page, (size_t)size + PAD)) return 0;
     /* An error is a size that no page has. */
     return zstd.unpack(unpacker->context, unpacker->page.at, (size_t)size, p, (size_t)stored) == (size_t)size;
+}
+
+static int unpack_here(Unpacker *unpacker, const uint8_t *p, int64_t stored, int64_t size) {
+    return sized(&unpacker->page, (size_t)size + PAD) && unpack_snappy(unpacker->page.at, size, p, p + stored);
 }
 
 /* By the caller's function, into the same scratch. Called with or without the interpreter's lock. */
@@ -156,9 +161,9 @@ static int read_page(Column *col, const Page *page, const uint8_t *p, const Segm
     int64_t stored = page->stored - page->level_bytes, size = page->size - page->level_bytes;
     if (stored < 0 || size < 0 || (page->level_bytes && page->kind != DATA_PAGE_V2)) return 0;
     if (segment->codec && page->is_packed && stored) {
-        int done = segment->codec == ZSTD && zstd.unpack
-                       ? unpack_zstd(unpacker, body, stored, size)
-                       : unpack_outside(unpacker, segment->unpack, body, stored, size);
+        int done = segment->codec == SNAPPY                ? unpack_here(unpacker, body, stored, size)
+                   : segment->codec == ZSTD && zstd.unpack ? unpack_zstd(unpacker, body, stored, size)
+                                                           : unpack_outside(unpacker, segment->unpack, body, stored, size);
         if (!done) return 0;
         body = unpacker->page.at;
     } else if (size != stored) {
@@ -167,19 +172,21 @@ static int read_page(Column *col, const Page *page, const uint8_t *p, const Segm
     return unpacked_page(col, page, p, body, size);
 }
 
-/* Whether the mask keeps none of the next rows: their page need not be unpacked. */
+/* Whether none of the next rows is wanted and kept: their page need not be unpacked. */
 static int keeps_none(const Column *col, int64_t rows) {
-    return col->mask && !memchr(col->mask + col->row, 1, (size_t)rows);
+    int64_t from = col->row < col->start ? col->start : col->row;
+    int64_t to = col->row + rows < col->stop ? col->row + rows : col->stop;
+    return from >= to || (col->mask && !memchr(col->mask + (from - col->start), 1, (size_t)(to - from)));
 }
 
-/* All pages of one chunk of the column. */
+/* The pages of one chunk of the column that have wanted rows. */
 static int read_segment(Column *col, const Segment *segment, Unpacker *unpacker) {
     Cursor c = {segment->p, segment->end};
+    if (segment->values > INT64_MAX - col->row) return 0;
     int64_t stop = col->row + segment->values;
-    if (stop > col->rows) return 0;
     col->dictionary = NULL;
     col->dictionary_size = 0;
-    while (col->row < stop) {
+    while (col->row < stop && col->row < col->stop) {
         Page page;
         if (!page_header(&c, &page)) return 0;
         if (page.kind == DATA_PAGE || page.kind == DATA_PAGE_V2) {
@@ -233,7 +240,7 @@ static int read_segments(Column *col, const Segment *segments, Py_ssize_t count)
     }
     if (unpacker.context) zstd.destroy(unpacker.context);
     free(unpacker.page.at);
-    return done && col->row == col->rows;
+    return done && (col->row == col->stop || (col->row > col->stop && count == 1));
 }
 
 static int read_chunks(Column *col, PyObject *chunks) {
@@ -241,7 +248,7 @@ static int read_chunks(Column *col, PyObject *chunks) {
     int done = 0;
     Segment *segments = segments_of(chunks, &count);
     if (segments && count == PyList_Size(chunks)) {
-        if (col->rows < FEW) { /* not worth giving back the interpreter's lock */
+        if (col->stop - col->start < FEW) { /* not worth giving back the interpreter's lock */
             done = read_segments(col, segments, count);
         } else {
             Py_BEGIN_ALLOW_THREADS;
@@ -308,14 +315,15 @@ static PyObject *decode(PyObject *self, PyObject *args) {
     PyObject *chunks, *mask_object, *values_object, *valid_object, *truth_object, *result = NULL;
     Column col = {0};
     Py_buffer mask = {0}, values = {0}, valid = {0}, truth = {0};
-    long long rows, room;
-    if (!PyArg_ParseTuple(args, "O!iiiiLLOOOOO", &PyList_Type, &chunks, &col.type, &col.optional, &col.stored, &col.width,
-                          &rows, &room, &mask_object, &values_object, &valid_object,
-                          &col.allocate, &truth_object))
+    long long first, rows, room;
+    if (!PyArg_ParseTuple(args, "O!iiiiLLLOOOOO", &PyList_Type, &chunks, &col.type, &col.optional, &col.stored,
+                          &col.width, &first, &rows, &room, &mask_object, &values_object, &valid_object, &col.allocate,
+                          &truth_object))
         return NULL;
-    col.rows = rows;
+    if (first < 0 || rows < 0 || rows > INT64_MAX - first || room < 0 || room > rows || is_odd(&col)) goto odd;
+    col.start = first;
+    col.stop = first + rows;
     col.room = room;
-    if (rows < 0 || room < 0 || room > rows || is_odd(&col)) goto odd;
     if (truth_object != Py_None) {
         if (col.type == BOOLEAN || PyList_Size(chunks) != 1) goto odd;
         if (PyObject_GetBuffer(truth_object, &truth, PyBUF_SIMPLE)) goto end;
@@ -360,6 +368,7 @@ end:
 static PyMethodDef METHODS[] = {
     {"schema_end", schema_end, METH_VARARGS, "Where in a footer the schema ends. None if it is not where it should be."},
     {"row_groups", row_groups, METH_VARARGS, "The row groups of a footer. None if pyarrow should look at it."},
+    {"statistics", statistics, METH_VARARGS, "The statistics of a footer, as stored. None if they make no sense."},
     {"decode", decode, METH_VARARGS, "Decode the chunks of one column into buffers: the nulls, and texts."},
     {"dictionary", dictionary, METH_VARARGS, "The values of the dictionary of one chunk."},
     {"use_zstd", use_zstd, METH_VARARGS, "Unpack with these three functions of libzstd, by their addresses."},

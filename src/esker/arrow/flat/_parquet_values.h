@@ -1,6 +1,7 @@
-/* The values of one column: pages decoded into Arrow's buffers. Nothing but ``grown`` needs the interpreter. */
+/* The values of one column: pages decoded into Arrow's buffers. Nothing but ``grown`` needs the interpreter. FIXED is a
+ * decimal of so many bytes, AS_STORED is any other value of a fixed length. */
 
-enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, FLOAT = 4, DOUBLE = 5, BYTE_ARRAY = 6, FIXED = 7 };
+enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, FLOAT = 4, DOUBLE = 5, BYTE_ARRAY = 6, FIXED = 7, AS_STORED = 8 };
 enum { ENC_PLAIN = 0, ENC_PLAIN_DICTIONARY = 2, ENC_RLE = 3, ENC_RLE_DICTIONARY = 8 };
 
 #define MAX_DATA (1 << 28) /* bytes of the texts of one result; 32-bit offsets would allow more */
@@ -13,8 +14,8 @@ typedef struct {
 
 typedef struct {
     int type, optional, stored, width; /* bytes of a value in a page, and in the result; 0: of any length */
-    int64_t rows, row;                 /* to read, and read */
-    const uint8_t *mask;               /* one byte per row: 1 keeps it. NULL keeps all */
+    int64_t start, stop, row;          /* the rows that are wanted of the chunks, and the next row */
+    const uint8_t *mask;               /* one byte per wanted row: 1 keeps it. NULL keeps all */
     int64_t room, out, nulls;          /* rows of the result */
     uint8_t *values, *valid;           /* values: offsets if of any length */
     uint8_t *data;                     /* the bytes of values of any length */
@@ -26,7 +27,7 @@ typedef struct {
     int64_t dictionary_size;
     const uint8_t *truth; /* instead of the dictionary: a byte for each of its values, which is the result */
     int64_t truth_size;
-    Scratch dictionary_scratch, ends_scratch, levels, indices, wide;
+    Scratch dictionary_scratch, ends_scratch, levels, indices, wide, keep;
 } Column;
 
 static int sized(Scratch *scratch, size_t bytes) {
@@ -45,6 +46,7 @@ static void freed(Column *col) {
     free(col->levels.at);
     free(col->indices.at);
     free(col->wide.at);
+    free(col->keep.at);
     if (col->data_view.obj) PyBuffer_Release(&col->data_view);
     Py_XDECREF(col->data_object);
 }
@@ -343,13 +345,32 @@ static int emit_texts(Column *col, const uint8_t *p, const uint8_t *end, const u
     return 1;
 }
 
-/* ``count`` rows of a page whose values start at ``p``. ``there`` of them are not null. */
+/* Which of the next ``count`` rows are wanted and kept, a byte for each. NULL keeps all. 0 without memory. */
+static int kept_of(Column *col, int64_t count, const uint8_t **keep) {
+    int64_t from = col->row < col->start ? col->start : col->row;
+    int64_t to = col->row + count < col->stop ? col->row + count : col->stop;
+    const uint8_t *mask = col->mask ? col->mask + (from - col->start) : NULL;
+    *keep = mask;
+    if (to - from == count) return 1;
+    if (!sized(&col->keep, (size_t)count)) return 0;
+    memset(col->keep.at, 0, (size_t)count);
+    if (mask) {
+        memcpy(col->keep.at + (from - col->row), mask, (size_t)(to - from));
+    } else {
+        memset(col->keep.at + (from - col->row), 1, (size_t)(to - from));
+    }
+    *keep = col->keep.at;
+    return 1;
+}
+
+/* ``count`` rows of a page whose values start at ``p``. ``there`` of them are not null. Some of them are wanted. */
 static int read_values(Column *col, const uint8_t *p, const uint8_t *end, int encoding, int64_t count, int64_t there,
                        const uint8_t *levels) {
     static const uint8_t truth[2 + PAD] = {0, 1};
-    const uint8_t *keep = col->mask ? col->mask + col->row : NULL, *source = col->dictionary;
+    const uint8_t *keep, *source = col->dictionary;
     int64_t kept = count, bound = col->dictionary_size;
     int width;
+    if (!kept_of(col, count, &keep)) return 0;
     if (keep) {
         kept = 0;
         for (int64_t at = 0; at < count; at++) kept += keep[at];

@@ -18,8 +18,10 @@ Chunk = tuple[Any, int, int, int, int]  # the bytes, start and length in them, v
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 
 
-def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools | None, kept: int) -> pa.Array:
-    """The values of the ``kept`` rows for which ``mask`` is true.
+def decoded(
+    column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools | None, kept: int, *, first: int = 0
+) -> pa.Array:
+    """The values of the ``kept`` rows for which ``mask`` is true, of ``rows`` rows from the ``first`` on.
 
     Raises ``ValueError`` or pyarrow's errors if only pyarrow can read the pages, or nobody can.
     """
@@ -28,10 +30,11 @@ def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools 
     valid = pa.allocate_buffer(kept // 8 + 1)
     nulls, data, used = decode(
         parts,
-        column.physical,
+        column.kind,
         int(column.optional),
         column.stored,
         column.width,
+        first,
         rows,
         kept,
         mask,
@@ -50,13 +53,14 @@ def decoded(column: FlatColumn, chunks: Sequence[Chunk], rows: int, mask: Bools 
 
 def dictionary_of(column: FlatColumn, chunk: Chunk) -> pa.Array:
     """The distinct values of a chunk. Raises ``ValueError`` if it has no dictionary."""
-    count, values, ends = dictionary(_parts([chunk]), column.physical, column.stored, column.width)
+    count, values, ends = dictionary(_parts([chunk]), column.kind, column.stored, column.width)
     buffers = [None, pa.py_buffer(values)] if column.width else [None, pa.py_buffer(ends), pa.py_buffer(values)]
     return pa.Array.from_buffers(column.type, count, buffers, 0)
 
 
-def truths(column: FlatColumn, chunk: Chunk, rows: int, truth: bytes) -> Bools:
-    """For each row the byte of ``truth`` for its value in the dictionary, 0 for null.
+def truths(column: FlatColumn, chunk: Chunk, rows: int, truth: bytes, *, first: int = 0) -> Bools:
+    """For each of ``rows`` rows from the ``first`` on, the byte of ``truth`` for its value in the dictionary, 0 for
+    null.
 
     Raises ``ValueError`` if some pages do not use the dictionary.
     """
@@ -64,10 +68,11 @@ def truths(column: FlatColumn, chunk: Chunk, rows: int, truth: bytes) -> Bools:
     valid = np.empty(rows // 8 + 1, np.uint8)
     decode(
         _parts([chunk]),
-        column.physical,
+        column.kind,
         int(column.optional),
         column.stored,
         column.width,
+        first,
         rows,
         rows,
         None,

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from esker.arrow.arrow_types import to_arrow
 from esker.arrow.flat.decode_columns import Bools, Chunk, dictionary_of, truths
 from esker.arrow.flat.flat_layout import FlatColumn
 from esker.arrow.read.filter import matches
+from esker.model.arrow_arrays import flags_of
 from esker.model.predicates.predicate import And, Bound, all_of, terms
 from esker.model.types import BinaryType, Field, StringType
 
@@ -40,11 +42,20 @@ class Left:
         kept = passed.true_count
         if kept == self.kept:
             return self
-        mask = passed.to_numpy(zero_copy_only=False)
-        if self.mask is not None:
-            within, mask = mask, self.mask.copy()
-            mask[self.mask] = within
+        within = flags_of(passed)
+        mask = within if self.mask is None else _within(self.mask, self.kept, within)
         return Left(mask, kept, {id_: array.filter(passed) for id_, array in self.held.items() if id_ in later})
+
+
+def _within(mask: Bools, kept: int, within: Bools) -> Bools:
+    """Of the ``kept`` rows that the mask leaves, those for which ``within`` is true."""
+    if 2 * kept > len(mask):
+        found = mask.copy()
+        found[mask] = within
+    else:  # for few rows their numbers are faster
+        found = np.zeros(len(mask), bool)
+        found[np.flatnonzero(mask)[within]] = True
+    return found
 
 
 def filtered(
@@ -77,19 +88,20 @@ def filtered(
     return left
 
 
-def by_dictionary(step: Bound, column: FlatColumn, chunk: Chunk, rows: int) -> Bools | None:
-    """For which rows of a chunk a filter on its column is TRUE, decided once for each distinct value.
+def by_dictionary(step: Bound, column: FlatColumn, chunk: Chunk, rows: int, *, first: int = 0) -> Bools | None:
+    """For which of ``rows`` rows of a chunk from the ``first`` on a filter on its column is TRUE, decided once for each
+    distinct value.
 
     None if that does not pay, or if the filter is TRUE for null. Raises ``ValueError`` if pages have no dictionary.
     """
     [wanted] = fields_of(step)
-    if matches(step, {wanted.id: pa.nulls(1, column.type)}, 1).true_count:
+    if matches(step, {wanted.id: pa.nulls(1, to_arrow(wanted.type))}, 1).true_count:
         return None
-    values = dictionary_of(column, chunk)
+    values = column.typed(dictionary_of(column, chunk), wanted.type)
     if len(values) > rows // FEW:
         return None
-    truth = matches(step, {wanted.id: values}, len(values)).to_numpy(zero_copy_only=False)
-    return truths(column, chunk, rows, truth.tobytes())
+    truth = flags_of(matches(step, {wanted.id: values}, len(values)))
+    return truths(column, chunk, rows, truth.tobytes(), first=first)
 
 
 def steps_of(residual: Bound) -> list[Bound]:

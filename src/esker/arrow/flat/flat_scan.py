@@ -1,4 +1,4 @@
-"""Scan Parquet files of one flat layout together: small files many at once, large files one row group at a time.
+"""Scan Parquet files of one flat layout together: small files many at once, large files in windows of a row group.
 
 Jobs run in a few threads, and their rows are returned in the order of the tasks. Whatever is not flat, not on this
 machine, damaged or too large is read by `TaskReader`, in its place.
@@ -11,17 +11,19 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from esker.arrow.arrow_types import to_arrow_schema
+from esker.arrow.arrow_types import to_arrow, to_arrow_schema
 from esker.arrow.deletes.deleted_positions import Bitmap, Deleted
 from esker.arrow.flat._parquet import row_groups, schema_end
 from esker.arrow.flat.decode_columns import Bools, Chunk, decoded
 from esker.arrow.flat.filter_steps import Left, by_dictionary, fields_of, filtered
-from esker.arrow.flat.flat_layout import FlatColumn, FlatLayout, footer_length, read_layout
+from esker.arrow.flat.flat_layout import AbsentColumns, FlatColumn, FlatLayout, footer_length, read_layout
+from esker.arrow.read.open_data import renumbered
 from esker.arrow.read.parquet_file import judged_groups
 from esker.arrow.read.row_metadata import METADATA_COLUMNS
 from esker.arrow.read.task_reader import TaskReader
@@ -29,12 +31,13 @@ from esker.errors import EskerError
 from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.types import Field
 from esker.ports.engine import ReadRequest, ScanTask
-from esker.tree.data_file import FileContent
+from esker.tree.data_file import DataFile, FileContent
 
 WHOLE = 1 << 20  # a file of fewer bytes is read whole
 TOGETHER_ROWS, TOGETHER_BYTES = 1 << 17, 32 << 20  # of small files in one job
-MOST_BYTES = 128 << 20  # of a row group as stored, and of its rows by a guess
-_VALUE = 16  # bytes in memory, by a guess
+MOST_BYTES = 128 << 20  # of a row group as stored
+WINDOW_BYTES = 64 << 20  # of the rows of a job, by a guess
+_TEXT = 24  # bytes of a text in memory, by a guess
 _MOST_LAYOUTS = 64
 _TAIL = 64 << 10
 _DICTIONARY_ROWS = 1 << 14  # a filter is decided by the dictionary of at least so many rows
@@ -44,10 +47,11 @@ _FAULTS = (ValueError, OSError, EskerError, pa.ArrowException, MemoryError)
 
 @dataclass(frozen=True, slots=True)
 class Careful:
-    """Rows that `TaskReader` has to read: a task, or some of its row groups."""
+    """Rows that `TaskReader` has to read: a task, some of its row groups, or the rows at some positions."""
 
     task: ScanTask
     groups: frozenset[int] | None = None
+    positions: range | None = None
 
 
 Piece: TypeAlias = pa.RecordBatch | Careful
@@ -55,8 +59,11 @@ Piece: TypeAlias = pa.RecordBatch | Careful
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """A row group: its rows, its place in the file, the deletes of the file, and a chunk for each needed column."""
+    """Rows of a row group from the ``first`` on: their file, number, place in the file, the deletes of the file, and a
+    chunk of the row group for each needed column."""
 
+    file: DataFile
+    first: int = 0
     rows: int
     position: int
     deleted: tuple[Deleted, ...]
@@ -99,18 +106,19 @@ class FlatScan:
         self._careful = careful
         self._request = careful.request
         self._schema = to_arrow_schema(self._request.projection)
+        self._absent = AbsentColumns(metadata=self._request.metadata, row_schema=self._request.row_schema)
         self._layouts: list[FlatLayout] = []
         # By identity, since a filter may be long; each is kept, so that no other gets its identity.
-        self._known: dict[tuple[int, int], tuple[Bound, tuple[FlatColumn, ...] | None]] = {}
+        self._known: dict[tuple[int, int, int], tuple[Bound, tuple[FlatColumn, ...] | None]] = {}
         self._plain: set[tuple[int, int]] = set()  # leaves of layouts whose dictionaries do not decide filters
-        self._most_rows = MOST_BYTES // (_VALUE * max(1, len(self._request.projection.fields)))
+        self._most_rows = max(1, WINDOW_BYTES // max(1, sum(map(_width, self._request.projection))))
         self._threads = min(_THREADS, os.cpu_count() or 1)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The rows that pass the filter and the deletes, in task order."""
         for piece in self._pieces():
             if isinstance(piece, Careful):
-                yield from self._careful.read(piece.task, piece.groups)
+                yield from self._careful.read(piece.task, piece.groups, piece.positions)
             elif piece.num_rows:
                 yield piece
 
@@ -127,7 +135,7 @@ class FlatScan:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _jobs(self) -> Iterator[_Small | _Group | Careful]:
+    def _jobs(self) -> Iterator[_Small | _Window | Careful]:
         together = min(TOGETHER_ROWS, self._most_rows)
         small = _Small(TRUE, together)
         for task in self._request.tasks:
@@ -163,10 +171,10 @@ class FlatScan:
         deleted = self._careful.deletes.positions(task.data_file, task.deletes) if task.deletes else ()
         return deleted if task.gone is None else (*deleted, Bitmap(task.gone, 0))
 
-    def _done(self, job: _Small | _Group | Careful) -> list[Piece]:
+    def _done(self, job: _Small | _Window | Careful) -> list[Piece]:
         if isinstance(job, Careful):
             return [job]
-        return self._small(job) if isinstance(job, _Small) else self._group(job)
+        return self._small(job) if isinstance(job, _Small) else self._window(job)
 
     # ---------------------------------------------------------------- Small files, many at once
 
@@ -197,13 +205,13 @@ class FlatScan:
         length = footer_length(data[-8:])
         if len(data) != size or length is None or length + 8 > size:
             return None
-        found = self._match(task.data_file.path, data[size - 8 - length : -8], residual)
+        found = self._match(task.data_file, data[size - 8 - length : -8], residual)
         if found is None:
             return None
         parts, position = [], 0
         for rows, chunks in found[1]:
             held = tuple((data, start, length, values, codec) for start, length, values, codec, _ in chunks)
-            parts.append(_Part(rows=rows, position=position, deleted=deleted, chunks=held))
+            parts.append(_Part(file=task.data_file, rows=rows, position=position, deleted=deleted, chunks=held))
             position += rows
         return (found[0], parts) if position == task.data_file.record_count else None
 
@@ -217,9 +225,9 @@ class FlatScan:
         except _FAULTS:
             return [Careful(task) for task, _ in gathered]
 
-    # ---------------------------------------------------------------- Large files, one row group at a time
+    # ---------------------------------------------------------------- Large files, a window of a row group at a time
 
-    def _groups(self, task: ScanTask, path: str) -> Iterator[_Group | Careful]:
+    def _groups(self, task: ScanTask, path: str) -> Iterator[_Window | Careful]:
         try:
             found = self._judged(task, path)
         except _FAULTS:
@@ -230,9 +238,19 @@ class FlatScan:
         layout, groups = found
         deleted, position = self._deleted(task), 0
         for at, (residual, rows, chunks) in enumerate(groups):
-            if residual is not None:
-                yield _Group(task, at, path, layout, residual, rows, position, deleted, chunks)
+            if residual is not None and sum(length for _, length, *_ in chunks) > MOST_BYTES:
+                yield Careful(task, frozenset((at,)))
+            elif residual is not None:
+                stored = _Stored(path, chunks)
+                for window in self._windows(rows):
+                    yield _Window(task, at, window, layout, residual, position, deleted, stored)
             position += rows
+
+    def _windows(self, rows: int) -> Iterator[range]:
+        """Parts of a row group that are about equal, and not too large."""
+        count = -(-rows // self._most_rows)
+        for at in range(count):
+            yield range(at * rows // count, (at + 1) * rows // count)
 
     def _judged(self, task: ScanTask, path: str) -> tuple[FlatLayout, list[_Judged]] | None:
         """The layout of a large file, and of each row group what is left of the filter, the rows and the chunks."""
@@ -243,7 +261,7 @@ class FlatScan:
             if length is None or length + 8 > size:
                 return None
             footer = tail[-8 - length : -8] if length + 8 <= len(tail) else source.read_at(length, size - 8 - length)
-            found = self._match(task.data_file.path, footer, task.residual)
+            found = self._match(task.data_file, footer, task.residual)
             if found is None:
                 return None
             layout, groups = found
@@ -251,72 +269,91 @@ class FlatScan:
             residuals = [residual for residual, _ in judged]
             return layout, [(left, *group) for left, group in zip(residuals, groups, strict=True)]
 
-    def _group(self, job: _Group) -> list[Piece]:
-        careful = Careful(job.task, frozenset((job.index,)))
-        if job.rows > self._most_rows or sum(length for _, length, *_ in job.chunks) > MOST_BYTES:
-            return [careful]
+    def _window(self, job: _Window) -> list[Piece]:
+        rows, positions = job.rows, range(job.position + job.rows.start, job.position + job.rows.stop)
         try:
-            with pa.OSFile(job.path) as source:
-                held = tuple(_stored(source, chunk) for chunk in job.chunks)
-            part = _Part(rows=job.rows, position=job.position, deleted=job.deleted, chunks=held)
+            part = _Part(
+                file=job.task.data_file,
+                first=rows.start,
+                rows=len(rows),
+                position=positions.start,
+                deleted=job.deleted,
+                chunks=job.stored.chunks(),
+            )
             return [self._batch(job.layout, [part], job.residual, of=job.task.residual)]
         except _FAULTS:
-            return [careful]
+            return [Careful(job.task, frozenset((job.index,)), positions)]
 
-    # ---------------------------------------------------------------- Layouts and rows
+    # ---------------------------------------------------------------- Layouts
 
-    def _match(self, location: str, footer: bytes, residual: Bound) -> tuple[FlatLayout, list[_RowGroup]] | None:
+    def _match(self, file: DataFile, footer: bytes, residual: Bound) -> tuple[FlatLayout, list[_RowGroup]] | None:
         """The layout of a file, and its row groups. None if `TaskReader` has to read it."""
         for layout in self._layouts:
-            if footer.startswith(layout.prefix):
-                columns = self._columns(layout, residual)
+            if layout.suits(footer, file.spec_id):
+                columns = self._columns(layout, residual, file.spec_id)
                 groups = None if columns is None else _groups_of(layout, footer, columns)
                 if columns is None or groups is not None:
                     return None if groups is None else (layout, groups)
-        new = self._new_layout(location, footer)
-        columns = None if new is None else self._columns(new, residual)
+        new = self._new_layout(file, footer)
+        columns = None if new is None else self._columns(new, residual, file.spec_id)
         groups = None if new is None or columns is None else _groups_of(new, footer, columns)
         return None if new is None or groups is None else (new, groups)
 
-    def _new_layout(self, location: str, footer: bytes) -> FlatLayout | None:
+    def _new_layout(self, file: DataFile, footer: bytes) -> FlatLayout | None:
         """The layout of a file that no known layout fits."""
         end = schema_end(footer)
         if end is None or len(self._layouts) == _MOST_LAYOUTS:
             return None
+        get_mapping, shared = self._careful.get_mapping, self._absent.shared(file)
+        identify = renumbered(file, self._request.row_schema, get_mapping, shared.keys())
         try:
-            layout = read_layout(self._careful.storage, location, footer[:end])
+            layout = read_layout(
+                self._careful.storage, file.path, footer[:end], spec_id=file.spec_id, without_ids=identify
+            )
         except _FAULTS:
             return None
         for known in self._layouts:  # found by another thread meanwhile, or it does not suit this file
-            if (known.prefix, known.arrow_schema) == (layout.prefix, layout.arrow_schema):
+            if known == layout:
                 return known
         self._layouts.append(layout)
         return layout
 
-    def _columns(self, layout: FlatLayout, residual: Bound) -> tuple[FlatColumn, ...] | None:
-        """The needed columns in the order of their chunks. None if the files do not have all of them."""
-        known = self._known.get((id(layout), id(residual)))
+    def _columns(self, layout: FlatLayout, residual: Bound, spec_id: int) -> tuple[FlatColumn, ...] | None:
+        """The needed columns that the files have, in the order of their chunks. None if `TaskReader` has to read."""
+        key = (id(layout), id(residual), spec_id)
+        known = self._known.get(key)
         if known is None:
-            known = self._known[id(layout), id(residual)] = (residual, self._needed(layout, residual))
+            known = self._known[key] = (residual, self._needed(layout, residual, spec_id))
         return known[1]
 
-    def _needed(self, layout: FlatLayout, residual: Bound) -> tuple[FlatColumn, ...] | None:
+    def _needed(self, layout: FlatLayout, residual: Bound, spec_id: int) -> tuple[FlatColumn, ...] | None:
         fields = {wanted.id: wanted for wanted in (*self._request.projection, *fields_of(residual))}
-        found = [layout.find(wanted) for wanted in fields.values()]
-        there = {column.leaf: column for column in found if column is not None}
-        return None if None in found else tuple(there[leaf] for leaf in sorted(there))
+        there: dict[int, FlatColumn] = {}
+        for wanted in fields.values():
+            column = layout.find(wanted)
+            if column is not None:
+                there[column.leaf] = column
+            elif not self._absent.has(wanted, layout.ids, spec_id):
+                return None
+        return tuple(there[leaf] for leaf in sorted(there))
+
+    # ---------------------------------------------------------------- Rows
 
     def _batch(
         self, layout: FlatLayout, parts: list[_Part], residual: Bound, *, of: Bound | None = None
     ) -> pa.RecordBatch:
         """The rows of the parts that pass the deletes and the filter. ``of``: the filter that columns were read for."""
-        columns = self._columns(layout, residual if of is None else of) or ()
+        columns = self._columns(layout, residual if of is None else of, parts[0].file.spec_id) or ()
         at = {column.leaf: index for index, column in enumerate(columns)}
         rows = sum(part.rows for part in parts)
 
         def read(wanted: Field, left: Left) -> pa.Array:
-            column = layout.flat[wanted.id]
-            return decoded(column, [part.chunks[at[column.leaf]] for part in parts], rows, left.mask, left.kept)
+            column = layout.find(wanted)
+            if column is None:
+                return self._absent.values(wanted, [part.file for part in parts], _kept(parts, left))
+            chunks = [part.chunks[at[column.leaf]] for part in parts]
+            found = decoded(column, chunks, rows, left.mask, left.kept, first=parts[0].first)
+            return column.typed(found, wanted.type)
 
         left = Left.of(_alive(parts, rows), rows)
         if residual != TRUE:
@@ -337,11 +374,12 @@ class FlatScan:
         fields = tuple(fields_of(step))
         if len(parts) != 1 or parts[0].rows < _DICTIONARY_ROWS or len(fields) != 1:
             return None
-        column = layout.flat[fields[0].id]
-        if (id(layout), column.leaf) in self._plain:
+        column = layout.find(fields[0])
+        if column is None or (id(layout), column.leaf) in self._plain:
             return None
         try:
-            found = by_dictionary(step, column, parts[0].chunks[at[column.leaf]], parts[0].rows)
+            chunk = parts[0].chunks[at[column.leaf]]
+            found = by_dictionary(step, column, chunk, parts[0].rows, first=parts[0].first)
         except ValueError:
             found = None
         if found is None:  # a column is much the same in all files of a scan: do not try again
@@ -354,19 +392,43 @@ _RowGroup = tuple[int, _Chunks]
 _Judged = tuple[Bound | None, int, _Chunks]
 
 
+class _Stored:
+    """The chunks of a row group. They are read from the file once, by the first job that needs them."""
+
+    def __init__(self, path: str, chunks: _Chunks) -> None:
+        self._path, self._places = path, chunks
+        self._lock = Lock()
+        self._held: tuple[Chunk, ...] | None = None
+
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Their bytes. Raises ``OSError`` if the file cannot be read."""
+        with self._lock:
+            if self._held is None:
+                with pa.OSFile(self._path) as source:
+                    self._held = tuple(_stored(source, place) for place in self._places)
+            return self._held
+
+
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group of a large file."""
+class _Window:
+    """Some rows of a row group of a large file. ``position`` is that of the row group."""
 
     task: ScanTask
     index: int
-    path: str
+    rows: range
     layout: FlatLayout
     residual: Bound
-    rows: int
     position: int
     deleted: tuple[Deleted, ...]
-    chunks: _Chunks
+    stored: _Stored
+
+
+def _width(wanted: Field) -> int:
+    """The bytes of a value in memory, by a guess for those of any length."""
+    try:
+        return -(-int(to_arrow(wanted.type).bit_width) // 8)
+    except ValueError:
+        return _TEXT
 
 
 def _groups_of(layout: FlatLayout, footer: bytes, columns: tuple[FlatColumn, ...]) -> list[_RowGroup] | None:
@@ -397,6 +459,13 @@ def _alive(parts: list[_Part], rows: int) -> Bools | None:
             alive[start + positions.within(part.position, part.rows)] = False
         start += part.rows
     return alive
+
+
+def _kept(parts: list[_Part], left: Left) -> list[int]:
+    """How many rows of each part are left."""
+    ends = np.cumsum([0, *(part.rows for part in parts)])
+    before = ends if left.mask is None else np.concatenate(([0], np.cumsum(left.mask)))[ends]
+    return [int(count) for count in np.diff(before)]
 
 
 def _read(path: str, most: int) -> bytes:

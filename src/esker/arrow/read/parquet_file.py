@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from esker.arrow.arrow_types import FIELD_ID
+from esker.arrow.arrow_types import FIELD_ID, to_arrow
 from esker.arrow.convert import convert
 from esker.arrow.parquet_footer import ChunkStatistics, RowGroupStatistics, read_statistics
 from esker.arrow.read.exact_int96 import check_nanoseconds, int96_leaves
@@ -129,6 +129,8 @@ def _ticks(raw: Any, type_: Type, held: pa.DataType) -> int | None:
     """An integer in the unit of the table, by the same conversion as the rows."""
     if not isinstance(raw, int) or pa.types.is_unsigned_integer(held):
         return None  # INT96 has no fixed order; unsigned numbers are not ordered like signed ones
+    if held == to_arrow(type_):
+        return raw
     width = pa.int32() if held.bit_width == 32 else pa.int64()
     array = pa.array([raw], pa.int64()).cast(width) if held.bit_width >= 32 else pa.array([raw], pa.int64())
     if pa.types.is_temporal(held):

@@ -41,8 +41,11 @@ class TaskReader:
     get_mapping: GetMapping
     deletes: DeleteStore
 
-    def read(self, task: ScanTask, groups: frozenset[int] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of the task, batch by batch. ``groups``: only of these row groups of a Parquet file."""
+    def read(
+        self, task: ScanTask, groups: frozenset[int] | None = None, positions: range | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the task, batch by batch. ``groups``: only of these row groups of a Parquet file. ``positions``:
+        only the rows at these positions."""
         data_file = task.data_file
         deleted = self.deletes.positions(data_file, task.deletes)
         if task.gone is not None:
@@ -52,7 +55,7 @@ class TaskReader:
         if takers is not None and takers.are_none:
             return
         spec = self.request.metadata.spec_by_id.get(data_file.spec_id, PartitionSpec())
-        origin = Origin(file=data_file.path, constants=_identity_values(spec, data_file))
+        origin = Origin(file=data_file.path, constants=identity_values(spec, data_file))
         source = open_data(
             self.storage,
             data_file,
@@ -64,6 +67,9 @@ class TaskReader:
             alive = self._alive(rows, deleted, equality)
             if takers is not None and alive.any():
                 alive &= takers.hits(rows)
+            if positions is not None:
+                alive[: max(0, positions.start - chunk.position)] = False
+                alive[max(0, positions.stop - chunk.position) :] = False
             if alive.any():
                 yield _selected(rows, tuple(self.request.projection), alive)
 
@@ -154,6 +160,7 @@ def _selected(rows: Rows, fields: tuple[Field, ...], alive: Bools) -> pa.RecordB
     return batch if count == rows.chunk.length else batch.filter(pa.array(alive))
 
 
-def _identity_values(spec: PartitionSpec, data_file: DataFile) -> dict[int, Any]:
+def identity_values(spec: PartitionSpec, data_file: DataFile) -> dict[int, Any]:
+    """The held values that all rows of a file share because their partition says so, by source field id."""
     pairs = zip(spec.fields, data_file.partition, strict=False)
     return {part.source_id: value for part, value in pairs if isinstance(part.transform, IdentityTransform)}
