@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of, typed_array
 
 COLUMNS = st.lists(st.none() | st.integers(-100, 100), max_size=40)
 TYPES = [pa.int8(), pa.int32(), pa.int64(), pa.float64()]
@@ -48,3 +48,33 @@ def test_a_part_of_a_numpy_array_is_made_whole() -> None:
 def test_nothing_but_nulls_reads_too(array: pa.Array) -> None:
     assert null_mask(array).tolist() == [True] * len(array)
     assert numbers_of(array, null=5).tolist() == [5] * len(array)
+
+
+NUMBERS = st.lists(st.none() | st.integers(-100, 100), max_size=20)
+TEXTS = st.lists(st.none() | st.text(max_size=5), max_size=20)
+BYTES = st.lists(st.none() | st.binary(max_size=5), max_size=20)
+MAPS = st.lists(st.none() | st.dictionaries(st.integers(0, 9), st.none() | st.binary(max_size=3)), max_size=9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.one_of(
+        *(
+            st.tuples(values, st.just(type_))
+            for values, type_ in (
+                (NUMBERS, pa.int32()),
+                (NUMBERS, pa.int64()),
+                (TEXTS, pa.string()),
+                (BYTES, pa.binary()),
+                (st.lists(st.none() | BYTES, max_size=9), pa.list_(pa.binary())),
+                (st.lists(st.none() | NUMBERS, max_size=9), pa.list_(pa.int64())),
+                (MAPS, pa.map_(pa.int32(), pa.binary())),
+            )
+        )
+    )
+)
+def test_values_become_what_arrow_makes_of_them(case: tuple[list[Any], pa.DataType]) -> None:
+    values, type_ = case
+    made = typed_array(values, type_)
+    made.validate(full=True)
+    assert made.equals(pa.array(values, type_))

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from esker.arrow.value_arrays import held_array
 from esker.errors import InvalidInput
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.transform import (
     BucketTransform,
     IdentityTransform,
@@ -116,7 +117,7 @@ def transformed(transform: Transform, source: Type, array: pa.Array, column: str
 def _coded(array: pa.Array) -> Coded:
     """A code per distinct value, including null."""
     encoded = array.dictionary_encode()
-    codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = numbers_of(encoded.indices, null=len(encoded.dictionary)).astype(np.int64)
     values = tuple(encoded.dictionary.to_pylist())
     return Coded(codes, (*values, None) if array.null_count else values)
 
@@ -124,18 +125,16 @@ def _coded(array: pa.Array) -> Coded:
 def _floats(array: pa.Array, source: Type) -> Coded:
     """Floats are compared by their bits, so the two zeros are two values. Every NaN is one value (checklist F10)."""
     kind, bits = (np.float32, np.uint32) if isinstance(source, FloatType) else (np.float64, np.uint64)
-    numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(kind, copy=True)
+    numbers = numbers_of(array, null=0).astype(kind, copy=True)
     numbers[np.isnan(numbers)] = np.nan
-    coded = _coded(pa.array(numbers.view(bits), mask=array.is_null().to_numpy(zero_copy_only=False)))
+    coded = _coded(arrow_array(numbers.view(bits), null=null_mask(array)))
     values = tuple(None if value is None else float(bits(value).view(kind)) for value in coded.values)
     return Coded(coded.codes, values)
 
 
 def _by_numbers(array: pa.Array, make: Callable[[Int64s], Int64s]) -> Coded:
-    numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    if array.null_count:
-        return _coded(pa.array(make(numbers), pa.int64(), mask=array.is_null().to_numpy(zero_copy_only=False)))
-    return _coded(pa.array(make(numbers), pa.int64()))
+    made = make(numbers_of(array, null=0).astype(np.int64))
+    return _coded(arrow_array(made, null=null_mask(array) if array.null_count else None))
 
 
 def _by_values(array: pa.Array, make: Callable[[list[Any]], list[Any]]) -> Coded:

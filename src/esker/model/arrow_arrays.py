@@ -81,6 +81,33 @@ def boolean_array(values: Sequence[bool | None]) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(values), pa.py_buffer(given)])
 
 
+def typed_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Python's values, or None, as an Arrow array: integers, text, bytes, and lists and maps of them. A map is given as
+    a dict."""
+    import numpy as np
+    import pyarrow as pa
+
+    valid = _validity(values)
+    match type_:
+        case pa.ListType():
+            inner = typed_array([item for value in values for item in value or ()], type_.value_type)
+        case pa.MapType():
+            items = [item for value in values for item in (value or {}).items()]
+            parts = [typed_array([item[at] for item in items], (type_.key_type, type_.item_type)[at]) for at in (0, 1)]
+            entry = pa.struct([type_.key_field, type_.item_field])
+            inner = pa.Array.from_buffers(entry, len(items), [None], children=parts)
+        case _ if pa.types.is_integer(type_):
+            given = (value or 0 for value in values)
+            numbers = np.fromiter(given, type_.to_pandas_dtype(), len(values))
+            return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(numbers)])
+        case _:
+            made = binary_array([value.encode() if isinstance(value, str) else value for value in values])
+            return pa.Array.from_buffers(type_, len(values), made.buffers())
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value or ()) for value in values], out=ends[1:])
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(ends)], children=[inner])
+
+
 def _validity(values: Sequence[Any]) -> pa.Buffer | None:
     """The bits of the values that are not None. None if all are there."""
     import numpy as np

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from esker.arrow.column_transforms import Coded, transformed
 from esker.arrow.value_arrays import held_array, leaf_array
 from esker.errors import InvalidInput
+from esker.model.arrow_arrays import arrow_array, null_mask, numbers_of
 from esker.model.partition_and_sort import PartitionSpec, SortField, SortOrder
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform, UnknownTransform, VoidTransform, accepts
@@ -54,7 +55,7 @@ class Partitioner:
         groups, first_rows = _grouped(columns, batch.num_rows)
         for rows, first in zip(groups, first_rows, strict=True):
             partition = tuple(column.values[column.codes[first]] for column in columns)
-            part = batch if len(groups) == 1 else batch.take(pa.array(rows))
+            part = batch if len(groups) == 1 else batch.take(arrow_array(rows))
             yield Part(partition_key(partition), partition, part)
 
     def _coded(self, batch: pa.RecordBatch, at: int) -> Coded:
@@ -111,7 +112,7 @@ def _grouped(columns: list[Coded], rows: int) -> tuple[list[np.ndarray[Any, Any]
             size = int(keys.max()) + 1
         keys = keys * len(column.values) + column.codes
         size *= len(column.values)
-    groups = pa.array(keys).dictionary_encode().indices.to_numpy()  # numbered by first appearance
+    groups = numbers_of(arrow_array(keys).dictionary_encode().indices, null=0)  # numbered by first appearance
     counts = np.bincount(groups)
     if len(counts) == 1:
         return [np.arange(rows)], [0]
@@ -188,13 +189,13 @@ def _ranked(codes: Any, values: tuple[Any, ...]) -> pa.Array:
     ranks = {value: rank for rank, value in enumerate(sorted(value for value in values if value is not None))}
     by_code = np.array([-1 if value is None else ranks[value] for value in values], dtype=np.int64)
     found = by_code[codes]
-    return pa.array(found, mask=found < 0)
+    return arrow_array(found, null=found < 0)
 
 
 def _total_order(array: pa.Array) -> pa.Array:
     """Floats as integers with the order of the spec."""
-    wide = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False).copy()
+    wide = numbers_of(array.cast(pa.float64()), null=0).copy()
     wide[np.isnan(wide)] = np.nan
     bits = wide.view(np.int64)
     flipped = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
-    return pa.array(flipped, mask=array.is_null().to_numpy(zero_copy_only=False))
+    return arrow_array(flipped, null=null_mask(array))
