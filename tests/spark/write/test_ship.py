@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import marshal
 import pickle
 import subprocess
 import sys
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import esker
 from esker.spark.workers import ship
+from esker.storage.local import LocalStorage
+from esker.storage.objects.configuration import ObjectConfiguration
+from esker.storage.objects.object_storage import ObjectStorage
+from esker.storage.relocated import RelocatedStorage
 
 WORKER = "esker.spark.workers.arrow_write_worker"
 
@@ -79,6 +87,61 @@ def test_a_parcel_is_small() -> None:
     assert len(parcel) < 300_000
     assert len(unpack) < 10_000
     assert len(digest) == 64
+
+
+def test_a_parcel_for_an_object_store_is_small_too() -> None:
+    parcel, _, _ = ship._packed(WORKER, frozenset({"esker.storage.choose"}))
+    assert len(parcel) < 310_000
+
+
+def test_what_an_order_holds_is_sent_with_it() -> None:
+    objects = ObjectStorage(ObjectConfiguration.of(), roots=["s3://bucket/t"])
+    named = ship._named_in(pickle.dumps({"storage": objects}), WORKER)
+    assert "esker.storage.objects.object_storage" in named
+    assert {"esker.storage.objects.object_storage", "esker.storage.objects.make_store"} <= sent_with(named)
+    assert ship._named_in(pickle.dumps(LocalStorage()), WORKER) == {"esker.storage.local"}
+    assert "esker.storage.objects.object_storage" not in sent_with(frozenset({"esker.storage.local"}))
+
+
+_USES_COMPILED = """
+import sys, pickle, marshal
+parcel, digest, unpack = pickle.load(sys.stdin.buffer)
+names = {"__name__": "esker_unpack"}
+exec(marshal.loads(unpack), names)
+names["unpack"](parcel, digest)
+from esker.arrow.flat import _parquet, flat_scan
+print(flat_scan.__spec__.origin, _parquet.__file__)
+"""
+
+
+def test_a_worker_with_the_same_esker_reads_by_compiled_code() -> None:
+    compiled = pytest.importorskip("esker.arrow.flat._parquet", reason="the compiled part was not built")
+    given = pickle.dumps(ship._packed("esker.spark.workers.arrow_read_worker"))
+    done = subprocess.run([sys.executable, "-c", _USES_COMPILED], input=given, capture_output=True, check=False)
+    assert done.stdout.decode().strip() == f"sent with the job {compiled.__file__}", done.stderr.decode()
+
+
+def test_objects_that_are_pickled_inside_an_order_are_found_too() -> None:
+    inner = pickle.dumps(RelocatedStorage)
+    assert ship._named_in(pickle.dumps([inner]), WORKER) == {"esker.storage.relocated"}
+
+
+def test_a_text_that_looks_like_a_module_does_no_harm() -> None:
+    assert ship._named_in(pickle.dumps(["esker.nothing.of.that.name", "/esker.errors.x", "esker."]), WORKER) == set()
+
+
+def sent_with(named: frozenset[str]) -> set[str]:
+    """The names of the modules in a parcel."""
+    return set(marshal.loads(zlib.decompress(ship._packed(WORKER, named)[0])))
+
+
+def test_what_is_sent_has_no_docstrings_and_no_types_of_functions() -> None:
+    modules = marshal.loads(zlib.decompress(ship._packed(WORKER)[0]))
+    names: dict[str, Any] = {"__name__": "esker.model.file_paths"}
+    exec(modules["esker.model.file_paths"][1], names)
+    made = [value for value in names.values() if inspect.isfunction(value) and value.__module__ == names["__name__"]]
+    assert made
+    assert not any(function.__doc__ or function.__annotations__ for function in made)
 
 
 def test_modules_are_sent_with_the_packages_above_them_and_without_the_rest() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,24 @@ def test_an_order_survives_the_way_and_its_files_come_back_described(tmp_path: P
     assert all(Path(file.path).stat().st_size == file.file_size for file in files)
     assert sorted(Path(file.path).name for file in files) == [f"00003-17-op-0000{n}.parquet" for n in (1, 2)]
     assert {file.metrics.null_counts[2] for file in files if file.metrics} == {0, 1}
+
+
+def test_a_task_does_not_import_pandas(tmp_path: Path) -> None:
+    """Its import takes longer than the rest of a small task."""
+    code = (
+        "import pickle, sys; import pyarrow as pa; from esker.spark.workers.arrow_write_worker import carry_out;"
+        "order = pickle.load(sys.stdin.buffer);"
+        "rows = pa.ipc.open_stream(sys.stdin.buffer).read_all().to_batches();"
+        "carry_out(order, rows, task=0, attempt=0); assert 'pandas' not in sys.modules"
+    )
+    sink = pa.BufferOutputStream()
+    rows = pa.record_batch({"c0": pa.array([1, 2, 3]), "c1": pa.array(["a", None, "b"])})
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    given = pickle.dumps(order_at(tmp_path)) + sink.getvalue().to_pybytes()
+    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3
 
 
 def test_a_task_refuses_by_an_answer_and_leaves_nothing(tmp_path: Path) -> None:

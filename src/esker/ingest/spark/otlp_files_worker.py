@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import esker.storage.choose  # noqa: F401  # what an order may hold must travel with it
 from esker.arrow.input.fit_data import fit_batches
 from esker.arrow.write.arrow_writer import Limits
 from esker.arrow.write.data_writer import DataWriter

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import esker.storage.choose  # noqa: F401  # what an order may hold must travel with it
 from esker.arrow.arrow_types import to_arrow_schema
 from esker.arrow.input.fit_data import fit
 from esker.arrow.write.arrow_writer import Limits

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-import esker.storage.choose
-import esker.storage.relocated  # noqa: F401  # with that above: what an order may hold must travel with it
 from esker.arrow.arrow_engine import ArrowEngine
 from esker.model.schema import MappedField, Schema
 from esker.model.types import Field, TimeType, UnknownType

@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-import esker.iceberg.metadata.schema
-import esker.storage.choose
-import esker.storage.memory
-import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
+import esker.iceberg.metadata.schema  # noqa: F401  # what a part may hold must travel with it
 from esker.arrow.arrow_engine import ArrowEngine
 from esker.arrow.convert import plain
 from esker.model.types import Field, ListType, MapType, StructType, TimeType, Type, UuidType, VariantType

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-import esker.storage.choose  # noqa: F401  # what an order may hold must travel with it
+from esker.model.arrow_arrays import typed_array
 from esker.ports.storage import Storage, StoredFile
 
 LISTED = ("location", "size", "modified_ms")
@@ -27,8 +27,8 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 def _batch(files: Sequence[StoredFile]) -> pa.RecordBatch:
     columns = [
-        pa.array([file.location for file in files], pa.string()),
-        pa.array([file.size for file in files], pa.int64()),
-        pa.array([file.modified_ms for file in files], pa.int64()),
+        typed_array([file.location for file in files], pa.string()),
+        typed_array([file.size for file in files], pa.int64()),
+        typed_array([file.modified_ms for file in files], pa.int64()),
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(LISTED))

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-import esker.iceberg.metadata.schema
-import esker.storage.choose
-import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
+import esker.iceberg.metadata.schema  # noqa: F401  # what a part may hold must travel with it
 from esker.arrow.arrow_engine import ArrowEngine
 from esker.arrow.statistics.sketch_columns import sketch_columns
+from esker.model.arrow_arrays import typed_array
 from esker.ports.engine import ReadRequest, ScanTask
 
 
@@ -32,7 +31,9 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     rows = told.engine.read(replace(told.request, tasks=tasks))
     found = sketch_columns(rows, told.request.projection, told.field_ids)
     sketches = [sketch.encode() for sketch in found.values()]
-    yield pa.RecordBatch.from_arrays([pa.array(list(found), pa.int32()), pa.array(sketches, pa.binary())], names=SKETCH)
+    yield pa.RecordBatch.from_arrays(
+        [typed_array(list(found), pa.int32()), typed_array(sketches, pa.binary())], names=SKETCH
+    )
 
 
 SKETCH = ["field_id", "sketch"]

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 import esker.iceberg.format
 import esker.iceberg.metadata.schema
-import esker.read.prune_manifest
-import esker.storage.choose
-import esker.storage.relocated  # noqa: F401  # with those above: what an order may hold must travel with it
+import esker.read.prune_manifest  # noqa: F401  # with those above: what a part may hold must travel with it
+from esker.model.arrow_arrays import typed_array
 
 
 def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -22,7 +21,7 @@ def run(order: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
         for at, data in zip(batch.column(0), batch.column(1), strict=True):
             done = pickle.dumps(work(pickle.loads(data.as_py())))
             yield pa.RecordBatch.from_arrays(
-                [pa.array([at.as_py()], pa.int32()), pa.array([done], pa.binary())], names=NAMES
+                [typed_array([at.as_py()], pa.int32()), typed_array([done], pa.binary())], names=NAMES
             )
 
 
