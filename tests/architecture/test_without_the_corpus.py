@@ -32,10 +32,12 @@ def pytest_without_the_corpus(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_every_test_is_collected_without_the_corpus(tmp_path: Path) -> None:
-    printed = pytest_without_the_corpus(tmp_path, "--collect-only", "tests")
+def test_every_module_that_reads_the_corpus_is_collected_without_it(tmp_path: Path) -> None:
+    readers = [path for path in (ROOT / "tests").rglob("test_*.py") if "from corpus import" in path.read_text()]
+    printed = pytest_without_the_corpus(tmp_path, "--collect-only", *map(str, readers))
     assert "error" not in printed.splitlines()[-1]
     assert NEEDS_IT.partition("::")[0] in printed
+    assert NEEDS_IT_FOR_EACH in printed
 
 
 @pytest.mark.slow

@@ -68,6 +68,7 @@ class KillingProxy:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent one by one: without this, each answer takes 40 ms
 
     def _handle(self) -> None:
         proxy: KillingProxy = self.server.proxy  # type: ignore[attr-defined]
