@@ -242,8 +242,11 @@ def test_rows_that_are_kept_in_files_stay_until_the_merge_is_written(
     monkeypatch.setattr(row_keeper, "runs_in_driver", lambda _: False)
     lake.create_table("a.kept", "id bigint, n bigint").append(pa.table({"id": [1, 2], "n": [1, 2]}))
     spark.createDataFrame(pa.table({"id": [2, 3], "n": [20, 30]})).createOrReplaceTempView("kept_source")
-    lake.sql(
-        "MERGE INTO a.kept t USING kept_source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n "
-        "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)"
-    )
+    try:
+        lake.sql(
+            "MERGE INTO a.kept t USING kept_source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n "
+            "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)"
+        )
+    finally:
+        spark.catalog.dropTempView("kept_source")
     assert sorted(map(tuple, lake.sql("SELECT id, n FROM a.kept").collect())) == [(1, 1), (2, 20), (3, 30)]
