@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from esker.avro import decode, read_header, write
+from esker.avro import decode, prepend, read_header, write
+from esker.avro.container import SYNC
+from esker.errors import Corrupt
 
 SCHEMA = {
     "type": "record",
@@ -69,3 +71,51 @@ def test_the_same_arguments_give_the_same_bytes(codec: str) -> None:
     assert read_header(first, file="f").codec == codec
     assert read_header(first, file="f").metadata["content"] == b"data"
     assert read_header(write(SCHEMA, []), file="f").codec == "deflate"
+
+
+# ---------------------------------------------------------------- extended containers
+
+NUMBERS = {"type": "record", "name": "row", "fields": [{"name": "n", "type": "long"}]}
+
+
+def extended(old: bytes, *numbers: int) -> tuple[bytes, int]:
+    made = prepend(old, file="f", schema=NUMBERS, records=[{"n": n} for n in numbers], metadata={})
+    assert made is not None
+    return made.data, made.carried
+
+
+def test_new_rows_come_first_and_all_old_ones_are_counted_and_kept() -> None:
+    data = write(NUMBERS, [])
+    for n in range(300):
+        data, carried = extended(data, n)
+        assert carried == n
+    assert decode(data, file="f").batch.column("n").to_pylist() == list(range(299, -1, -1))
+    assert data.count(read_header(data, file="f").sync) == 6  # of the header, and of five blocks
+
+
+def test_blocks_of_any_size_are_carried() -> None:
+    old = write(NUMBERS, [{"n": 1 << 40 | n * n} for n in range(20_000)])
+    data, carried = extended(old, 5)
+    assert carried == 20_000
+    assert decode(data, file="f").batch.column("n").to_pylist()[:2] == [5, 1 << 40]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (b"\x80", "it ends inside a block's count"),
+        (b"\x80" * 40, "a block's count is no valid number"),
+        (b"\x02", "it ends inside a block's size"),
+        (b"\x02" + b"\xff" * 10 + b"\x01", "a block's size is no valid number"),
+        (b"\x02\x01", "a block has a negative size"),
+        (b"\x02\x08abc", "it ends inside a block"),
+        (b"\x02\x06abc", "it ends inside a sync marker"),
+        (b"\x02\x06abc" + b"?" * SYNC, "a block does not end at its recorded size"),
+        (b"\x01\x06abc{sync}", "a block does not end at its recorded size"),
+    ],
+)
+def test_hostile_blocks_are_not_extended(blocks: bytes, message: str) -> None:
+    empty = write(NUMBERS, [])
+    hostile = empty + blocks.replace(b"{sync}", read_header(empty, file="f").sync)
+    with pytest.raises(Corrupt, match=message):
+        extended(hostile, 1)
