@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 _MOST_PIECES = 1024  # for one call of the system
@@ -85,12 +83,14 @@ def write_at_once(handle: int, pieces: Sequence[bytes]) -> None:
         with open(handle, "wb", closefd=False) as file:
             file.writelines(pieces)
         return
-    rest = deque(memoryview(piece) for piece in pieces if piece)
-    while rest:
-        written = os.writev(handle, list(islice(rest, _MOST_PIECES)))
-        while written:
-            first = rest.popleft()
-            if written < len(first):  # the system may write less than it was given
-                rest.appendleft(first[written:])
+    rest: list[bytes | memoryview] = list(pieces)
+    at = 0
+    while at < len(rest):
+        few = rest[at : at + _MOST_PIECES]
+        written = os.writev(handle, few)
+        for piece in few:
+            if written < len(piece):  # the system may write less than it was given
+                rest[at] = memoryview(piece)[written:]
                 break
-            written -= len(first)
+            written -= len(piece)
+            at += 1

@@ -151,7 +151,7 @@ def _entries(
 ) -> list[bytes]:
     """History as text. Entries that were read are unchanged; added entries are encoded once per version."""
     if not isinstance(items, LazySequence):
-        return [b",".join(msgspec.json.encode(encode(item)) for item in items)]
+        return [msgspec.json.encode([encode(item) for item in items])[1:-1]]
     return items.written((version, keep_text), lambda item: msgspec.json.encode(encode(item)), keeps_raw=keep_text)
 
 
