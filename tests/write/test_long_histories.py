@@ -119,6 +119,25 @@ def test_a_commit_that_changes_what_was_begun_writes_its_own_file(
     assert not drafts(tmp_path)
 
 
+def test_a_commit_that_names_another_folder_writes_its_file_there(
+    lake: esker.Lake, tmp_path: Path, completed: list[bool]
+) -> None:
+    table = grown(lake, 6)
+    completed.clear()
+    usual, other = Path(table.metadata_location).parent, tmp_path / "warehouse" / "other"
+    with table.alter() as change:
+        change.set_properties({"write.metadata.path": str(other)})
+    assert Path(table.metadata_location).parent == other
+    table.append([{"id": 6}])
+    with table.alter() as change:
+        change.remove_properties("write.metadata.path")
+    assert Path(table.metadata_location).parent == usual
+    table.append([{"id": 7}])
+    assert completed == [True, True]
+    assert table.scan().count() == 8
+    assert not drafts(tmp_path)
+
+
 def test_a_table_whose_properties_are_wrong_can_be_mended(lake: esker.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = grown(lake, 6)
     codec_of = metadata_files.codec_of

@@ -25,9 +25,25 @@ DELETE_OLD = "write.metadata.delete-after-commit.enabled"
 LONG_HISTORY = 1024
 """Snapshots from which on a metadata file is large: each takes about 750 bytes."""
 
-_begun: ContextVar[Finish | None] = ContextVar("begun", default=None)
 _VERSION = re.compile(r"(?:^|/)v?(\d{1,18})[^/]*$")
 SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A file whose beginning is written: the folder that was checked for it, for which version, and the rest's way."""
+
+    folder: str
+    base: TableMetadata
+    finish: Finish
+
+    def is_home_of(self, metadata: TableMetadata) -> bool:
+        """Whether the metadata names the same folder."""
+        named = metadata.properties.get(METADATA_PATH)
+        return metadata.location == self.base.location and named == self.base.properties.get(METADATA_PATH)
+
+
+_begun: ContextVar[_Begun | None] = ContextVar("begun", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +72,22 @@ class MetadataFiles:
         """Write the old snapshots of a long history while the block runs. If ``write_next`` is called in the block, by
         the same thread, it writes the rest behind them. Raises nothing: ``write_next`` reports what is wrong.
         """
-        with self._beginning(base.metadata) as finish:
-            before = _begun.set(finish)
+        folder, beginning = self._beginning(base.metadata)
+        with beginning as finish:
+            before = _begun.set(None if finish is None else _Begun(folder, base.metadata, finish))
             try:
                 yield
             finally:
                 _begun.reset(before)
 
-    def _beginning(self, metadata: TableMetadata) -> AbstractContextManager[Finish | None]:
+    def _beginning(self, metadata: TableMetadata) -> tuple[str, AbstractContextManager[Finish | None]]:
         storage = self.warehouse.storage
         if len(metadata.snapshots) >= LONG_HISTORY and isinstance(storage, BeginsFiles):
             with suppress(EskerError):  # the change may mend it, such as a wrong property
                 if codec_of(metadata.properties) == "none":
-                    return storage.begun(self.folder_of(metadata), first_pieces(metadata))
-        return nullcontext()
+                    folder = self.folder_of(metadata)
+                    return folder, storage.begun(folder, first_pieces(metadata))
+        return "", nullcontext()
 
     def discard(self, state: TableState) -> None:
         """Delete a file that certainly no pointer ever named."""
@@ -97,11 +115,12 @@ class MetadataFiles:
 
     def _write(self, metadata: TableMetadata, *, version: int) -> TableState:
         codec = codec_of(metadata.properties)
-        location = f"{self.folder_of(metadata)}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
+        begun = _begun.get()
+        folder = begun.folder if begun is not None and begun.is_home_of(metadata) else self.folder_of(metadata)
+        location = f"{folder}/{version:05d}-{uuid4()}{SUFFIXES[codec]}"
         state = TableState(metadata=metadata, metadata_location=location)
         pieces = [encoded(metadata, codec)] if codec == "gzip" else table_metadata_in_pieces(metadata)
-        finish = _begun.get()
-        if finish is None or not finish(location, pieces):
+        if begun is None or not begun.finish(location, pieces):
             write_pieces(self.warehouse.storage, location, pieces)
         try:
             sync_names()  # the next step is the pointer's: all that it will lead to must survive a crash

@@ -151,12 +151,14 @@ class LocalStorage:
             yield None
             return
         try:
-            yield partial(self._finish, draft)
+            yield partial(self._finish, draft, folder)
         finally:
             draft.remove()
 
-    def _finish(self, draft: EarlyDraft, location: str, pieces: Sequence[bytes]) -> bool:
-        path = self._path(location)
+    def _finish(self, draft: EarlyDraft, folder: str, location: str, pieces: Sequence[bytes]) -> bool:
+        name = _local(location).name
+        # The folder was resolved for the draft, and the location must not exist: there is no link to follow.
+        path = draft.path.with_name(name) if folder_and_name(location) == (folder, name) else self._path(location)
         with naming_failures("create", location):
             if path.parent != draft.path.parent or not draft.complete(pieces):
                 return False
@@ -215,7 +217,7 @@ class LocalStorage:
         if not hasattr(os, "posix_fadvise"):
             return
         with suppress(OSError, EskerError):
-            handle = os.open(self._path(location), os.O_RDONLY)
+            handle = os.open(self._plain_file(location) or self._path(location), os.O_RDONLY)
             try:
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
