@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from esker.errors import AlreadyExists, StorageFailed
-from esker.storage import local
+from esker.storage import early_draft, local
 from esker.storage.early_draft import CAN_BEGIN_EARLY
 from esker.storage.local import LocalStorage
 
@@ -103,6 +103,38 @@ def test_a_beginning_that_cannot_be_written_is_left_to_the_usual_way(
     with LocalStorage().begun(str(tmp_path), [b"one,"]) as finish:
         assert finish is None
     assert names(tmp_path) == []
+
+
+def test_the_places_on_the_disk_are_taken_before_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[int, ...]] = []
+    reserve = early_draft._FALLOCATE
+    assert reserve is not None
+
+    def watched(handle: int, *given: int) -> int:
+        taken.append((os.fstat(handle).st_size, *given))
+        return reserve(handle, *given)
+
+    monkeypatch.setattr(early_draft, "_FALLOCATE", watched)
+    with LocalStorage().begun(str(tmp_path), [b"1" * 9000, b"2" * 1000]) as finish:
+        [draft] = names(tmp_path)
+        assert (tmp_path / draft).stat().st_size == 10_000
+        assert finish is not None
+        assert finish(f"{tmp_path}/file", [b"1" * 9000, b"2" * 1000, b"3"])
+    assert taken == [(0, early_draft._KEEP_SIZE, 0, 10_000)]
+    assert (tmp_path / "file").stat().st_size == 10_001
+
+
+@pytest.mark.parametrize("reserve", [None, lambda *given: -1])
+def test_a_disk_that_gives_no_places_early_has_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reserve: Any
+) -> None:
+    monkeypatch.setattr(early_draft, "_FALLOCATE", reserve)
+    with LocalStorage().begun(str(tmp_path), [b"one,"]) as finish:
+        assert finish is not None
+        assert finish(f"{tmp_path}/file", [b"one,", b"two"])
+    assert (tmp_path / "file").read_bytes() == b"one,two"
 
 
 def test_a_system_that_cannot_begin_early_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
