@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -120,7 +119,7 @@ def _measured(
         for at in (0, 1) if run % 2 else (1, 0):
             if row.forgets:
                 sides[at].forget()
-            cost, answers[at] = _cost(sides[at], row.work)
+            cost, answers[at] = _cost(sides[at], [text.replace("{run}", str(run)) for text in row.work])
             if run >= chosen.warm:
                 taken[at].append(cost)
         if row.check:
@@ -132,11 +131,9 @@ def _measured(
 
 
 def _cost(side: Side, work: Sequence[str]) -> tuple[tuple[float, float], Any]:
-    answer: Any = None
-    cpu, began = side.cpu_seconds(), time.perf_counter()
-    for text in work:
-        answer = side.sql(text)
-    return (time.perf_counter() - began, side.cpu_seconds() - cpu), answer
+    cpu = side.cpu_seconds()
+    took = [side.timed(text) for text in work]
+    return (sum(seconds for seconds, _ in took), side.cpu_seconds() - cpu), [rows for _, rows in took]
 
 
 def _both(sides: Iterable[Side], text: str) -> None:

@@ -1,5 +1,6 @@
 """The rows of the comparison: what both sides do, in SQL that both understand. ``{c}`` is the catalog and namespace,
-``{system}`` where the procedures are, ``{planned}`` the metadata of a large table without data files."""
+``{system}`` where the procedures are, ``{planned}`` the metadata of a large table without data files, ``{run}`` the
+number of the run."""
 
 from __future__ import annotations
 
@@ -52,6 +53,13 @@ TABLES: dict[str, tuple[str, ...]] = {
     "cow": (_create("cow", 3, properties=_COW), _FILL.format("cow")),
     "small": (_create("small", 2),),
     "planned": ("CALL {system}.register_table(table => 'bench.planned', metadata_file => '{planned}')",),
+    "tens": (  # 100,000 rows in 10 files
+        _create("tens", 2, "PARTITIONED BY (day)"),
+        "INSERT INTO {c}.tens SELECT id, date_add(DATE '2026-01-01', CAST(id DIV 10000 AS INT)), kind, amount, weight, "
+        "name, at FROM source WHERE id < 100000",
+        "CREATE TABLE {c}.kinds (kind int, label string) USING iceberg TBLPROPERTIES ('format-version'='2')",
+        "INSERT INTO {c}.kinds SELECT DISTINCT kind, concat('kind ', kind) FROM source WHERE id < 1000",
+    ),
     "files": (_create("files", 2), "INSERT INTO {c}.files SELECT /*+ REPARTITION(60) */ * FROM source"),
 }
 _DELETE = "DELETE FROM {{c}}.{0} WHERE id % 100 = 7"
@@ -73,6 +81,23 @@ def _rows_of(name: str) -> str:
 def _values(at: int) -> str:
     row = f"{at}, DATE '2026-01-01', 1, 1.50, 2.5, 'n{at}', TIMESTAMP '2026-01-01 00:00:00'"
     return f"INSERT INTO {{c}}.small VALUES ({row})"
+
+
+def _queries() -> tuple[str, ...]:
+    """100 small queries of five kinds in turn. Each has a number of its own, also in each run."""
+    found = []
+    for at in range(20):
+        number = f"{{run}}{1009 + 431 * at:04}"
+        found += [
+            f"SELECT * FROM {{c}}.tens WHERE id = {number}",
+            "SELECT day, count(*), sum(amount), max(weight) FROM {c}.tens "
+            f"WHERE day >= DATE '2026-01-{at % 9 + 1:02}' AND kind * 1000 < {number} GROUP BY day ORDER BY day",
+            f"SELECT count(*) FROM {{c}}.tens WHERE amount < {{run}}{10 + 4 * at}.25 AND kind <> {at}",
+            f"SELECT id, name, weight FROM {{c}}.tens WHERE weight > {number} ORDER BY weight DESC, id LIMIT 10",
+            "SELECT label, count(*), min(name) FROM {c}.tens JOIN {c}.kinds ON tens.kind = kinds.kind "
+            f"WHERE tens.id < {number} AND kinds.kind < {at + 1} GROUP BY label ORDER BY label",
+        ]
+    return tuple(found)
 
 
 def _compact(what: str, how: str = "", *, on_spark: bool = False) -> Row:
@@ -134,6 +159,7 @@ ROWS: dict[str, Row] = {
     "inserts": Row(
         "20 one-row INSERT … VALUES", tuple(map(_values, range(20))), "small", (), _rows_of("small"), most=0.3
     ),
+    "queries": Row("100 small queries over 100,000 rows in 10 files, all different", _queries(), "tens"),
     "plan_first": Row("plan of 100,000 files of PyIceberg's making, first", (_PLAN,), "planned", forgets=True),
     "plan_again": Row("the same again", (_PLAN,), "planned", most=0.3),
     "compact": _compact("rewrite_data_files, bin-pack"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ class CpuClock:
 class Side(Protocol):
     """One of the two."""
 
+    def timed(self, text: str) -> tuple[float, list[tuple[Any, ...]]]:
+        """Run a statement over tables of the lake. Return the seconds until its rows are in Python, and the rows."""
+
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         """Run a statement over tables of the lake, and return its rows."""
 
@@ -85,9 +89,14 @@ class EskerSide:
 
     planned: str = ""  # the metadata of a large table
 
+    def timed(self, text: str) -> tuple[float, list[tuple[Any, ...]]]:
+        full = text.format(c="bench", system="system", planned=self.planned)
+        began = time.perf_counter()
+        rows = self.lake.sql(full).collect()
+        return time.perf_counter() - began, [tuple(row) for row in rows]
+
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        found = self.lake.sql(text.format(c="bench", system="system", planned=self.planned))
-        return [] if found is None else [tuple(row) for row in found.collect()]
+        return self.timed(text)[1]
 
     def view(self, name: str, text: str) -> None:
         self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}")
@@ -118,8 +127,12 @@ class JavaSide:
     peer: Peer
     planned: str = ""
 
+    def timed(self, text: str) -> tuple[float, list[tuple[Any, ...]]]:
+        answer = self.peer.sql(text.format(c="java.bench", system="java.system", planned=self.planned))
+        return answer.seconds, answer.rows
+
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        return self.peer.sql(text.format(c="java.bench", system="java.system", planned=self.planned)).rows
+        return self.timed(text)[1]
 
     def view(self, name: str, text: str) -> None:
         self.peer.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}")
