@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 import esker
+from esker.model.predicates.predicate import TRUE
+from esker.spark.scan import group_files, spark_reader
+from esker.spark.scan.late_frames import LateFrames
 from esker.spark.sql.queries import query_frames
 from esker.spark.sql.queries.query_frames import KnownFrame, KnownFrames
 
@@ -122,3 +125,51 @@ def test_a_query_whose_view_another_thread_has_dropped_runs_all_the_same(lake: e
     assert lake.sql(text).head() == (6,)
     with pytest.raises(Exception, match="nothing"):
         lake.sql("SELECT nothing FROM a.t WHERE id + 0 < 7")
+
+
+def test_queries_of_the_same_files_share_a_frame(
+    lake: esker.Lake, spark: Any, jvm_calls: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    frame = LateFrames.frame
+    monkeypatch.setattr(LateFrames, "frame", lambda *given: made.append(given) or frame(*given))  # type: ignore[func-returns-value]
+
+    def ids(where: str) -> list[int]:
+        return [row[0] for row in lake.sql(f"SELECT id FROM a.t WHERE {where} ORDER BY id").collect()]
+
+    assert ids("day = 3 AND id > 3") == [7, 11, 15, 19]
+    before = jvm_calls()
+    found = lake.sql("SELECT id FROM a.t WHERE day = 3 AND id > 12 ORDER BY id")
+    assert jvm_calls() - before <= 8
+    assert [row[0] for row in found.collect()] == [15, 19]
+    assert ids("day >= 3 AND id <= 7") == [3, 7]  # a condition that only the first query's files prove
+    assert ids("id % 4 = 3 AND day > 2") == [3, 7, 11, 15, 19]
+    assert len(made) == 1
+    assert ids("day > 1 AND id = 2") == [2]
+    assert ids("day = 2 AND id = 3") == []
+    lake.table("a.t").append([{"id": 23, "day": 3}])
+    assert ids("day = 3 AND id > 12") == [15, 19, 23]
+
+
+def test_a_frame_of_floats_is_not_shared(lake: esker.Lake) -> None:
+    lake.create_table("a.f", "id bigint, weight double").append([{"id": n, "weight": n - 1.0} for n in range(4)])
+    for least in range(4):
+        found = lake.sql(f"SELECT id FROM a.f WHERE weight >= {least - 1.0} ORDER BY id").collect()
+        assert [row[0] for row in found] == list(range(least, 4))
+
+
+def test_workers_that_read_files_apply_each_filter(lake: esker.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    frame = spark_reader.frame_through_arrow
+
+    def noted(session: Any, engine: Any, request: Any, tasks: Any) -> Any:
+        asked.extend(str(task.residual) for task in tasks)
+        return frame(session, engine, request, tasks)
+
+    monkeypatch.setattr(spark_reader, "frame_through_arrow", noted)
+    monkeypatch.setattr(group_files, "can_be_native", lambda *_: False)
+    lake.create_table("a.w", "id bigint").append([{"id": n} for n in range(9)])
+    for least in (3, 5, 3):
+        found = lake.sql(f"SELECT id FROM a.w WHERE id >= {least} ORDER BY id").collect()
+        assert [row[0] for row in found] == list(range(least, 9))
+    assert len({text for text in asked if text != str(TRUE)}) == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from esker.spark.session.jvm import sql_frame
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -22,4 +24,4 @@ def run_template(
     others = {name: frame for name, frame in frames.items() if views.get(name) is None}
     if others:
         return session.sql(template, **others)
-    return session.sql(template.replace("{{", "{").replace("}}", "}"))
+    return sql_frame(session, template.replace("{{", "{").replace("}}", "}"))

@@ -165,6 +165,16 @@ def jvm_of(session: SparkSession) -> Jvm:
     return found
 
 
+def sql_frame(session: SparkSession, text: str) -> DataFrame:
+    """Return the frame of a statement, by one call to the JVM. PySpark makes four more for its parameters.
+
+    Raises the errors of ``spark.sql``.
+    """
+    from pyspark.sql import DataFrame
+
+    return session.sql(text) if is_connect(session) else DataFrame(jvm_of(session).session.sql(text), session)
+
+
 def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
     """Return a frame without rows, by three calls to the JVM. PySpark needs ten times as many, and a Python RDD."""
     from pyspark.sql import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -243,8 +243,9 @@ class SqlRunner:
             raise type(error)(f"cannot make view {view}: {error.message}", **error.facts) from error
 
     def _query(self, query: Query, names: LakeNames) -> DataFrame:
-        around = Surroundings(names, self._zone, self._moment)
-        return run_rewritten(rewrite(query, around, self._queries), self._get_spark(), self._known, self._cached)
+        get_spark = cache(self._get_spark)  # to find the running session takes six calls to the JVM
+        around = Surroundings(names, cache(partial(_zone_of, get_spark)), self._moment)
+        return run_rewritten(rewrite(query, around, self._queries), get_spark(), self._known, self._cached)
 
     def _create_view(self, statement: CreateView, names: LakeNames) -> Answer:
         """Create a temporary view of the frame's plan. SQL would store the text, and resolve its names again."""
@@ -321,7 +322,7 @@ class SqlRunner:
         self._is_used = True
 
     def _zone(self) -> str:
-        return str(self._get_spark().conf.get(_ZONE))  # with a default, Spark returns that for a zone that is not set
+        return _zone_of(self._get_spark)
 
     def _compute(self, expression: str) -> Any:
         """Return the value of a constant expression, computed by Spark."""
@@ -334,6 +335,10 @@ class SqlRunner:
         if row is None or row.ms is None:
             raise InvalidInput(f"cannot read the table as of {expression}: that is not a time")
         return int(row.ms)
+
+
+def _zone_of(get_spark: Callable[[], SparkSession]) -> str:
+    return str(get_spark().conf.get(_ZONE))  # with a default, Spark returns that for a zone that is not set
 
 
 class _NoSpark:

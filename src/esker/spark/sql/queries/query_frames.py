@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -19,14 +20,14 @@ from uuid import uuid4
 from esker.errors import InvalidInput
 from esker.model.predicates.predicate import TRUE, Bound, all_of, conjuncts, terms
 from esker.model.types import is_floating
-from esker.ports.engine import CHANGE_COLUMNS
-from esker.read.scan import Scan
+from esker.ports.engine import CHANGE_COLUMNS, ReadRequest
+from esker.read.scan import Scan, merge_rule_of
 from esker.read.scan_changes import ChangeScan
 from esker.spark.expressions.function_calls import check_types, expanded
 from esker.spark.expressions.run_template import run_template
 from esker.spark.session.spark_session import is_connect
 from esker.spark.sql.queries.proved_conditions import unproved
-from esker.spark.sql.queries.rewrite_query import MetadataRows, Rewritten, Rows
+from esker.spark.sql.queries.rewrite_query import MetadataRows, Rewritten, Rows, ScanKey
 from esker.table import Table
 from esker.tree.snapshot import Snapshot
 from esker.tree.table_metadata import TableMetadata
@@ -97,10 +98,11 @@ def _line(table: Table) -> list[tuple[int, int]]:
 # ---------------------------------------------------------------- known frames
 #
 # To plan a table's files and give them to Spark takes tens of milliseconds, which is noticeable in a query over eight
-# tables.
+# tables. Two queries with different filters share a frame if they read the same files.
 
 
 _KEPT = 64
+_MOST_FILES = 1000  # of a shared frame: each of them is part of its key
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,15 @@ class KnownFrame:
     frame: DataFrame
     unproved: frozenset[Bound] | None = None  # None: nothing is known
     view: str | None = None
+    by_arrow: bool = False  # whether workers read files with Arrow, which then applies the filter
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files that the filter of a scan leaves: the key of their frame, and the conditions that some do not prove."""
+
+    key: Hashable
+    unproved: frozenset[Bound] | None
 
 
 class KnownFrames:
@@ -121,7 +132,32 @@ class KnownFrames:
     def __init__(self) -> None:
         self._session: SparkSession | None = None
         self._frames: OrderedDict[Hashable, KnownFrame] = OrderedDict()
+        self._files: OrderedDict[Hashable, _Files] = OrderedDict()
         self._lock = Lock()
+
+    def of_scan(self, session: SparkSession, key: ScanKey, scan: Scan) -> KnownFrame:
+        """Return the frame of a scan in this session. Raises ``Unsupported`` if the table was opened without Spark."""
+
+        def whole() -> KnownFrame:
+            return known_frame(scan, session)
+
+        if is_connect(session) or scan.frames is None or _about_floats(scan.filter) != TRUE or merge_rule_of(scan):
+            return self.get(session, key, whole)
+        with self._lock:
+            files = self._files.get(key)
+        request = scan.spark_request() if files is None else None
+        if files is None and request is not None:
+            files = _Files(_files_key(key, request), unproved(request.tasks))
+        assert files is not None
+        with self._lock:
+            self._files[key] = files
+            self._files.move_to_end(key)
+            while len(self._files) > _KEPT:
+                self._files.popitem(last=False)
+        if files.key == key:
+            return self.get(session, key, whole)
+        shared = self.get(session, files.key, lambda: _of_all_rows(request or scan.spark_request(), scan, session))
+        return self.get(session, key, whole) if shared.by_arrow else replace(shared, unproved=files.unproved)
 
     def get(self, session: SparkSession, key: Hashable, make: Callable[[], KnownFrame]) -> KnownFrame:
         """Return the frame of the key in this session. Make it if it does not exist."""
@@ -152,6 +188,23 @@ class KnownFrames:
         return made
 
 
+def _files_key(key: ScanKey, request: ReadRequest) -> Hashable:
+    """Return what identifies the frame of these files, or the key itself if there are many."""
+    tasks = list(islice(request.tasks, _MOST_FILES + 1))
+    if len(tasks) > _MOST_FILES or any(task.taken_by is not None or task.gone is not None for task in tasks):
+        return key
+    return key.version, tuple((task.data_file.path, *(delete.path for delete in task.deletes)) for task in tasks)
+
+
+def _of_all_rows(request: ReadRequest, scan: Scan, session: SparkSession) -> KnownFrame:
+    """Return all rows of the files, whatever the filter. Without float columns, Spark alone filters rows."""
+    assert scan.frames is not None
+    tasks = [replace(task, residual=TRUE) for task in request.tasks]
+    frame = scan.frames.frame(replace(request, tasks=tasks, filter=TRUE), TRUE, session)
+    return KnownFrame(frame, by_arrow=_ARROW in frame._jdf.queryExecution().analyzed().toString())
+
+
+_ARROW = "MapInArrow"
 _VIEWS = "spark.sql.globalTempDatabase"
 
 
@@ -337,7 +390,9 @@ def run_rewritten(
             return KnownFrame(frame_of(rows, spark))
         if cached is not None and (kept := cached.find(rows, spark)) is not None:
             return KnownFrame(kept)
-        return known.get(spark, rewritten.keys[name], lambda: known_frame(rows, spark))
+        key = rewritten.keys[name]
+        assert isinstance(key, ScanKey)
+        return known.of_scan(spark, key, rows)
 
     made = {name: make(name, rows) for name, rows in rewritten.frames.items()}
     text = rewritten.shortened({name: one.unproved for name, one in made.items() if one.unproved is not None})

@@ -45,6 +45,14 @@ class MetadataRows:
     snapshot_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ScanKey:
+    """What the rows of a scan depend on."""
+
+    version: Hashable  # the table's metadata file, the snapshot and the columns
+    filter: str
+
+
 Rows = Scan | ChangeScan | MetadataRows
 _KEPT = 64  # queries
 
@@ -308,7 +316,8 @@ def _key(table: Table, rows: Rows) -> Hashable:
         return (*version, CHANGES, repr(rows.filter))
     snapshot = rows.resolved.snapshot
     columns = tuple(column.id for column in rows.projection.fields)
-    return (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, repr(rows.filter), columns)
+    read = (*version, snapshot and snapshot.snapshot_id, rows.resolved.schema.schema_id, columns)
+    return ScanKey(read, repr(rows.filter))
 
 
 def _terms(conditions: list[Condition], schema: Schema | None, around: Surroundings) -> list[tuple[Condition, Unbound]]:
