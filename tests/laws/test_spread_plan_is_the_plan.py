@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from query_strategies import queries
 from table_strategies import Story, stories
 
-from esker.read import prune_on_workers
-from esker.read.prune_manifest import float_columns
+from esker.read import prune_manifest, prune_on_workers
+from esker.read.plan_tasks import Tasks
+from esker.read.prune_manifest import FileFacts, float_columns, span_columns
 from esker.read.prune_manifest_list import prune_manifest_list
 from esker.read.scan import Scan
 from esker.storage.memory import MemoryStorage
@@ -36,8 +37,11 @@ class OtherProcesses:
 
 def told(scan: Scan) -> str:
     """The plan as a text: a partition of NaN does not equal itself."""
-    plan = scan._reported(float_columns(scan.resolved.schema))
-    return repr((plan.funnel, plan.effects, list(plan.tasks)))
+    schema = scan.resolved.schema
+    plan = scan._reported(FileFacts(floats=float_columns(schema), spans=span_columns(scan.metadata, schema)))
+    assert isinstance(plan.tasks, Tasks)
+    spans = {id_: repr(span) for id_, span in plan.tasks.spans.items()}
+    return repr((plan.funnel, plan.effects, list(plan.tasks), spans))
 
 
 @EXAMPLES
@@ -46,6 +50,7 @@ def test_workers_make_the_same_plan(draw: st.DataObject, story: Story) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(MemoryStorage, "is_shared", True)
         patched.setattr(prune_on_workers, "MANIFESTS_IN_A_PART", 1)
+        patched.setattr(prune_manifest, "FEW_FILES", 0)
         predicate = draw.draw(queries(story.schema, story.live_rows()))
         note(f"where {predicate!r}")
         scan = story.maker.table().scan(predicate)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from esker.errors import InvalidInput
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
 
+    from esker.model.pruning.evidence import Span
     from esker.ports.merge import MergeRule
 
 
@@ -81,6 +82,7 @@ class ReadRequest:
     limit: int | None = None
     filter: Bound = TRUE  # the whole filter, for rows that are merged before they are filtered
     merge: MergeRule | None = None  # for tables whose files have versions of rows
+    spans: Mapping[int, Span] = field(default_factory=dict)  # of some columns, one row per task
 
 
 class Engine(Protocol):

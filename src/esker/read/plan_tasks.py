@@ -15,6 +15,7 @@ from typing import overload
 from esker.model.display_text import show_bytes, show_ms
 from esker.model.predicates.bind import to_sql
 from esker.model.predicates.predicate import TRUE, Bound, conjuncts
+from esker.model.pruning.evidence import Span
 from esker.model.schema import Schema
 from esker.ports.engine import ScanTask
 from esker.ports.table_format import TableFormat, refuse_versions
@@ -74,6 +75,12 @@ class Tasks(Sequence[ScanTask]):
         self._kept = kept
         self._deletes = deletes
         self._ends = list(accumulate(len(batch.entries) for batch in kept))
+
+    @property
+    def spans(self) -> dict[int, Span]:
+        """What was asked about the values of columns in each file, by column, one row per task."""
+        ids = set[int].intersection(*(set(batch.spans) for batch in self._kept)) if self._kept else set[int]()
+        return {id_: Span.joined([batch.spans[id_] for batch in self._kept]) for id_ in sorted(ids)}
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

@@ -1,13 +1,14 @@
 """Third step of a scan: which files to read, decided by their partition and their column statistics.
 
-Also which float columns of a file may contain NaN or zero: an engine's own push-down may handle these values wrongly.
+Also what an engine wants to know about each file. Which float columns may contain NaN or zero? Its own push-down may
+handle these values wrongly. And between which bounds are the values of other columns?
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from esker.model.arrow_arrays import arrow_array
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.predicates.predicate import Bound, Compare, IsNaN, Op, field_ids
-from esker.model.pruning.evidence import PartitionEvidence, PartitionValues, Statistics
+from esker.model.pruning.evidence import PartitionEvidence, PartitionValues, Span, Statistics, has_span, span_of
 from esker.model.pruning.verdict import Examination, examine, judge
 from esker.model.schema import Schema
 from esker.model.transform import IdentityTransform
@@ -76,6 +77,50 @@ class FoundFloats:
         )
 
 
+# ---------------------------------------------------------------- What an engine wants to know
+#
+# A frame of a whole table may be filtered later, by a condition that the plan does not know. With the spans of its
+# files, the engine then leaves out files as a plan does.
+
+
+MOST_SPANS = 200_000  # spans of columns in files; with more, they would take too much memory in each frame
+FEW_FILES = 4  # with fewer files, spans save nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """The columns about which an engine wants to know something in each file."""
+
+    floats: tuple[Field, ...] = ()  # may they contain NaN, or zero?
+    spans: tuple[Field, ...] = ()  # between which values are they? The most useful columns are first
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The columns whose statistics are needed."""
+        return frozenset(f.id for f in (*self.floats, *self.spans))
+
+    def limited(self, listed: PrunedList) -> FileFacts:
+        """The same without spans that take more than they save."""
+        counts = [(manifest.added_files, manifest.existing_files) for manifest in listed.data]
+        files = sum((added or 0) + (existing or 0) for added, existing in counts)
+        if any(None in pair for pair in counts):  # of an early writer
+            files = max(files, FEW_FILES)
+        most = 0 if files < FEW_FILES else MOST_SPANS // files
+        return self if len(self.spans) <= most else replace(self, spans=self.spans[:most])
+
+
+NO_FACTS = FileFacts()
+
+
+def span_columns(metadata: TableMetadata, projection: Schema) -> tuple[Field, ...]:
+    """The columns whose spans help most: those by which the table is partitioned and sorted, then the others."""
+    known = [f for f in projection.fields if has_span(f.type)]
+    layout = [part.source_id for spec in metadata.specs for part in spec.fields]
+    layout += [part.source_id for part in metadata.sort_order.fields]
+    first = {id_: at for at, id_ in reversed(list(enumerate(layout)))}
+    return tuple(sorted(known, key=lambda f: first.get(f.id, len(first)))[:MOST])
+
+
 # ---------------------------------------------------------------- Pruning
 
 
@@ -87,6 +132,7 @@ class KeptFiles:
     residuals: tuple[Bound, ...]
     pattern: Int64s
     odd_floats: FoundFloats | None = None  # None: not asked for
+    spans: Mapping[int, Span] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -104,14 +150,14 @@ def prune_manifests(
     schema: Schema,
     listed: PrunedList,
     predicate: Bound,
-    floats: Sequence[Field] = (),
+    facts: FileFacts = NO_FACTS,
 ) -> PrunedManifests:
     """Keep a file unless its partition or statistics prove that no row in it can match.
 
-    For the columns in ``floats``, the result also records whether each kept file may contain NaN or zero.
+    The result also records ``facts`` about each kept file.
     """
-    columns = columns_of(metadata, schema, listed, predicate, floats)
-    return Pruning(metadata, table_format, schema, predicate, tuple(floats), columns)(listed.data)
+    columns = columns_of(metadata, schema, listed, predicate, facts)
+    return Pruning(metadata, table_format, schema, predicate, facts, columns)(listed.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +168,14 @@ class Pruning:
     table_format: TableFormat
     schema: Schema
     predicate: Bound
-    floats: tuple[Field, ...]
+    facts: FileFacts
     columns: EntryColumns
 
     def __call__(self, manifests: Sequence[ManifestFile]) -> PrunedManifests:
         """The files of these manifests that may have matching rows."""
         found = PrunedManifests()
         for entries in self.table_format.entries(self.metadata, manifests, self.columns):
-            prune_entries(found, self.schema, entries.take(entries.is_live), self.predicate, self.floats)
+            prune_entries(found, self.schema, entries.take(entries.is_live), self.predicate, self.facts)
         return found
 
 
@@ -148,12 +194,12 @@ def prune_in_turn(
 
 
 def columns_of(
-    metadata: TableMetadata, schema: Schema, listed: PrunedList, predicate: Bound, floats: Sequence[Field] = ()
+    metadata: TableMetadata, schema: Schema, listed: PrunedList, predicate: Bound, facts: FileFacts = NO_FACTS
 ) -> EntryColumns:
     """What to decode of the manifests: no statistics of columns about which the partition says everything."""
     known = _known_by_partition(metadata, {manifest.spec_id for manifest in listed.data})
     asked = frozenset() if listed.all_match else columns_asked(schema, predicate) - known
-    return EntryColumns(metrics=asked | {f.id for f in floats})
+    return EntryColumns(metrics=asked | facts.ids)
 
 
 def _known_by_partition(metadata: TableMetadata, spec_ids: Collection[int]) -> frozenset[int]:
@@ -175,14 +221,14 @@ def _known_by_partition(metadata: TableMetadata, spec_ids: Collection[int]) -> f
 
 
 def prune_entries(
-    found: PrunedManifests, schema: Schema, live: Entries, predicate: Bound, floats: Sequence[Field] = ()
+    found: PrunedManifests, schema: Schema, live: Entries, predicate: Bound, facts: FileFacts = NO_FACTS
 ) -> None:
     """Examine the live files of one batch, and keep those that may have a row of the result."""
     found.live_files += len(live)
     examination = examine_entries(predicate, schema, live)
     for part, rejected in examination.rejections():
         found.rejections[part] += rejected
-    _keep(found, schema, live, examination, floats)
+    _keep(found, schema, live, examination, facts)
 
 
 def columns_asked(schema: Schema, predicate: Bound) -> frozenset[int]:
@@ -213,15 +259,19 @@ def _partition_values(spec: PartitionSpec, entries: Entries) -> dict[int, tuple[
     return {id_: tuple(all_) for id_, all_ in found.items()}
 
 
-def _keep(
-    found: PrunedManifests, schema: Schema, live: Entries, examination: Examination, floats: Sequence[Field]
-) -> None:
+def _keep(found: PrunedManifests, schema: Schema, live: Entries, examination: Examination, facts: FileFacts) -> None:
     rows = np.flatnonzero(examination.verdict.some)
     if not len(rows):
         return
     pattern, residuals = examination.residuals()
     kept = live.take(rows)
-    odd = FoundFloats.of(floats, _statistics(schema, kept)) if floats else None
+    statistics = _statistics(schema, kept) if facts != NO_FACTS else None
     found.kept.append(
-        KeptFiles(entries=kept.without_metrics(), residuals=residuals, pattern=pattern[rows], odd_floats=odd)
+        KeptFiles(
+            entries=kept.without_metrics(),
+            residuals=residuals,
+            pattern=pattern[rows],
+            odd_floats=FoundFloats.of(facts.floats, statistics) if statistics is not None and facts.floats else None,
+            spans={f.id: span_of(f, statistics) for f in facts.spans} if statistics is not None else {},
+        )
     )

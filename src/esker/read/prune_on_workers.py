@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from esker.model.predicates.predicate import Bound
 from esker.model.schema import Schema
-from esker.model.types import Field
 from esker.ports.engine import SparkFrames
 from esker.ports.table_format import SpreadFormat, TableFormat
-from esker.read.prune_manifest import PrunedManifests, Pruning, columns_of, prune_manifests
+from esker.read.prune_manifest import NO_FACTS, FileFacts, PrunedManifests, Pruning, columns_of, prune_manifests
 from esker.read.prune_manifest_list import PrunedList
 from esker.tree.table_metadata import TableMetadata, without_history
 
@@ -42,15 +40,15 @@ class PlanWorkers:
         schema: Schema,
         listed: PrunedList,
         predicate: Bound,
-        floats: Sequence[Field] = (),
+        facts: FileFacts = NO_FACTS,
     ) -> PrunedManifests:
         """The same result as ``prune_manifests``. A table that workers cannot reach, and one with few manifests, is
         planned here."""
         reachable = table_format.for_workers() if isinstance(table_format, SpreadFormat) else None
         if reachable is None or len(listed.data) <= MANIFESTS_IN_A_PART:
-            return prune_manifests(metadata, table_format, schema, listed, predicate, floats)
-        columns = columns_of(metadata, schema, listed, predicate, floats)
-        work = Pruning(without_history(metadata), reachable, schema, predicate, tuple(floats), columns)
+            return prune_manifests(metadata, table_format, schema, listed, predicate, facts)
+        columns = columns_of(metadata, schema, listed, predicate, facts)
+        work = Pruning(without_history(metadata), reachable, schema, predicate, facts, columns)
         starts = range(0, len(listed.data), MANIFESTS_IN_A_PART)
         parts = [listed.data[start : start + MANIFESTS_IN_A_PART] for start in starts]
         found = PrunedManifests()

@@ -14,7 +14,6 @@ from esker.model.predicates.column import Column, Expression
 from esker.model.predicates.predicate import TRUE, Bound
 from esker.model.predicates.unbound_predicate import Unbound
 from esker.model.schema import Schema
-from esker.model.types import Field
 from esker.ports.engine import Engine, ReadRequest, ScanTask, SparkFrames
 from esker.ports.merge import MergeRule
 from esker.ports.scan_service import NotServed, ScanQuestion, ScanService, ServedPlan
@@ -22,7 +21,7 @@ from esker.ports.table_format import MergesRows, TableFormat
 from esker.read.attach_deletes import DeleteIndex, attach_deletes, index_deletes
 from esker.read.metadata_columns import is_deleted_column, metadata_column
 from esker.read.plan_tasks import Plan, Tasks, explain, plan_tasks
-from esker.read.prune_manifest import float_columns, prune_in_turn, prune_manifests
+from esker.read.prune_manifest import NO_FACTS, FileFacts, float_columns, prune_in_turn, prune_manifests, span_columns
 from esker.read.prune_manifest_list import prune_manifest_list
 from esker.read.prune_on_workers import PlanWorkers, asks_for_workers
 from esker.read.resolve_snapshot import AsOf, Resolved, resolve_snapshot
@@ -86,7 +85,7 @@ class Scan(RowVerbs):
         # not a cached_property: until Python 3.12 that has one lock for all scans, and a plan may wait for a server
         kept: dict[str, Any] = self.__dict__
         if "_plan" not in kept:
-            kept["_plan"] = self._reported(())
+            kept["_plan"] = self._reported(NO_FACTS)
         found: Plan = kept["_plan"]
         return found
 
@@ -130,18 +129,18 @@ class Scan(RowVerbs):
                 deletes = index_deletes(self.metadata, self.table_format, listed)
             yield from Tasks([kept], deletes)
 
-    def _reported(self, floats: Sequence[Field]) -> Plan:
+    def _reported(self, facts: FileFacts) -> Plan:
         """The plan, made by the catalog or here, and reported to a catalog that wants reports."""
         question, service = self._question, self.service
         if question is None or service is None:
-            return self._planned(floats)
+            return self._planned(facts)
         began = service.clock_ns()
         kept: dict[str, Any] = self.__dict__
         if "_served" not in kept:  # the catalog is asked once
             kept["_served"] = service.plan(question)
         served: ServedPlan | NotServed = kept["_served"]
         if isinstance(served, NotServed):
-            plan = replace(self._planned(floats), planner=served.why)
+            plan = replace(self._planned(facts), planner=served.why)
         else:
             plan = self._with_dead(plan_served(question, served))
         counts = {**plan.funnel.counters, **plan.manifest_counters}
@@ -161,12 +160,12 @@ class Scan(RowVerbs):
             projection=self.projection,
         )
 
-    def _planned(self, floats: Sequence[Field]) -> Plan:
+    def _planned(self, facts: FileFacts) -> Plan:
         snapshot, schema = self.resolved.snapshot, self.resolved.schema
         manifests = () if snapshot is None else self.table_format.manifests(self.metadata, snapshot)
         listed = prune_manifest_list(self.metadata, schema, manifests, self.filter)
         prune = prune_manifests if self.workers is None else self.workers.prune
-        pruned = prune(self.metadata, self.table_format, schema, listed, self.filter, floats)
+        pruned = prune(self.metadata, self.table_format, schema, listed, self.filter, facts.limited(listed))
         deletes = attach_deletes(self.metadata, self.table_format, listed, pruned)
         return self._with_dead(plan_tasks(snapshot, schema, listed, pruned, deletes, self.filter))
 
@@ -212,12 +211,16 @@ class Scan(RowVerbs):
         return self.frames.frame(self.spark_request(session), self.filter, session)
 
     def spark_request(self, session: SparkSession | None = None) -> ReadRequest:
-        """What Spark reads. The tasks record which float columns may contain NaN or zero."""
-        floats = float_columns(self.resolved.schema)
+        """What Spark reads. The tasks record which float columns may contain NaN or zero. The request has the spans of
+        other columns, so that Spark leaves out files by a filter that is given later."""
         if self.workers is None and self.frames is not None and asks_for_workers(self.metadata):
             return self.planned_on_workers(session).spark_request()
-        plan = self._reported(floats) if floats else self.plan()
-        return self._request(plan.tasks, self.projection)
+        facts = FileFacts(
+            floats=float_columns(self.resolved.schema), spans=span_columns(self.metadata, self.projection)
+        )
+        tasks = (self._reported(facts) if facts != NO_FACTS else self.plan()).tasks
+        request = self._request(tasks, self.projection)
+        return replace(request, spans=tasks.spans) if isinstance(tasks, Tasks) and request.merge is None else request
 
     def explain(self) -> str:
         """How much each level of the tree skips, and which part of the filter does it, as text.

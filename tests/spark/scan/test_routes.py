@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import esker
-from esker.spark.scan import routes
-from esker.spark.scan.file_scan import NUMBER, POSITION, FileScan, PlacedFile
+from esker.spark.scan.file_scan import NUMBER, POSITION, FileScan, PlacedFile, packed_files
 from esker.spark.scan.routes import Routes
 from esker.spark.session.jvm import Jvm, jvm_of
 
@@ -126,5 +125,5 @@ def test_where_the_index_does_not_compile_files_go_by_their_paths(
 
 
 def test_files_are_packed_as_they_are() -> None:
-    packed = routes.packed_files([PlacedFile("file:/ä", 258, 7)])
+    packed = packed_files([PlacedFile("file:/ä", 258, 7)])
     assert packed == b"\0\0\0\1" + b"\0" * 6 + b"\1\2" + b"\0" * 7 + b"\7" + b"\0\0\0\x08" + "file:/ä".encode()

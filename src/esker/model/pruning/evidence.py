@@ -1,9 +1,9 @@
 """Statistics of files and manifests, and what they prove about one column: which kinds of values may occur, and in
-which intervals."""
+which intervals. Also the same as one span of values per file, for engines that prune files themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -26,7 +26,20 @@ from esker.model.transform import (
     accepts,
     result_type,
 )
-from esker.model.types import Field, ListType, MapType, Type, is_floating
+from esker.model.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    Field,
+    IntType,
+    ListType,
+    LongType,
+    MapType,
+    StringType,
+    TimestampType,
+    Type,
+    is_floating,
+)
 
 # ---------------------------------------------------------------- Statistics of many files or manifests
 #
@@ -273,3 +286,68 @@ def _flags(evidence: Evidence, column: pa.Array) -> npt.NDArray[np.int8]:
 
 def _missing(column: pa.Array) -> Bools:
     return null_mask(column)
+
+
+# ---------------------------------------------------------------- Spans, for engines that prune files themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is known of one column, per file: bounds of its values except null, where they are known."""
+
+    lower: Orderable
+    upper: Orderable
+    may_null: Bools
+    may_value: Bools
+
+    def take(self, rows: Int64s) -> Span:
+        """The same of these files."""
+        lower, upper = (Orderable(one.values[rows], one.known[rows]) for one in (self.lower, self.upper))
+        return Span(lower, upper, self.may_null[rows], self.may_value[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Span]) -> Span:
+        """The files of several spans, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        lower, upper = (
+            Orderable(np.concatenate([one.values for one in side]), np.concatenate([one.known for one in side]))
+            for side in ([part.lower for part in parts], [part.upper for part in parts])
+        )
+        flags = (np.concatenate([getattr(part, name) for part in parts]) for name in ("may_null", "may_value"))
+        return cls(lower, upper, *flags)
+
+
+def has_span(type_: Type) -> bool:
+    """Whether bounds of the type are whole numbers of 64 bits, or text. NaN and negative zero have no part in them."""
+    match type_:
+        case BooleanType() | IntType() | LongType() | DateType() | StringType():
+            return True
+        case TimestampType(nanos=nanos):
+            return not nanos
+        case DecimalType(precision=precision):
+            return precision <= 18
+        case _:
+            return False
+
+
+def span_of(column: Field, statistics: Statistics) -> Span:
+    """The narrowest bounds of a column that its statistics and partitions prove. The type is one that ``has_span``."""
+    evidence = evidence_of(column, statistics)
+    dtype = np.dtype(object if isinstance(column.type, StringType) else np.int64)
+    found = [one for one in evidence.intervals if one.lower.values.dtype == one.upper.values.dtype == dtype]
+    return Span(
+        _narrowest([one.lower for one in found], np.maximum, evidence.rows, dtype),
+        _narrowest([one.upper for one in found], np.minimum, evidence.rows, dtype),
+        evidence.may_null,
+        evidence.may_value,
+    )
+
+
+def _narrowest(bounds: Sequence[Orderable], better: np.ufunc, rows: int, dtype: np.dtype[Any]) -> Orderable:
+    values, known = np.full(rows, b"" if dtype.kind == "O" else 0, dtype), np.zeros(rows, bool)
+    for bound in bounds:
+        both = known & bound.known
+        values = np.where(both, better(values, bound.values), np.where(known, values, bound.values))
+        known = known | bound.known
+    return Orderable(values, known)

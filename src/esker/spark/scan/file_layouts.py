@@ -251,6 +251,12 @@ def identity_ids(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
+def kept_its_type(metadata: TableMetadata, field: Field) -> bool:
+    """Return whether a column has the same type in every schema that the table lists."""
+    known = (schema.by_id.get(field.id) for schema in metadata.schemas)
+    return all(one is None or one.type == field.type for one in known)
+
+
 def has_awkward_default(fields: Sequence[Field]) -> bool:
     """Return whether Spark's reader cannot fill in a default: it is inside a column, or of a type that Spark
     refuses."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +28,25 @@ from esker.arrow.read.row_metadata import (
 from esker.arrow.value_arrays import array_of
 from esker.model.partition_and_sort import PartitionSpec
 from esker.model.predicates.predicate import TRUE, Bound
+from esker.model.pruning.evidence import Span, has_span
 from esker.model.types import BOOLEAN, INT, LONG, STRING, Field, LongType, Type, UnknownType, is_floating
 from esker.ports.engine import ReadRequest, ScanTask
 from esker.spark.expressions.arrow_frames import frame_of_columns
 from esker.spark.expressions.column_expressions import condition, stored_literal
 from esker.spark.expressions.plan_arrays import MOST_BYTES, Int64s, has_plan_arrays, plan_array
 from esker.spark.scan.apply_deletes import Way, only_positions, way_for, without_keys, without_positions
-from esker.spark.scan.file_layouts import identity_constants
-from esker.spark.scan.file_scan import NUMBER, POSITION, FileScan, PlacedFile
+from esker.spark.scan.file_layouts import identity_constants, kept_its_type
+from esker.spark.scan.file_scan import NUMBER, POSITION, FileScan, FixedColumn, PlacedFile
 from esker.spark.scan.group_files import Kind
 from esker.spark.scan.routes import Routes
 from esker.spark.scan.select_columns import can_select_plainly, select_plainly, shown_column
-from esker.spark.scan.stored_columns import StoredColumns, columns_by_id, columns_by_name, filter_paths
+from esker.spark.scan.stored_columns import (
+    StoredColumns,
+    columns_by_id,
+    columns_by_name,
+    filter_paths,
+    without_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -136,14 +143,18 @@ class NativeScans:
         columns = self._columns(kind, constants.columns)
         picks = kind.has_positions or kind.takes  # rows by their positions
         way = way_for(self.session, [(file.number, task.data_file) for task, file in placed]) if picks else Way.ALONE
+        frames = self.routes.file_frames(self.session)
+        fixed = {} if frames is None or kind.layout is not None else self._fixed(placed)
         scan = FileScan(
             file_format=kind.file_format,
-            schema=columns.schema,
+            schema=without_columns(columns.schema, {columns.names[id_] for id_ in fixed}),
             files=[file for _, file in placed],
             by_id=kind.layout is None,
             opening=kind.opening,
             with_number=constants.differ or way is not Way.ALONE,
             with_position=picks or any(f.id in (POS, ROW_ID) for f in self.request.projection),
+            fixed=[FixedColumn(columns.schema[columns.names[id_]], *column) for id_, column in fixed.items()],
+            spans={} if frames is None else self._spans(placed, columns, fixed.keys()),
         )
         frame = self.routes.open(self.session, scan)
         # The filter is below the joins, so that Spark pushes it into the scan, but above the constants that it may use.
@@ -157,7 +168,6 @@ class NativeScans:
             keys = self.deletes.equality_rows(placed[0][0].deletes)
             frame = without_keys(self.session, frame, keys, columns.at)
         wanted = self.request.projection.fields
-        frames = self.routes.file_frames(self.session)
         if frames is not None and can_select_plainly(columns, wanted):
             return select_plainly(frames, frame, columns, wanted)
         return frame.select(*(self._shown(f, columns, constants.columns) for f in wanted))
@@ -197,6 +207,28 @@ class NativeScans:
                     held = [values.get(field.id, field.initial_default) for values in fixed]
                     facts[_constant(field.id)] = Fact(field.type, held)
         return facts
+
+    def _fixed(self, placed: Placed) -> dict[int, tuple[Type, list[Any]]]:
+        """Return the columns that the partition of every file fixes, with their values."""
+        specs = self.request.metadata.spec_by_id
+        found = [
+            identity_constants(specs.get(task.data_file.spec_id, PartitionSpec()), task.data_file) for task, _ in placed
+        ]
+        return {
+            field.id: (field.type, [values[field.id] for values in found])
+            for field in self.fields
+            if has_span(field.type)
+            and all(field.id in values for values in found)
+            and kept_its_type(self.request.metadata, field)
+        }
+
+    def _spans(self, placed: Placed, columns: StoredColumns, without: Collection[int]) -> dict[str, Span]:
+        """Return the spans of the columns that are read under one name, of these files."""
+        rows = np.array([file.number for _, file in placed])
+        spans = self.request.spans
+        return {
+            name: spans[id_].take(rows) for id_, name in columns.names.items() if id_ in spans and id_ not in without
+        }
 
     def _filtered(self, frame: DataFrame, kind: Kind, placed: Placed, columns: StoredColumns) -> DataFrame:
         if self.predicate == TRUE or all(task.residual == TRUE for task, _ in placed):

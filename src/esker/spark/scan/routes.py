@@ -8,15 +8,14 @@ in every session where the index does not work.
 from __future__ import annotations
 
 import logging
-import struct
-from collections.abc import Iterable, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from esker.errors import Corrupt
-from esker.spark.scan.file_scan import BY_ID, NUMBER, POSITION, FileScan, PlacedFile
+from esker.spark.scan.file_scan import BY_ID, NUMBER, POSITION, FileScan
 from esker.spark.session.jvm import Jvm, jvm_of
 from esker.spark.session.spark_session import is_connect
 
@@ -27,23 +26,13 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- file index
 #
-# ``FileFrames.java`` lists files for Spark, and makes a frame of them by one call. A call to the JVM takes up to a
-# millisecond, so the files go there as bytes: their count, then each file's size, its number, and the length and the
-# text of its location.
-
-
-def packed_files(files: Iterable[PlacedFile]) -> bytes:
-    """Return the files as ``FileFrames.java`` reads them."""
-    each = [(file, file.uri.encode()) for file in files]
-    parts = (part for file, uri in each for part in (struct.pack(">qqi", file.size, file.number, len(uri)), uri))
-    return b"".join((struct.pack(">i", len(each)), *parts))
+# ``FileFrames.java`` lists files for Spark, and makes a frame of them by one call. The number of a file and what its
+# partition records are the same in all its rows. For Spark these are columns of a partition: they take one value for
+# each batch of rows, and Spark leaves out files by them, also by the rows of another table of a join.
 
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 _FORMATS = {"parquet": f"{_SOURCES}.parquet.ParquetFileFormat", "orc": f"{_SOURCES}.orc.OrcFileFormat"}
-# Rows get the number of their file as a column of a partition: one value for each batch of rows.
-_NUMBERS = f'{{"type":"struct","fields":[{{"name":"{NUMBER}","type":"long","nullable":false,"metadata":{{}}}}]}}'
-_NO_NUMBERS = '{"type":"struct","fields":[]}'
 # Spark's Parquet reader fills a column of this name with the positions of rows. ``_metadata.row_index`` is the same, at
 # the price of an object for each row. Spark refuses a scan that may need both, so nothing of ``_metadata`` is used.
 _ROW_INDEX = "_tmp_metadata_row_index"
@@ -61,16 +50,23 @@ def _java_frame(jvm: Jvm, frames: Any, scan: FileScan) -> Any:
     # Options of the relation apply whenever it is read. The settings of the session are not changed.
     by_id = BY_ID if scan.by_id else {}
     options = jvm.once(("options", scan.by_id, scan.opening), lambda: jvm.mapping({**scan.options, **by_id}))
-    numbers = _NUMBERS if scan.with_number else _NO_NUMBERS
+    partition = _partition_schema(scan)
     return frames.files(
         jvm.session,
         scan.digest,
-        packed_files(scan.files),
-        jvm.once(numbers, lambda: jvm.schema(numbers)),
+        scan.packed,
+        jvm.once(partition, lambda: jvm.schema(partition)),
         _read_schema(scan).json(),
         jvm.once(("format", scan.file_format), lambda: jvm.instance(_FORMATS[scan.file_format])),
         options,
     )
+
+
+def _partition_schema(scan: FileScan) -> str:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    number = [StructField(NUMBER, LongType(), False)] if scan.with_number else []
+    return StructType([*number, *(column.field for column in scan.fixed)]).json()
 
 
 def _read_schema(scan: FileScan) -> StructType:

@@ -4,8 +4,7 @@ form."""
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -26,6 +25,7 @@ from esker.model.types import (
 )
 from esker.spark.expressions.column_expressions import each
 from esker.spark.expressions.types import comment_of, shown_type
+from esker.spark.scan.file_scan import packed_texts
 from esker.spark.scan.stored_columns import StoredColumns, quoted
 
 if TYPE_CHECKING:
@@ -129,12 +129,6 @@ def select_plainly(frames: Any, frame: DataFrame, columns: StoredColumns, wanted
         nan = _NAN[type(field.type)] if field.id in columns.protected else ""
         texts += [quoted(columns.names[field.id]), field.name, json.dumps(comment_of(field)), nan]
     return DataFrame(frames.columns(frame._jdf, packed_texts(len(wanted), texts)), frame.sparkSession)
-
-
-def packed_texts(count: int, texts: Iterable[str]) -> bytes:
-    """Return a number and texts as ``FileFrames.java`` reads them."""
-    encoded = [text.encode() for text in texts]
-    return b"".join((struct.pack(">i", count), *(struct.pack(">i", len(text)) + text for text in encoded)))
 
 
 def _is_protected(field: Field, columns: StoredColumns) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -180,6 +180,11 @@ def columns_by_name(layout: Layout, fields: Sequence[Field], fixed: Mapping[int,
         else:
             made[field.id] = F.col(quoted(held.name)).cast(meant)
     return StoredColumns(schema=spark.StructType(schema), fields={f.id: f for f in fields}, names=names, made=made)
+
+
+def without_columns(schema: spark.StructType, names: Collection[str]) -> spark.StructType:
+    """Return the schema without these columns."""
+    return spark.StructType([field for field in schema.fields if field.name not in names]) if names else schema
 
 
 def quoted(name: str) -> str:
