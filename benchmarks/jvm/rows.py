@@ -132,6 +132,19 @@ ROWS: dict[str, Row] = {
         ),
         "days",
     ),
+    "star": Row(
+        "aggregate over a join that leaves 2 of 30 days",
+        (
+            "SELECT d.name, count(*), sum(t.weight), max(t.amount) "
+            "FROM {c}.days t JOIN {c}.weekdays d ON t.day = d.day "
+            "WHERE d.name LIKE 'Monday 1%' GROUP BY d.name ORDER BY d.name",
+        ),
+        "days",
+        after=(
+            "CREATE TABLE {c}.weekdays (day date, name string) USING iceberg",
+            "INSERT INTO {c}.weekdays SELECT DISTINCT day, date_format(day, 'EEEE d') FROM source",
+        ),
+    ),
     "count": Row("`SELECT count(*)`", ("SELECT count(*) FROM {c}.plain",), "plain", most=0.3),
     "scan_clean": Row("scan of the v3 table without deletes", (_rows_of("v3"),), "v3", rolls_back=True),
     "delete_mor": Row(
