@@ -132,7 +132,11 @@ def _load(folder: Path, history: int) -> Comparison:
     measure(_ours(folder, "bench.seed"), "table.append(row)\nanswer = 0")
     lake = connect(f"sqlite:///{folder}/catalog.db")
     lake.register_table(name, _with_history(Path(lake.table("bench.seed").metadata_location), history))
-    ours_again = f"answer = statistics.median(timed(lambda: lake.table({name!r}), 30))"
+    ours_again = (  # a lake keeps the metadata that it has read, so each load is by another one
+        f"lakes = [esker.connect('sqlite:///{folder}/catalog.db') for _ in range(30)]\n"
+        "for one in lakes: one.namespaces()\n"
+        f"answer = statistics.median(timed(lambda: lakes.pop().table({name!r}), 30))"
+    )
     theirs_again = f"answer = statistics.median(timed(lambda: catalog.load_table({name!r}), 7))"
     ours = measure(_ours(folder, name), ours_again).answer
     theirs = measure(_theirs(folder, name), theirs_again).answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from esker.create_with_rows import create_with, replace_with
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from esker.tree.table_metadata import TableMetadata
     from esker.write.definition.new_table import FromArrow
     from esker.write.lake_transaction import LakeTransaction
+
+_MOST_TABLES = 64  # that a lake keeps
+_MOST_SNAPSHOTS = 20_000  # of all of them
 
 OpenTable = Callable[[TableName, TableState], Table]
 RunSql = Callable[..., "DataFrame"]  # run a statement with its parameters
@@ -82,6 +86,8 @@ class Lake(ViewVerbs):
         self._make_check = make_check
         self._trusted_views = trusted_views
         self._run_sql: RunSql | None = None
+        self._kept: dict[TableName, TableState] = {}
+        self._lock = Lock()
         self._open_table = open_table
         self._schema_from_arrow = schema_from_arrow
 
@@ -333,7 +339,18 @@ class Lake(ViewVerbs):
         """Return the table in its current version: ``lake.table("sales.orders")``. Raises ``NoSuchTable``."""
         parsed = TableName.parse(name)
         with self._helped(parsed.namespace, parsed):
-            return self._open_table(parsed, self._catalog.load(parsed))
+            state = self._catalog.load(parsed, self._kept.get(parsed))
+            self._keep(parsed, state)
+            return self._open_table(parsed, state)
+
+    def _keep(self, name: TableName, state: TableState) -> None:
+        """Keep what was read, so that a table is read again only when its pointer has moved."""
+        with self._lock:
+            self._kept.pop(name, None)
+            self._kept[name] = state  # the last one
+            snapshots = sum(len(kept.metadata.snapshots) for kept in self._kept.values())
+            while len(self._kept) > _MOST_TABLES or snapshots > _MOST_SNAPSHOTS:
+                snapshots -= len(self._kept.pop(next(iter(self._kept))).metadata.snapshots)
 
     def drop_table(self, name: str, purge: bool = False, *, if_exists: bool = False) -> None:
         """Remove a table from the catalog. Its files stay, unless ``purge`` is set: then the table's own files are

@@ -193,6 +193,9 @@ def test_an_unchanged_table_is_not_sent_again(server: FaultyRest) -> None:
     assert server.seen[-1][2]["if-none-match"] == '"1"'
     lake.table("a.t").append(pa.table({"id": pa.array([1], pa.int64())}))
     assert catalog.load(T, known) is not known
+    before = lake.table("a.t")
+    assert lake.table("a.t").metadata is before.metadata
+    assert server.seen[-1][2]["if-none-match"] == '"2"'
 
 
 def test_metadata_is_never_read_from_its_location(server: FaultyRest) -> None:
