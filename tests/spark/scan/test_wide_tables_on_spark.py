@@ -249,20 +249,21 @@ def test_a_member_deep_down_is_set_and_put_in_order_in_even_steps() -> None:
     check_growth(make, (18, 36, 54))
 
 
-def test_the_one_value_of_many_that_is_not_understood_is_found_in_few_queries() -> None:
+def test_the_one_value_of_many_that_is_not_understood_is_found_in_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import LongType, StructField, StructType
 
     asked: list[str] = []
 
-    def sql(template: str, **frames: Any) -> Any:
+    def sql(_: Any, template: str) -> Any:
         asked.append(template)
         if "nowhere" in template:
             raise AnalysisException("there is no column nowhere")
         return SimpleNamespace(schema=StructType([StructField(f"e{at}", LongType()) for at in range(1)]))
 
     plan = RowChange(verb="merge", on=SqlText("TRUE"), clauses=())
-    scope = Scope(SimpleNamespace(sql=sql), plan, {})  # type: ignore[arg-type]
+    monkeypatch.setattr("esker.spark.expressions.run_template.sql_frame", sql)
+    scope = Scope(SimpleNamespace(), plan, {})  # type: ignore[arg-type]
     said = [(f"the value of {at}", SqlText("nowhere" if at == 700 else "1")) for at in range(1000)]
     with pytest.raises(InvalidInput, match="the value of 700, 'nowhere', is not understood"):
         scope.types(Side.MATCHED, said)
