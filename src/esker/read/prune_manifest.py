@@ -105,7 +105,7 @@ class FileFacts:
         files = sum((added or 0) + (existing or 0) for added, existing in counts)
         if any(None in pair for pair in counts):  # of an early writer
             files = max(files, FEW_FILES)
-        most = 0 if files < FEW_FILES else MOST_SPANS // files
+        most = 0 if files < FEW_FILES else MOST_SPANS // max(files, 1)
         return self if len(self.spans) <= most else replace(self, spans=self.spans[:most])
 
 
